@@ -1,6 +1,7 @@
 //! A Deployment's life by the dynamic client: the same steps as with types, by names of fields.
 //!
-//! `cargo run -p kubewright-examples --example dynamic_create_update_delete_deployment -- --embedded`
+//! `cargo run -p kubewright-examples --example dynamic_create_update_delete_deployment --
+//! --embedded`
 
 use clap::Parser;
 use kubewright::client::{RetryPolicy, retry_on_conflict};

@@ -1,7 +1,7 @@
 //! A program inside of the cluster, by the service account that is mounted into its pod.
 //!
-//! Run it in a pod whose service account may list pods; elsewhere it says what is missing. The token is read again when it
-//! changes, and without the cluster's certificate nothing is trusted.
+//! Run it in a pod whose service account may list pods; elsewhere it says what is missing. The
+//! token is read again when it changes, and without the cluster's certificate nothing is trusted.
 
 use clap::Parser;
 use kubewright::Client;
@@ -12,13 +12,12 @@ use kubewright_examples::{Arguments, Outcome};
 #[tokio::main]
 async fn main() -> Outcome {
     let pod = InCluster::new();
-    let client = match pod.is_possible() {
-        true => Client::try_from(pod.config()?)?,
-        false => {
-            println!("this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
-            let connection = Arguments::parse().connect().await?;
-            return count(&connection.client).await;
-        }
+    let client = if pod.is_possible() {
+        Client::try_from(pod.config()?)?
+    } else {
+        println!("this is no pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+        let connection = Arguments::parse().connect().await?;
+        return count(&connection.client).await;
     };
     count(&client).await
 }

@@ -31,7 +31,8 @@ async fn main() -> Outcome {
         .lease_duration(Duration::from_secs_f64(candidate.lease))
         .renew_deadline(Duration::from_secs_f64(candidate.lease / 4.0))
         .retry_period(Duration::from_secs_f64(candidate.lease / 12.0))
-        // A process that ends in order hands over at once; nobody has to wait for its lease to run out.
+        // A process that ends in order hands over at once; nobody has to wait for its lease to run
+        // out.
         .release_on_cancel(true);
     let elector = LeaderElector::new(&connection.client, "default", "example", candidate.id.as_str(), options)?;
 
@@ -44,9 +45,8 @@ async fn main() -> Outcome {
         move || println!("leader lost: {me}"),
     );
     let me = candidate.id.clone();
-    let callbacks = callbacks.on_new_leader(move |leader| match leader == me {
-        true => println!("I am the leader: {leader}"),
-        false => println!("new leader elected: {leader}"),
+    let callbacks = callbacks.on_new_leader(move |leader| {
+        if leader == me { println!("I am the leader: {leader}") } else { println!("new leader elected: {leader}") }
     });
     elector.run(callbacks, &shutdown).await?;
     Ok(())

@@ -1,4 +1,5 @@
-//! A program outside of the cluster, by its kubeconfig: counts pods every ten seconds, and looks for one of them.
+//! A program outside of the cluster, by its kubeconfig: counts pods every ten seconds, and looks
+//! for one of them.
 //!
 //! `cargo run -p kubewright-examples --example out_of_cluster -- --kubeconfig ~/.kube/config`
 

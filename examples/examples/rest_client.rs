@@ -13,7 +13,7 @@ async fn main() -> Outcome {
     let rest = connection.client.rest().group_version(GroupVersion::from_static("", "v1"));
 
     let pods = rest.get().namespace("kube-system").resource("pods").parameter("limit", "100").send().await?;
-    for pod in pods.into_list::<Pod>()? {
+    for pod in pods.decode_list::<Pod>()? {
         println!("namespace: {}, name: {}", pod.namespace(), pod.name());
     }
     let version = rest.get().absolute_path("/version").send().await?;

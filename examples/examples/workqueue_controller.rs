@@ -1,6 +1,8 @@
-//! The work queue controller of the articles: pods of `default`, an informer, a queue of keys, and workers that sync.
+//! The work queue controller of the articles: pods of `default`, an informer, a queue of keys, and
+//! workers that sync.
 //!
-//! A pod that cannot be synced is tried again, later each time, and dropped with a message after five retries.
+//! A pod that cannot be synced is tried again, later each time, and dropped with a message after
+//! five retries.
 //!
 //! `cargo run -p kubewright-examples --example workqueue_controller -- --embedded --rounds 1`
 
@@ -24,7 +26,8 @@ async fn main() -> Outcome {
     let pods = factory.core_v1().pods();
     let queue = RateLimitingQueue::<ObjectKey>::new(limiter::controller_default(), Options::new().name("pods"));
 
-    // Handlers only note which pod changed; what has to be done is decided from the cache when its turn comes.
+    // Handlers only note which pod changed; what has to be done is decided from the cache when its
+    // turn comes.
     let changed = queue.clone();
     let _handler = pods.add_handler(move |event: &Event<Pod>| match event {
         Event::Added { object, .. } => changed.add(object.key()),

@@ -202,7 +202,8 @@ async fn prepare(client: &Client) {
     }
 }
 
-/// Waits until the deployment of the examples is gone, as the garbage collector, where the server has none.
+/// Waits until the deployment of the examples is gone, as the garbage collector, where the server
+/// has none.
 ///
 /// A deployment of that name which nobody deletes is in use, by a user of the server or by another
 /// run of this test.

@@ -6,7 +6,7 @@
 
 mod parts;
 
-use kubewright_core::apply::{FieldSet, Manager, Managers, Operation, Schema};
+use kubewright_merge::apply::{FieldSet, Manager, Managers, Operation, Schema};
 use kubewright_core::message::Message;
 use kubewright_core::{Value, yaml};
 use libfuzzer_sys::fuzz_target;

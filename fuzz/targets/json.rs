@@ -7,7 +7,7 @@ mod model;
 
 use std::sync::LazyLock;
 
-use kubewright_core::scheme::TypeEntry;
+use kubewright_core::message::TypeEntry;
 use kubewright_core::{Decoder, DynamicObject, Object, StringPool, Value};
 use libfuzzer_sys::fuzz_target;
 

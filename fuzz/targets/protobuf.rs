@@ -1,4 +1,5 @@
-//! Any bytes are refused by the protobuf decoder, or become an object that stays the same from then on.
+//! Any bytes are refused by the protobuf decoder, or become an object that stays the same from then
+//! on.
 #![no_main]
 
 #[allow(dead_code)]
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 
 use kubewright_core::Decoder;
 use kubewright_core::protobuf::{Envelope, encode_message};
-use kubewright_core::scheme::TypeEntry;
+use kubewright_core::message::TypeEntry;
 use libfuzzer_sys::fuzz_target;
 
 static TYPES: LazyLock<Vec<&TypeEntry>> = LazyLock::new(model::types);

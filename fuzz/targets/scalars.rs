@@ -1,4 +1,5 @@
-//! Texts of scalars, selectors and names are refused, or print as something that is read as the same again.
+//! Texts of scalars, selectors and names are refused, or print as something that is read as the
+//! same again.
 #![no_main]
 
 use std::fmt::Display;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use kubewright_core::Decoder;
 use kubewright_core::protobuf::encode_message;
-use kubewright_core::scheme::TypeEntry;
+use kubewright_core::message::TypeEntry;
 use libfuzzer_sys::fuzz_target;
 
 static TYPES: LazyLock<Vec<&TypeEntry>> = LazyLock::new(model::types);

@@ -26,9 +26,9 @@ fn check<T: Object + PartialEq + std::fmt::Debug>(encoding: Encoding, sizes: &[u
 
 /// The events, and whether the stream then ended between two of them.
 ///
-/// An event that is broken is refused at once if it is there in whole, and otherwise when its end has come; of that
-/// difference nothing is said here. Where events stand on lines, one may be waited for until its line ends, so that a line is ended
-/// here at the last.
+/// An event that is broken is refused at once if it is there in whole, and otherwise when its end
+/// has come; of that difference nothing is said here. Where events stand on lines, one may be
+/// waited for until its line ends, so that a line is ended here at the last.
 fn decode<'a, T: Object>(encoding: Encoding, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<WatchEvent<T>>, bool) {
     let mut stream = WatchDecoder::new(encoding);
     let (mut decoder, mut events) = (Decoder::new(), Vec::new());

@@ -1,13 +1,16 @@
 //! Chores of the project.
 //!
 //! `cargo xtask generate` writes the code that is derived from the description in `api/`;
-//! `cargo xtask generate --check` only tells whether the committed code is what it would write.
+//! `cargo xtask generate --check` fails if the committed code is not what it would write.
 //! `cargo xtask bench` measures us beside our peers; see `bench/README.md`.
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
+//! `cargo xtask layers --check` fails on dependencies that ARCHITECTURE.md does not list and on
+//! import cycles between folders; without `--check` it also shows cycles between files.
 
 mod bench;
 mod description;
 mod generate;
+mod layers;
 mod names;
 
 use std::process::ExitCode;
@@ -20,8 +23,10 @@ fn main() -> ExitCode {
         ["generate", "--check"] => generate::run(true),
         ["names"] => names::run(false),
         ["names", "--check"] => names::run(true),
+        ["layers", "--check"] => layers::run(false),
+        ["layers"] => layers::run(true),
         ["bench", words @ ..] => bench::run(words),
-        _ => Err(format!("usage: cargo xtask generate|names [--check], or {}", bench::USAGE)),
+        _ => Err(format!("usage: cargo xtask generate|names|layers [--check], or {}", bench::USAGE)),
     };
     match done {
         Ok(message) => {

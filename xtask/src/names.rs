@@ -28,7 +28,8 @@ pub fn run(is_check: bool) -> Result<String, String> {
     Ok(format!("{PAGE} has {} names", rows.len()))
 }
 
-/// All Rust files that users read, in a stable order. The aliases of generated resources are their Go names as they are.
+/// All Rust files that users read, in a stable order. The aliases of generated resources are their
+/// Go names as they are.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut files = Vec::new();

@@ -1,8 +1,9 @@
-//! What both contestants measure with.
+//! Measurements shared by both contestants.
 
 use std::time::Duration;
 
-/// CPU time of this process so far. The kernel counts in hundredths of a second, so measure for seconds.
+/// CPU time of this process so far. The kernel counts in hundredths of a second, so measure for
+/// seconds.
 pub fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
     let fields: Vec<&str> = stat.rsplit(')').next().expect("a name in parentheses").split_whitespace().collect();

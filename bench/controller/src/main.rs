@@ -1,4 +1,5 @@
-//! Controllers of kubewright, measured: `serve OBJECTS`, `noop URL SECONDS`, `latency [URL]`, `storm OBJECTS`. Prints a line of JSON.
+//! Controllers of kubewright, measured: `serve OBJECTS`, `noop URL SECONDS`, `latency [URL]`,
+//! `storm OBJECTS`. Prints a line of JSON.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -43,7 +43,7 @@ pub fn print(pods: &[Vec<u8>]) {
     let mut decoder = Decoder::new().skip_managed_fields().pool(StringPool::default());
     let mut kept: Vec<Box<Pod>> = Vec::with_capacity(pods.len());
     kept.extend(pods.iter().map(|pod| Box::new(decoder.json(pod).expect("a pod"))));
-    // The pool goes first: what is left is held by the pods.
+    // The pool is dropped first, so the remaining bytes belong to the pods.
     drop(decoder);
     let count = pods.len() as u64;
     let mut held = counting::held() - 8 * count;

@@ -1,4 +1,5 @@
-//! Counts allocations and CPU time of the process. The one place that needs `unsafe`, which is why it is in a bench.
+//! Counts allocations and CPU time of the process. The one place that needs `unsafe`, which is why
+//! it is in a bench.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -50,7 +51,8 @@ pub fn held() -> u64 {
     HELD.load(Relaxed)
 }
 
-/// Bytes held that were allocated since `start`, and calls of the allocator, growing in place included.
+/// Bytes held that were allocated since `start`, and calls of the allocator, growing in place
+/// included.
 pub fn stop() -> (u64, u64) {
     ON.store(false, Relaxed);
     (HELD.load(Relaxed), CALLS.load(Relaxed))

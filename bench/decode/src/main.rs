@@ -1,8 +1,8 @@
 //! Decodes the same pods by kubewright and by its peers, turn by turn in one process.
 //!
-//! Takes the pods from the replay server of the bench, see `../README.md`. For each way: CPU time for a pod
-//! (best and median of several rounds, dropping the object included), and from one more round that keeps all
-//! objects, each in an `Arc`: bytes held and allocations made for a pod.
+//! Takes the pods from the replay server of the bench, see `../README.md`. For each way: CPU time
+//! for a pod (best and median of several rounds, dropping the object included), and from one more
+//! round that keeps all objects, each in an `Arc`: bytes held and allocations made for a pod.
 //!
 //! Arguments: the address of the server, how many pods, and a part of the name of the ways to run.
 

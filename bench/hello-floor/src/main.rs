@@ -1,7 +1,9 @@
-//! One request over TLS and nothing else: what a client of any API server has to build and to carry, whoever wrote it.
+//! One request over TLS and nothing else: the least that any client of an API server has to build
+//! and carry.
 //!
-//! `hello-floor HOST:PORT` asks for `/version` in the version of HTTP that the server prefers. No controller, no types, no
-//! JSON, no kubeconfig: the distance from here to `hello` is kubewright's, the rest is that of tokio, rustls and hyper.
+//! `hello-floor HOST:PORT` asks for `/version` in the version of HTTP that the server prefers. No
+//! controller, no types, no JSON, no kubeconfig: the distance from here to `hello` is kubewright's,
+//! the rest is that of tokio, rustls and hyper.
 
 use std::error::Error;
 use std::sync::Arc;

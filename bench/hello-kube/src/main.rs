@@ -1,4 +1,5 @@
-//! The smallest controller of kube-rs: what it takes to build, how big it is, how soon it reconciles.
+//! The smallest controller of kube-rs: what it takes to build, how big it is, how soon it
+//! reconciles.
 
 use std::sync::Arc;
 

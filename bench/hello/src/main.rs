@@ -1,4 +1,5 @@
-//! The smallest controller of kubewright: what it takes to build, how big it is, how soon it reconciles.
+//! The smallest controller of kubewright: what it takes to build, how big it is, how soon it
+//! reconciles.
 
 use kubewright::Client;
 use kubewright::api::core::v1::ConfigMap;

@@ -1,9 +1,11 @@
-//! kubewright as a contestant of the informer rows: syncs an informer over all pods, reports, asks for events, reports.
+//! kubewright as a contestant of the informer rows: syncs an informer over all pods, reports, asks
+//! for events, reports.
 //!
-//! `--server URL --variant V --pods N --events M --settle S`, where `V` is words joined by dashes: `json` or `pb`; `list` or `watchlist`;
-//! `drop` is taken and changes nothing, because managed fields are never kept; `compact` keeps objects as their bytes. `--relist true` lets the
-//! server expire the watch before the events; `--handlers N`, `--stalled true` and `--rate R` are for event-to-handler times. Prints one line of
-//! JSON with the fields that the bench's README lists.
+//! `--server URL --variant V --pods N --events M --settle S`, where `V` is words joined by dashes:
+//! `json` or `pb`; `list` or `watchlist`; `drop` is taken and changes nothing, because managed
+//! fields are never kept; `compact` keeps objects as their bytes. `--relist true` lets the server
+//! expire the watch before the events; `--handlers N`, `--stalled true` and `--rate R` are for
+//! event-to-handler times. Prints one line of JSON with the fields that the bench's README lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,16 +32,13 @@ fn main() {
         words.chunks(2).filter_map(|pair| Some((pair[0].strip_prefix("--")?, pair.get(1)?.as_str()))).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
     let variant = options["variant"];
-    match variant.contains("compact") {
-        true => runtime.block_on(measure::<Compact<Pod>>(&options)),
-        false => runtime.block_on(measure::<Pod>(&options)),
-    }
+    if variant.contains("compact") { runtime.block_on(measure::<Compact<Pod>>(&options)) } else { runtime.block_on(measure::<Pod>(&options)) }
 }
 
 /// Version of the list; event `j` has `LIST_VERSION + 1 + j`.
 const LIST_VERSION: u64 = 10_000_000;
 
-/// What the handler has seen.
+/// The handler's counts.
 #[derive(Default)]
 struct Seen {
     added: AtomicU64,
@@ -69,10 +68,7 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     // A channel that nobody reads: its handler is full after one event and never ready again.
     let (stalled, _unread) = tokio::sync::mpsc::channel(1);
     for number in 1..handlers {
-        match number == 1 && choice("stalled") == "true" {
-            true => informer.add_handler(stalled.clone()).expect("it has not stopped"),
-            false => informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped"),
-        };
+        if number == 1 && choice("stalled") == "true" { informer.add_handler(stalled.clone()).expect("it has not stopped") } else { informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped") };
     }
     let arrived = (0..if rate > 0 { events } else { 0 }).map(|_| AtomicU64::new(0)).collect();
     let seen = Arc::new(Seen { arrived, ..Seen::default() });
@@ -155,7 +151,8 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     let _ = running.await;
 }
 
-/// Waits until the process has spent at least so much CPU since `from`, and then nothing to speak of for a second.
+/// Waits until the process has spent at least so much CPU since `from`, and then nothing to speak
+/// of for a second.
 async fn quiet(from: f64, least: f64) {
     let (mut last, mut since) = (cpu_seconds(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) || cpu_seconds() - from < least {
@@ -166,7 +163,8 @@ async fn quiet(from: f64, least: f64) {
     }
 }
 
-/// Gives free memory back, as the peers do. The one place that needs `unsafe`, which is why it is in a bench.
+/// Gives free memory back, as the peers do. The one place that needs `unsafe`, which is why it is
+/// in a bench.
 fn trim() {
     unsafe { libc::malloc_trim(0) };
 }

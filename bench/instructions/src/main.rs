@@ -1,4 +1,5 @@
-//! One case of codec, store or queue, small enough to run under callgrind, which counts what `measured` executes and nothing else.
+//! One case of codec, store or queue, small enough to run under callgrind, which counts what
+//! `measured` executes and nothing else.
 //!
 //! Argument: the case; without one, the cases are listed. Each takes about 1,000 pods or keys.
 
@@ -44,7 +45,8 @@ fn main() {
 #[unsafe(no_mangle)]
 fn measured(work: &mut dyn FnMut()) {
     work();
-    // Keeps the call above from being the last thing here, and so from becoming a jump out of this function.
+    // Keeps the call above from being the last thing here, and so from becoming a jump out of this
+    // function.
     black_box(());
 }
 

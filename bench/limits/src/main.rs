@@ -1,5 +1,5 @@
-//! What this machine could do at best with the bytes the replay server sends: copying, loopback, parsing.
-//! Usage: limits http://127.0.0.1:PORT [pods]   (server started with --formats json,pb)
+//! The best that this machine could do with the bytes of the replay server: copying, loopback,
+//! parsing. Usage: limits http://127.0.0.1:PORT [pods]   (server started with --formats json,pb)
 use prost::Message;
 use serde::Deserialize;
 use std::{
@@ -183,7 +183,8 @@ struct RawList<'a> {
 type Pod = k8s_openapi::api::core::v1::Pod;
 type PbPod = k8s_pb::api::core::v1::Pod;
 
-/// five timed passes that drop each object, the best and the median; then one pass that keeps them all, for memory
+/// five timed passes that drop each object, the best and the median; then one pass that keeps them
+/// all, for memory
 fn bench<'a, T>(name: &str, items: &[&'a [u8]], f: impl Fn(&'a [u8]) -> T) {
     let bytes: usize = items.iter().map(|i| i.len()).sum();
     let mut v: Vec<f64> = (0..5)
@@ -219,7 +220,8 @@ fn bench<'a, T>(name: &str, items: &[&'a [u8]], f: impl Fn(&'a [u8]) -> T) {
     );
 }
 
-/// Nanoseconds for a read of memory whose place another read has told: `objects` of `size` bytes, each naming the next at random.
+/// Nanoseconds for a read of memory whose place another read has told: `objects` of `size` bytes,
+/// each naming the next at random.
 fn dependent_read(objects: usize, size: usize) -> f64 {
     let (words, mut order): (usize, Vec<usize>) = (size / 4, (0..objects).collect());
     let mut state = 1u64;

@@ -1,5 +1,5 @@
-//! The answers, serialised before the socket opens; watches are even cut into HTTP chunks, one event to a chunk as an API server
-//! flushes them.
+//! The answers, serialised before the socket opens; watches are even cut into HTTP chunks, one
+//! event to a chunk as an API server flushes them.
 
 use std::io::Write;
 
@@ -8,10 +8,12 @@ use crate::{pb, podgen};
 /// Everything in one encoding.
 #[derive(Default)]
 pub struct Data {
-    /// Items of the list back to back (in JSON with a comma after each), and where each starts; one more for the end.
+    /// Items of the list back to back (in JSON with a comma after each), and where each starts; one
+    /// more for the end.
     pub list: Vec<u8>,
     pub off: Vec<usize>,
-    /// HTTP chunks, one to an event; where each of the later events starts, and one more for the end.
+    /// HTTP chunks, one to an event; where each of the later events starts, and one more for the
+    /// end.
     pub init: Vec<u8>,
     pub events: Vec<u8>,
     pub event_off: Vec<usize>,
@@ -69,8 +71,11 @@ fn add(d: &mut Data, f: Fmt, streamed: bool, body: &str, pbuf: &[u8], event: Opt
     }
 }
 
-/// Makes the pods and their events; those of streaming lists only if `streamed`, because of a million pods they take 4 GB.
-pub fn build(f: Fmt, pods: u64, events: u64, streamed: bool, threads: u64) -> Data {
+/// Makes the pods and their events; those of streaming lists only if `streamed`, because of a
+/// million pods they take 4 GB.
+///
+/// With `diverse`, each pod has its own template instead of sharing one with its siblings.
+pub fn build(f: Fmt, pods: u64, events: u64, streamed: bool, diverse: bool, threads: u64) -> Data {
     let part = |t: u64| {
         let mut d = Data::default();
         let (mut body, mut p, mut tmp) = (String::new(), Vec::new(), Vec::new());
@@ -80,6 +85,9 @@ pub fn build(f: Fmt, pods: u64, events: u64, streamed: bool, threads: u64) -> Da
             match f {
                 Fmt::Meta => podgen::metadata(i, rev, rv, &mut body),
                 _ => podgen::body(i, rev, rv, &mut body),
+            }
+            if diverse {
+                body = podgen::diversify(i, &body);
             }
             if f == Fmt::Pb {
                 let v: serde_json::Value = serde_json::from_str(&format!("{{{body}}}")).unwrap();

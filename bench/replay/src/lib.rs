@@ -1,4 +1,5 @@
-//! Canned Kubernetes pods, the same synthetic object as JSON and as protobuf, and the server that plays them.
+//! Canned Kubernetes pods, the same synthetic object as JSON and as protobuf, and the server that
+//! plays them.
 
 pub mod data;
 pub mod pb;

@@ -1,8 +1,9 @@
 //! JSON → Kubernetes protobuf for the fields the generator uses.
 //!
-//! The table says, per message, `(tag, json name, kind)` in tag order. Lower-case kinds are Go pointers or
-//! slices or maps (absent when unset); upper-case ones are Go values, which the Go API server writes even when zero.
-//! `peer-client-go -verify` checks that the result is byte for byte what Go's own marshaller gives.
+//! The table says, per message, `(tag, json name, kind)` in tag order. Lower-case kinds are Go
+//! pointers or slices or maps (absent when unset); upper-case ones are Go values, which the Go API
+//! server writes even when zero. `peer-client-go -verify` checks that the result is byte for byte
+//! what Go's own marshaller gives.
 use serde_json::Value;
 
 #[derive(Clone, Copy)]

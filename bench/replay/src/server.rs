@@ -78,7 +78,8 @@ impl Server {
         let (f, d) = self.negotiate(&q.accept);
         let n = d.off.len() - 1;
         let start = q.q("continue").strip_prefix('c').and_then(|s| s.parse().ok()).unwrap_or(0usize).min(n);
-        // like the API server's watch cache: resourceVersion=0 is answered whole, whatever the limit
+        // like the API server's watch cache: resourceVersion=0 is answered whole, whatever the
+        // limit
         let limit = match q.q("limit").parse::<usize>() {
             Ok(l) if l > 0 && q.q("resourceVersion") != "0" => l,
             _ => n,
@@ -210,7 +211,8 @@ impl Server {
         }
     }
 
-    /// Sends each event at its moment, or at once if that has passed, so that a slow client cannot slow the clock down.
+    /// Sends each event at its moment, or at once if that has passed, so that a slow client cannot
+    /// slow the clock down.
     fn pace(&self, w: &mut TcpStream, d: &Data, first: SystemTime, interval: Duration) -> std::io::Result<()> {
         for (number, ends) in d.event_off.windows(2).enumerate() {
             let due = first + interval * number as u32;
@@ -280,7 +282,8 @@ impl Server {
                     self.list(&mut w, &q)?
                 }
                 ("POST", "/_control/start") => {
-                    // A client that is about to watch again would miss the events, and wait for them for ever.
+                    // A client that is about to watch again would miss the events, and wait for
+                    // them for ever.
                     for _ in 0..600 {
                         if self.watchers.load(Relaxed) > 0 {
                             break;

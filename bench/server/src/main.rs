@@ -1,8 +1,19 @@
-//! Drives whatever server `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and `fanout WATCHERS EVENTS`. Prints a line of JSON.
-//! `serve KUBECONFIG` is the embedded server, in a program without peers, whose features would be built into what it shares with them.
+//! Drives the server that `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and
+//! `fanout WATCHERS EVENTS`. Prints a line of JSON.
 //!
-//! The driver takes its share of the cores, alike for all servers. What a server spends itself is read from outside, for all processes
-//! that `SERVER_PIDS` names, and for the time between two moments that only the driver knows.
+//! `objects`, `watches` and `definitions COUNT` measure an embedded server of this process (see
+//! [`growth`]). `restart OBJECTS INFORMERS FOLDER` kills a server and starts it again (see
+//! [`restart`](mod@restart)).
+//!
+//! `serve KUBECONFIG [--data DIR] [--unsafe-fast] [--listen ADDRESS]` is the embedded server. It is
+//! in a program without peers, because cargo would compile shared crates with the peers' features.
+//!
+//! The driver takes the same share of the cores for each server. The CPU time of a server is read
+//! from outside, for all processes that `SERVER_PIDS` names.
+
+mod growth;
+mod process;
+mod restart;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,15 +38,34 @@ fn main() {
     match words.first().map(String::as_str) {
         Some("ready") => runtime.block_on(ready()),
         Some("creates") => runtime.block_on(creates(number(1), Duration::from_secs(number(2) as u64))),
-        Some("serve") => runtime.block_on(serve(words.get(1).expect("a file to write"))),
+        Some("serve") => runtime.block_on(serve(&words[1..])),
+        Some("objects") => runtime.block_on(growth::objects(number(1))),
+        Some("watches") => runtime.block_on(growth::watches(number(1))),
+        Some("definitions") => runtime.block_on(growth::definitions(number(1))),
+        Some("restart") => {
+            runtime.block_on(restart::restart(number(1), number(2), words.get(3).expect("a folder")));
+        }
         Some("fanout") => runtime.block_on(fanout(number(1), number(2))),
-        _ => panic!("serve KUBECONFIG, ready, creates CLIENTS SECONDS, or fanout WATCHERS EVENTS"),
+        _ => panic!("see the documentation at the top of bench/server/src/main.rs"),
     }
 }
 
-/// Serves over TLS, as a file then says, until the input ends.
-async fn serve(kubeconfig: &str) {
-    let server = ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).start().await.expect("a server");
+/// Serves over TLS until the input ends, and writes a kubeconfig. Prints the URL.
+async fn serve(words: &[String]) {
+    let (kubeconfig, options) = words.split_first().expect("a file for the kubeconfig");
+    let mut server = ApiServer::in_memory();
+    let mut address = "127.0.0.1:0";
+    let mut options = options.iter().map(String::as_str);
+    while let Some(option) = options.next() {
+        let mut value = || options.next().expect("the option has a value");
+        match option {
+            "--data" => server = server.data(value()),
+            "--unsafe-fast" => server = server.unsafe_fast(),
+            "--listen" => address = value(),
+            _ => panic!("unknown option {option}"),
+        }
+    }
+    let server = server.listen(address.parse().expect("an address")).start().await.expect("a server");
     std::fs::write(kubeconfig, server.kubeconfig()).expect("a file that can be written");
     println!("{}", server.url().expect("it listens"));
     let _ = tokio::io::stdin().read(&mut [0]).await;
@@ -63,7 +93,8 @@ async fn ready() {
     println!(r#"{{"waited_ms": {}}}"#, start.elapsed().as_millis());
 }
 
-/// Config maps made in so long by so many clients, each with a connection of its own and one request at a time.
+/// Config maps made in so long by so many clients, each with a connection of its own and one
+/// request at a time.
 async fn creates(clients: usize, time: Duration) {
     let (start, mut tasks) = (Instant::now(), JoinSet::new());
     for client in 0..clients {
@@ -80,15 +111,10 @@ async fn creates(clients: usize, time: Duration) {
     println!(r#"{{"creates": {made}, "creates_per_s": {:.0}}}"#, made as f64 / start.elapsed().as_secs_f64());
 }
 
-/// CPU seconds of the server's processes so far; none without `SERVER_PIDS`.
+/// CPU seconds of the server's processes so far; zero without `SERVER_PIDS`.
 fn server_cpu_seconds() -> f64 {
     let ids = std::env::var("SERVER_PIDS").unwrap_or_default();
-    let ticks = |id: &str| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
-    };
-    ids.split(',').filter(|id| !id.is_empty()).map(ticks).sum::<f64>() / 100.0
+    ids.split(',').filter_map(|id| id.parse().ok()).map(process::cpu_seconds).sum()
 }
 
 /// Makes config maps one after the other and returns what that has cost the server.
@@ -100,7 +126,8 @@ async fn make(maps: &Api<ConfigMap>, prefix: &str, count: usize) -> f64 {
     server_cpu_seconds() - before
 }
 
-/// So many watches of one namespace; how long until each has seen every event, and what that costs beyond making them.
+/// So many watches of one namespace; how long until each has seen every event, and what that costs
+/// beyond making them.
 async fn fanout(watchers: usize, events: usize) {
     let maps = maps();
     let alone = make(&maps, "alone", events).await;

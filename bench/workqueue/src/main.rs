@@ -1,4 +1,5 @@
-//! One case of the work queue bench, as its twin in Go plays it: see `../README.md`. Prints one line of JSON.
+//! One case of the work queue bench, as its twin in Go plays it: see `../README.md`. Prints one
+//! line of JSON.
 //!
 //! Argument: the case.
 
@@ -60,7 +61,8 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
         producers.spawn(async move {
             for add in (pair..ADDS).step_by(pairs) {
                 producer.add_ref(&keys[add % distinct]);
-                // Lets workers run now and then, as every task does that takes its keys from a stream.
+                // Lets workers run now and then, as every task does that takes its keys from a
+                // stream.
                 tokio::task::coop::consume_budget().await;
             }
         });

@@ -1,9 +1,10 @@
 //! Types of the stable Kubernetes API, made for caches.
 //!
-//! One module for each version of each group, one cargo feature for each group: `kubewright_api::core::v1::Pod`
-//! is there with the feature `core`. Rarely set fields live in an allocation of their own that a type dereferences to;
-//! strings are [`Str`](kubewright_core::Str), lists [`List`](kubewright_core::List), maps
-//! [`Map`](kubewright_core::Map). All code here is written by `cargo xtask generate` from the description in `api/`.
+//! One module for each version of each group, one cargo feature for each group:
+//! `kubewright_api::core::v1::Pod` is there with the feature `core`. Rarely set fields live in an
+//! allocation of their own that a type dereferences to; strings are [`Str`](kubewright_core::Str),
+//! lists [`List`](kubewright_core::List), maps [`Map`](kubewright_core::Map). All code here is
+//! written by `cargo xtask generate` from the description in `api/`.
 
 mod generated;
 #[cfg(feature = "apiextensions")]

@@ -19,7 +19,7 @@ pub enum JSONSchemaPropsOrArray {
 /// A schema, or whether anything is allowed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JSONSchemaPropsOrBool {
-    /// What fits the schema is allowed.
+    /// A value that matches the schema is allowed.
     Schema(Box<JSONSchemaProps>),
     /// Everything or nothing is allowed.
     Bool(bool),

@@ -1,15 +1,15 @@
-//! Which form of an answer a client asks for in its `Accept` header, and which of those on offer it gets.
+//! Content negotiation by the `Accept` header.
 //!
-//! Two things are chosen at once: the *format* (JSON, YAML, protobuf), and the *form*, which asks for
-//! something else in place of the object: a table, the metadata alone, aggregated discovery. A clause
-//! that asks for a form that the path does not have is passed over, as if it were not there.
+//! Negotiation selects a *format* (JSON, YAML, protobuf) and a *form*: the object itself, a table,
+//! its metadata, or aggregated discovery. A clause with a form that the path does not offer is
+//! ignored.
 
 use std::fmt;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
-/// How an answer is written.
+/// The encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
@@ -21,7 +21,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats, the most preferred one first.
+    /// All formats in order of preference.
     pub const ALL: [Format; 3] = [Format::Json, Format::Yaml, Format::Protobuf];
 
     /// The media type.
@@ -33,7 +33,7 @@ impl Format {
         }
     }
 
-    /// The format of a `Content-Type` header, whatever its parameters; JSON where there is none.
+    /// The format of a `Content-Type` header. Parameters are ignored, and JSON is the default.
     pub fn of_body(content_type: Option<&str>) -> Option<Format> {
         let name = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         match name {
@@ -43,12 +43,12 @@ impl Format {
     }
 }
 
-/// What an answer shows.
+/// The representation that a response contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// The object or list itself.
     Object,
-    /// A `Table`, of this version of `meta.k8s.io`.
+    /// A `Table` of this version of `meta.k8s.io`.
     Table(MetaVersion),
     /// `PartialObjectMetadata`: the metadata of one object.
     Metadata(MetaVersion),
@@ -59,10 +59,12 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether an answer can take this form: metadata of one object and of a list are asked for by different names.
+    /// Checks that the response can have this form: metadata of an object and of a list have
+    /// different forms.
     ///
     /// # Errors
-    /// 406, when it cannot; `kind` is what was found there instead.
+    ///
+    /// 406. `kind` is the kind that was found instead.
     pub fn fits(self, is_list: bool, kind: &str) -> Result<(), Box<Status>> {
         let message = match (self, is_list) {
             (Form::Metadata(_), true) => {
@@ -77,7 +79,7 @@ impl Form {
     }
 }
 
-/// A version of the group `meta.k8s.io`; what it holds is the same in both.
+/// A version of the group `meta.k8s.io`. Both have the same content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetaVersion {
     /// `v1`.
@@ -96,18 +98,18 @@ impl MetaVersion {
     }
 }
 
-/// What a path can answer with.
+/// The representations that a path offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
-    /// Objects and lists of a built-in kind: all formats, as themselves, as tables or as metadata.
+    /// Objects and lists of a built-in kind: all formats and forms.
     BuiltIn,
-    /// Objects and lists of a custom resource: as built-in ones, but in protobuf only their metadata.
+    /// Objects and lists of a custom resource: in protobuf, only their metadata.
     Custom,
-    /// Discovery of one group or version, and other answers without another form.
+    /// Discovery of one group or version, and other documents with one form.
     Plain,
-    /// Discovery of a group that has custom resources only.
+    /// Discovery of a group with custom resources only.
     CustomGroup,
-    /// Discovery of all groups, which has an aggregated form.
+    /// Discovery of all groups, with an aggregated form.
     Discovery,
 }
 
@@ -118,26 +120,26 @@ impl Offer {
             (_, Form::Object) => true,
             (Offer::BuiltIn | Offer::Custom, Form::Table(_)) => format != Format::Protobuf,
             (Offer::BuiltIn | Offer::Custom, Form::Metadata(_) | Form::MetadataList(_)) => true,
-            // Its types are not among those that we have in protobuf; clients ask for JSON.
+            // We have no protobuf types for aggregated discovery. Clients request JSON.
             (Offer::Discovery, Form::AggregatedDiscovery) => format != Format::Protobuf,
             _ => false,
         }
     }
 }
 
-/// The answer that was chosen.
+/// The negotiated response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// How it is written.
+    /// The format.
     pub format: Format,
-    /// What it shows.
+    /// The form.
     pub form: Form,
-    /// Whether it is indented for people, as far as the header says.
+    /// Whether the header asks for indented JSON.
     pub pretty: bool,
 }
 
 impl Accepted {
-    /// The `Content-Type` of the answer.
+    /// The `Content-Type` of the response.
     pub fn content_type(&self) -> &'static str {
         match (self.format, self.form) {
             (Format::Json, Form::AggregatedDiscovery) => {
@@ -151,7 +153,7 @@ impl Accepted {
     }
 }
 
-/// Chooses the answer: the first clause, by preference, that is on offer; JSON where there is no header.
+/// Selects the best offered clause. Without a header, the result is JSON.
 ///
 /// ```
 /// use kubewright_apiserver::accept::{Form, Format, MetaVersion, Offer, negotiate};
@@ -168,7 +170,8 @@ pub fn negotiate(header: Option<&str>, offer: Offer) -> Result<Accepted, NotAcce
         return Ok(Accepted { format: Format::Json, form: Form::Object, pretty: false });
     }
     let clauses = Clause::parse_all(header);
-    // The real server looks for a route by whole names first, which only custom resources have none of.
+    // The real server first matches routes by exact media types. Only custom resources have no
+    // routes.
     let is_routed = matches!(offer, Offer::Custom | Offer::CustomGroup) || header.split(',').any(names_format);
     for clause in clauses.iter().filter(|_| is_routed) {
         let Some(form) = clause.form() else { continue };
@@ -176,39 +179,40 @@ pub fn negotiate(header: Option<&str>, offer: Offer) -> Result<Accepted, NotAcce
             return Ok(Accepted { format, form, pretty: clause.parameter("pretty") == Some("1") });
         }
     }
-    // The complaint itself is written in a format that the client reads, as far as there is one.
+    // The error uses a format that the client accepts, if there is one.
     let plain = clauses.iter().find(|clause| clause.form() == Some(Form::Object));
     Err(match plain.and_then(|clause| clause.formats().next()) {
         Some(format) => NotAcceptable { format, known: is_routed },
         None => NotAcceptable {
             format: Format::Json,
-            // Custom resources have no routes of their own that could say it in another way.
+            // Custom resources have no routes whose error could differ.
             known: matches!(offer, Offer::Custom | Offer::CustomGroup)
                 || is_routed && clauses.iter().any(|clause| clause.formats().next().is_some()),
         },
     })
 }
 
-/// Whether a clause of a header names a format, or takes any.
+/// Whether a clause names a format or is `*/*`.
 fn names_format(clause: &str) -> bool {
     let name = clause.split(';').next().unwrap_or_default().trim();
     name == "*/*" || Format::ALL.iter().any(|format| format.media_type() == name)
 }
 
-/// Nothing that the client accepts is on offer.
+/// No clause of the header is on offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAcceptable {
-    /// The format in which to say so.
+    /// The format of the error.
     pub format: Format,
-    /// Whether the client named a format that the server has, only not for what was asked.
+    /// Whether the client named a format that exists but is not on offer here.
     known: bool,
 }
 
 impl fmt::Display for NotAcceptable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.known {
-            true => "only the following media types are accepted: ",
-            false => "406: Not Acceptable\n\nAvailable representations: ",
+        f.write_str(if self.known {
+            "only the following media types are accepted: "
+        } else {
+            "406: Not Acceptable\n\nAvailable representations: "
         })?;
         f.write_str(&Format::ALL.map(Format::media_type).join(", "))
     }
@@ -218,14 +222,15 @@ impl std::error::Error for NotAcceptable {}
 
 impl From<NotAcceptable> for Status {
     fn from(error: NotAcceptable) -> Status {
-        match error.known {
-            true => Status::failure(StatusReason::NotAcceptable, error.to_string()),
-            false => Status::from_code(406, "", &GroupResource::default(), "", &error.to_string()),
+        if error.known {
+            Status::failure(StatusReason::NotAcceptable, error.to_string())
+        } else {
+            Status::from_code(406, "", &GroupResource::default(), "", &error.to_string())
         }
     }
 }
 
-/// One alternative of the header.
+/// One clause of the header.
 #[derive(Debug)]
 struct Clause<'h> {
     media_type: &'h str,
@@ -235,7 +240,7 @@ struct Clause<'h> {
 }
 
 impl<'h> Clause<'h> {
-    /// All alternatives, best first: by quality, then whole names before wildcards, then as written.
+    /// All clauses, best first: by quality, then exact types before wildcards, then by position.
     fn parse_all(header: &'h str) -> Vec<Self> {
         let mut clauses: Vec<_> = header.split(',').filter_map(Clause::parse).collect();
         let wildcards = |clause: &Clause<'_>| [clause.media_type, clause.subtype].iter().filter(|s| **s == "*").count();
@@ -263,7 +268,7 @@ impl<'h> Clause<'h> {
         self.parameters.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| *value)
     }
 
-    /// The formats whose media type fits the clause, preferred ones first.
+    /// The formats that match the clause, in order of preference.
     fn formats(&self) -> impl Iterator<Item = Format> {
         Format::ALL.into_iter().filter(|format| {
             let (media_type, subtype) = format.media_type().split_once('/').expect("a media type has a slash");
@@ -275,7 +280,7 @@ impl<'h> Clause<'h> {
         })
     }
 
-    /// The form that the parameters ask for, or nothing if it is not known or cannot be served.
+    /// The requested form. `None` if it is unknown or unsupported.
     fn form(&self) -> Option<Form> {
         if self.parameter("stream").is_some_and(|stream| !matches!(stream, "" | "watch"))
             || self.parameter("sv").is_some_and(|version| !version.is_empty())
@@ -308,7 +313,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_is_too_strange(header in "([a-z*/;,= .é]|application/json|as=Table|q=|NaN|-1|1e99|g=meta.k8s.io|v=v1){0,20}") {
+        fn any_header_is_parsed_without_a_panic(header in "([a-z*/;,= .é]|application/json|as=Table|q=|NaN|-1|1e99|g=meta.k8s.io|v=v1){0,20}") {
             for offer in [Offer::BuiltIn, Offer::Custom, Offer::Plain, Offer::Discovery] {
                 let _ = negotiate(Some(&header), offer);
             }
@@ -323,7 +328,7 @@ mod tests {
     const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
     #[test]
-    fn formats_are_chosen_by_quality_and_then_as_written() {
+    fn formats_are_chosen_by_quality_and_then_by_position() {
         use {Form::Object, Format::*};
         for (header, want) in [
             ("", Some((Json, Object))),
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_that_a_path_lacks_are_passed_over() {
+    fn unsupported_forms_are_ignored() {
         let fallback = |header: &str| format!("{header},application/json");
         let object = Some((Format::Json, Form::Object));
         assert_eq!(chosen(TABLE, Offer::BuiltIn), Some((Format::Json, Form::Table(MetaVersion::V1))));
@@ -374,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_media_type_and_an_unknown_form_are_told_apart() {
+    fn unknown_media_types_and_unknown_forms_have_different_errors() {
         let unknown = Status::from(negotiate(Some("text/html"), Offer::BuiltIn).unwrap_err());
         assert!(unknown.details.is_some() && unknown.code == Some(406));
         let form = Status::from(negotiate(Some(TABLE), Offer::Plain).unwrap_err());
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_one_and_of_many_are_told_apart() {
+    fn metadata_of_an_object_and_of_a_list_are_different_forms() {
         let (one, many) = (Form::Metadata(MetaVersion::V1), Form::MetadataList(MetaVersion::V1));
         assert!(one.fits(false, "Pod").is_ok() && many.fits(true, "PodList").is_ok());
         assert_eq!(one.fits(true, "PodList").unwrap_err().code, Some(406));

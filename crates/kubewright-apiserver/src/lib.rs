@@ -1,15 +1,27 @@
 //! A Kubernetes API server in a library.
 //!
-//! Start at [`ApiServer`], which makes a server; [`Service`] is the same without a socket. A request goes through these
-//! places in this order: `http` (bytes), `request` (what it is about), `authentication` (who asks), `authorization`
-//! (whether they may), `routes` (which handler), `decoding` (the object), `registry` (the verb), `admission` (webhooks and
-//! policies, defaults and rules; those of custom resources come from `schema`, and both write rules in `cel`),
-//! [`storage`] (the write and its revision), `encoding` (the answer). `housekeeping` follows the log of writes and deletes
-//! what nothing owns any more.
+//! Start at [`ApiServer`], which builds a server. [`Service`] is the same without a socket.
+//!
+//! A request passes these modules in this order:
+//!
+//! 1. `serving`: connections; `http`: bodies and limits;
+//! 2. `request`: path, verb and resource;
+//! 3. `authentication` and `authorization`;
+//! 4. `routes`: the handler;
+//! 5. `decoding`: the object;
+//! 6. `registry`: the verb;
+//! 7. `admission`: defaults, validation, policies and webhooks. Custom resources are validated by
+//!    the crate `kubewright-schema`, and expressions are evaluated by `kubewright-cel`;
+//! 8. `kubewright_storage`: the write and its revision;
+//! 9. `encoding`: the response.
+//!
+//! `housekeeping` follows the event log and runs the built-in controllers, such as the garbage
+//! collector.
 //!
 //! ```
 //! use kubewright_apiserver::ApiServer;
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let server = ApiServer::in_memory().start().await?;
 //! assert!(server.kubeconfig().contains("clusters:"));
 //! server.stop().await;
@@ -20,45 +32,44 @@ pub mod accept;
 mod admission;
 mod authentication;
 mod authorization;
+pub mod backup;
+mod call;
 mod catalog;
-mod cel;
+mod channel_condition;
+#[cfg(test)]
+mod complexity;
 mod conversion;
 mod decoding;
 pub mod discovery;
 mod encoding;
 mod faults;
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub mod fuzzing;
 mod hash;
 mod housekeeping;
 mod http;
+mod lookup;
 mod metrics;
+mod non_resource;
 mod object;
 mod offload;
 pub mod openapi;
-mod pages;
 mod patching;
-mod private_file;
 mod random;
-mod regex;
 mod registry;
 mod rejection;
 mod request;
-mod reviews;
 mod routes;
-mod schema;
-mod seldom;
 mod server;
 mod service;
-pub mod storage;
+mod serving;
 pub mod table;
 mod tree;
+mod user;
+mod warnings;
 mod webhook_client;
 
 pub use authentication::{TokenFileError, Tokens};
 pub use faults::{Fault, Faults};
 pub use http::Body;
-pub use pages::GIT_VERSION;
+pub use non_resource::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};
 pub use service::Service;

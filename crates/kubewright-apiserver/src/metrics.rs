@@ -1,13 +1,13 @@
-//! Counters of the server itself, in the text form that Prometheus reads.
+//! The server's metrics in the text format of Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
 use crate::object::StoredObject;
-use crate::storage::Store;
+use kubewright_storage::Store;
 
-/// How many requests were answered how.
+/// Request counts by verb and status code.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -19,7 +19,7 @@ impl Metrics {
         *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((verb, code)).or_default() += 1;
     }
 
-    /// All counters, and what the store holds.
+    /// Renders all metrics, including those of the store.
     pub(crate) fn render(&self, store: &Store<StoredObject>) -> String {
         let mut text = String::from(
             "# HELP apiserver_request_total Requests by verb and code.\n# TYPE apiserver_request_total counter\n",

@@ -1,4 +1,4 @@
-//! CPU-heavy work on threads that poll no connections.
+//! Runs CPU-heavy work outside of the runtime's worker threads.
 
 use std::sync::Arc;
 
@@ -8,30 +8,31 @@ use tokio::task::spawn_blocking;
 
 use crate::rejection::Rejection;
 
-/// Runs heavy work on tokio's blocking threads, a few jobs at a time.
+/// Runs CPU-heavy work on tokio's blocking threads, with a limited number of jobs.
 ///
-/// The threads of the executor stay free for health checks, watches and small requests. A paused
-/// clock does not advance while a job runs, so jobs must not wait for timers.
+/// The worker threads stay free for health checks, watches and small requests. A paused clock does
+/// not advance while a job runs, so jobs must not wait for timers.
 #[derive(Debug)]
 pub(crate) struct Offload {
     permits: Arc<Semaphore>,
 }
 
 impl Offload {
-    /// At most `jobs` at a time. Others wait for their turn.
+    /// Runs at most `jobs` jobs at a time. Further jobs are queued.
     pub(crate) fn new(jobs: usize) -> Self {
         Offload { permits: Arc::new(Semaphore::new(jobs)) }
     }
 
-    /// As many jobs as half of the processors can do.
+    /// Limits the jobs to half of the CPUs.
     pub(crate) fn on_half_of_the_processors() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Offload::new((processors / 2).max(1))
     }
 
-    /// The result of `work`. A caller that stops waiting does not stop the work.
+    /// Runs `work` and returns its result. Dropping this future does not cancel the work.
     ///
     /// # Errors
+    ///
     /// 500 if the work panics or the runtime is shutting down.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
@@ -42,7 +43,7 @@ impl Offload {
             let _permit = permit;
             work()
         });
-        job.await.map_err(|_| Status::internal("the server failed at this request").into())
+        job.await.map_err(|_| Status::internal("the server failed to handle this request").into())
     }
 }
 

@@ -1,21 +1,21 @@
-//! Patches: from the body of a request to the tree that it makes of another.
+//! Applies patches of request bodies to objects.
 
 use kubewright_core::json::Reader;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::PatchType;
-use kubewright_core::patch::{json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, Value};
+use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
-use crate::decoding::{complaints, in_go_words, mended};
+use crate::decoding::{complaints, in_go_words, repaired};
 use crate::rejection::Rejection;
 
-/// The kinds of patch that custom resources know.
+/// The patch types of custom resources.
 pub(crate) const CUSTOM_PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// The object that a patch makes of `original`, and what is odd about the patch itself; `scheme` is the type of a
-/// built-in kind.
+/// Applies a patch to `original`. Returns the result and warnings about the patch. `scheme` is the
+/// type of a built-in kind.
 pub(crate) fn apply(
     kind: PatchType,
     original: &Value,
@@ -26,8 +26,8 @@ pub(crate) fn apply(
         return Err(Rejection::not_implemented("server-side apply"));
     }
     let mut decoder = Decoder::new().report_findings();
-    let read = Reader::new(patch, &mut decoder).tree().or_else(|error| match mended(patch) {
-        Some(mended) => Reader::new(&mended, &mut decoder).tree(),
+    let read = Reader::new(patch, &mut decoder).tree().or_else(|error| match repaired(patch) {
+        Some(repaired) => Reader::new(&repaired, &mut decoder).tree(),
         None => Err(error),
     });
     let patch = read.map_err(|error| {
@@ -38,7 +38,7 @@ pub(crate) fn apply(
         (PatchType::Json, _) => json_patch(original, &patch),
         (PatchType::Strategic, Some(_)) if patch.is_null() => Ok(original.clone()),
         (PatchType::Strategic, Some(scheme)) => strategic_merge(original, &patch, scheme).map(|mut merged| {
-            // Go has no place for them in the object that it makes of the tree.
+            // Go's typed conversion drops these fields, so restore them.
             for field in ["apiVersion", "kind"] {
                 if let (Some(value), Some(merged)) = (original.get(field), merged.as_object_mut()) {
                     merged.insert(field, value.clone());

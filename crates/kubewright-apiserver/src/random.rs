@@ -1,25 +1,23 @@
-//! Names and identities that nobody can guess.
+//! Random UIDs, name suffixes and numbers.
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use ring::rand::{SecureRandom, SystemRandom};
 
-/// The letters of generated names: no vowels, so that no words come out, and nothing that looks alike.
+/// The alphabet of generated names, without vowels (so without words) and without similar
+/// characters.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// The next random number: a counter, hashed with keys that the system chose at random.
+/// A random number. Not for secrets.
 pub(crate) fn number() -> u64 {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    KEYS.hash_one(COUNTER.fetch_add(1, Ordering::Relaxed))
+    fastrand::u64(..)
 }
 
-/// A random UUID of version 4.
+/// An unpredictable random UUID (version 4).
 pub(crate) fn uid() -> String {
-    let random = u128::from(number()) << 64 | u128::from(number());
-    let bits = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let mut random = [0; 16];
+    SystemRandom::new().fill(&mut random).expect("the system has random numbers");
+    let bits = u128::from_ne_bytes(random) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
     let mut text = String::with_capacity(36);
     for digit in (0..32).rev() {
         text.push(char::from(DIGITS[(bits >> (4 * digit) & 0xf) as usize]));
@@ -30,9 +28,9 @@ pub(crate) fn uid() -> String {
     text
 }
 
-/// `count` random letters.
+/// `count` random characters.
 pub(crate) fn letters(count: usize) -> String {
-    (0..count).map(|_| char::from(LETTERS[(number() % LETTERS.len() as u64) as usize])).collect()
+    (0..count).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect()
 }
 
 #[cfg(test)]

@@ -1,37 +1,32 @@
-//! Why a request is not done.
+//! Errors of requests.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
-use crate::admission::control::Question;
-use crate::catalog::Resource;
-use crate::conversion::webhook::Pending;
-
 /// A refusal on its way to the client.
 #[derive(Debug)]
 pub(crate) enum Rejection {
-    /// With a status object, in the form that the client understands.
+    /// A Status, encoded in the negotiated format.
     Status(Box<Status>),
-    /// In plain text: the path leads nowhere.
+    /// Plain text 404: there is no such path.
     NoSuchPage,
-    /// Not yet: webhooks have to be asked first, see [`Control::decided`](crate::admission::control::Control::decided).
-    Undecided(Box<Question>),
-    /// Not yet: a webhook has to convert an object first, which the same does.
-    Unconverted(Box<Pending>),
+    /// A webhook has to answer first. The write is repeated when it has, see
+    /// [`Control::decided`](crate::admission::control::Control::decided).
+    NeedsWebhook,
 }
 
 impl Rejection {
-    /// 404 for a path of a group that is served, which leads nowhere in it.
+    /// 404 for an unknown resource of a served group.
     pub(crate) fn no_such_resource() -> Self {
         Status::from_code(404, "", &GroupResource::default(), "", "").into()
     }
 
-    /// 405 for a path that is served with other methods.
+    /// 405 for a path that supports other methods only.
     pub(crate) fn no_such_method() -> Self {
         Status::from_code(405, "", &GroupResource::default(), "", "").into()
     }
 
-    /// 500 without a reason: what the server answers where it did not expect to fail.
+    /// 500 without a reason, as for unexpected errors of the real server.
     pub(crate) fn unexpected(message: impl Into<kubewright_core::Str>) -> Self {
         let mut status = Status::failure(StatusReason::Unknown, message);
         status.code = Some(500);
@@ -39,15 +34,14 @@ impl Rejection {
     }
 
     /// 501 for what only the node could answer on which something runs.
-    pub(crate) fn needs_node(resource: &Resource, name: &str, what: &str) -> Self {
-        let plural = &resource.plural;
+    pub(crate) fn needs_node(plural: &str, name: &str, what: &str) -> Self {
         let message = format!("{what} of {plural} {name:?} is not available: no node runs anything on this server");
         let mut status = Status::failure(StatusReason::Unknown, message);
         status.code = Some(501);
         status.into()
     }
 
-    /// 501 for what is to be built.
+    /// 501 for features that are not implemented yet.
     pub(crate) fn not_implemented(what: &str) -> Self {
         let mut status = Status::failure(StatusReason::Unknown, format!("{what} is not implemented yet"));
         status.code = Some(501);

@@ -1,62 +1,40 @@
-//! What a request is about, from its method, path and query: a resource, or something beside them.
+//! Parses the attributes of a request from its method, path and query.
 
 use hyper::Method;
-use hyper::http::request::Parts;
 use kubewright_core::options::{Query, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
-
-use crate::http::RequestBody;
-
-/// A request whose body may still have to be read.
-pub(crate) struct Asked {
-    pub(crate) parts: Parts,
-    pub(crate) query: Query,
-    pub(crate) info: RequestInfo,
-    pub(crate) body: RequestBody,
-}
-
-impl Asked {
-    pub(crate) fn new(parts: Parts, body: RequestBody) -> Self {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
-        let info = RequestInfo::new(&parts.method, &unescape(parts.uri.path()), &query);
-        Asked { parts, query, info, body }
-    }
-
-    /// Whether the answer is about one object, and so soon there.
-    pub(crate) fn is_about_one(&self) -> bool {
-        self.info.target.is_some() && !matches!(self.info.verb, "list" | "watch" | "deletecollection")
-    }
-}
+use percent_encoding::percent_decode_str;
 
 /// What a request wants, before anybody looks whether it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
-    /// The verb that authorization decides about: `list`, `deletecollection`, …, or the method in lower case.
+    /// The verb for authorization: `list`, `deletecollection`, …, or the lower-case method for
+    /// other paths.
     pub(crate) verb: &'static str,
     pub(crate) path: Str,
-    /// What the path names, if it is of the form that resources have.
+    /// The resource, if the path has the form of a resource path.
     pub(crate) target: Option<Target>,
 }
 
-/// The resource that a path names, and how.
+/// A resource path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Target {
     pub(crate) group: Str,
     pub(crate) version: Str,
-    /// Empty where the path names none.
+    /// Empty if the path has no namespace.
     pub(crate) namespace: Str,
     pub(crate) resource: Str,
-    /// Empty where the path names a collection.
+    /// Empty for a collection.
     pub(crate) name: Str,
     pub(crate) subresource: Str,
-    /// What follows the subresource, which only proxies allow.
+    /// The path after the subresource, which only proxies accept.
     pub(crate) rest: Vec<Str>,
-    /// Whether the path is one of the old ones that begin with `watch/`.
+    /// Whether the path starts with the deprecated `watch/`.
     pub(crate) is_watch_path: bool,
 }
 
 impl RequestInfo {
-    /// Reads the path as the API has it, and the verb from method and query.
+    /// Parses path, method and query.
     pub(crate) fn new(method: &Method, path: &str, query: &Query) -> Self {
         let target = Target::parse(path);
         let verb = match &target {
@@ -66,13 +44,14 @@ impl RequestInfo {
         RequestInfo { verb, path: path.into(), target }
     }
 
-    /// Whether the request may take longer than others: a watch, or a connection to a pod.
+    /// Whether the request may run for long: a watch, or a connection to a pod.
     pub(crate) fn is_long_running(&self) -> bool {
         let subresource = self.target.as_ref().map_or("", |target| &*target.subresource);
         self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
 
-    /// The name that authorization decides about: of the path, or the only one that a list can have.
+    /// The name for authorization: from the path, or the name that the field selector of a list
+    /// requires.
     pub(crate) fn authorized_name<'a>(&'a self, selected: &'a str) -> &'a str {
         match (&self.target, self.verb) {
             (Some(target), "list" | "watch" | "deletecollection") if target.name.is_empty() => selected,
@@ -82,7 +61,7 @@ impl RequestInfo {
     }
 }
 
-/// The one name that a field selector allows, or none.
+/// The name that a field selector requires, if there is one.
 pub(crate) fn selected_name(query: &Query) -> Option<Str> {
     let selector: FieldSelector = query.get("fieldSelector")?.parse().ok()?;
     selector.requires_exact_match("metadata.name").filter(|name| !name.is_empty()).map(Str::from)
@@ -108,8 +87,8 @@ impl Target {
         {
             (namespace, parts) = (name, rest);
         }
-        // Nothing lies behind a part without a name: a subresource of nobody must not become the collection. Only what is behind
-        // a proxy has paths of its own.
+        // An empty name before a subresource must not turn the path into a collection path. Only
+        // the path after a proxy may have empty segments.
         let rest = parts.get(3..).unwrap_or_default();
         if all[..all.len() - rest.len()].contains(&"") {
             return None;
@@ -141,7 +120,7 @@ impl Target {
         }
     }
 
-    /// The namespace that authorization decides about: a namespace is in itself.
+    /// The namespace for authorization. A Namespace is in itself.
     pub(crate) fn authorized_namespace(&self) -> &str {
         match self.resource == "namespaces" && self.group.is_empty() {
             true => &self.name,
@@ -163,27 +142,9 @@ fn plain_verb(method: &Method) -> &'static str {
     }
 }
 
-/// A path without percent escapes; what is malformed stays as it is and leads nowhere.
+/// Decodes percent escapes. Malformed ones stay, and then match no route.
 pub(crate) fn unescape(path: &str) -> String {
-    if !path.contains('%') {
-        return path.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-        match (byte, digit(0), digit(1)) {
-            (b'%', Some(high), Some(low)) => {
-                bytes.push((high * 16 + low) as u8);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(path).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]
@@ -223,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_lies_behind_a_part_without_a_name() {
+    fn a_subresource_needs_a_name() {
         for path in ["/api/v1/namespaces/a/pods//exec", "/api/v1/namespaces//pods", "/apis//v1/pods", "/api//pods"] {
             assert_eq!(info(Method::POST, path), ("post", vec![]), "{path}");
         }
@@ -232,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_name_nothing() {
+    fn other_paths_are_not_resource_paths() {
         for path in ["/", "/api", "/api/v1", "/apis/apps/v1", "/healthz", "/version/x/y", "/api/v1/watch"] {
             assert_eq!(info(Method::GET, path), ("get", vec![]), "{path}");
         }

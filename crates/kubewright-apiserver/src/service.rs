@@ -1,4 +1,7 @@
-//! The steps of a request: authentication, limits, authorization, body, handler, response.
+//! Processes a request: authentication, limits, authorization, body, handler, response.
+
+#[cfg(test)]
+mod tests;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -14,74 +17,61 @@ use kubewright_core::options::Query;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
-use crate::authentication::{self, Authenticator, Peer, User};
+use crate::authentication::{self, Authenticator, Peer};
 use crate::authorization::{self, Action};
+use crate::backup;
+use crate::call::Call;
 use crate::encoding::Wanted;
 use crate::faults::{self, Effect, Faults};
+use crate::http::IncomingRequest;
 use crate::http::{
-    Answer, Body, BufferedBody, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, Warnings, accepts_gzip,
-    compress,
+    Answer, Body, BufferedBody, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, accepts_gzip, compress,
 };
 use crate::metrics::Metrics;
+use crate::non_resource;
 use crate::offload::Offload;
-use crate::pages;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 use crate::rejection::Rejection;
-use crate::request::{Asked, RequestInfo, selected_name};
+use crate::request::{RequestInfo, selected_name};
 use crate::routes;
-use crate::storage::Disk;
+use crate::user::User;
+use crate::warnings::Warnings;
+use kubewright_storage::Disk;
 
-/// The longest time for a request that is not a watch. kube-apiserver: `--request-timeout`.
+/// Time limit of a request that is not a watch. kube-apiserver: `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests with larger bodies are served on a blocking thread. So are patches of larger objects.
+/// Requests with larger bodies run on a blocking thread, and so do patches of larger objects.
 const OFFLOADED_BODY: usize = 128 << 10;
-/// The number of those at the same time.
+/// Maximum number of such requests at a time.
 const OFFLOADED_REQUESTS: usize = 64;
 
 /// A boxed future.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The API server as a function from requests to answers, without any connection.
+/// The API server as a function from requests to responses, without a connection.
 ///
-/// A handle: clones are the same server.
+/// Clones refer to the same server.
 #[derive(Clone)]
 pub struct Service {
-    shared: Arc<Shared>,
+    shared: Arc<SharedService>,
 }
 
-struct Shared {
+struct SharedService {
     registry: Arc<Registry>,
     authenticator: Authenticator,
     in_flight: InFlight,
-    /// For the bodies of requests.
+    /// The memory budget of request bodies.
     body_memory: MemoryBudget,
-    /// For lists that are encoded whole.
+    /// The memory budget of lists that are encoded as a whole.
     list_memory: MemoryBudget,
-    /// For requests with much to decode, validate or encode.
+    /// Runs requests that are expensive to decode, validate or encode.
     offload: Offload,
     metrics: Metrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
-    /// Whether faults can be injected by requests.
+    /// Whether the fault injection endpoint is enabled.
     serves_faults: bool,
-}
-
-/// All that is known of a request.
-pub(crate) struct Call<'a> {
-    pub(crate) registry: &'a Registry,
-    pub(crate) metrics: &'a Metrics,
-    pub(crate) authenticator: &'a Authenticator,
-    pub(crate) user: &'a User,
-    pub(crate) info: &'a RequestInfo,
-    pub(crate) method: &'a Method,
-    pub(crate) query: &'a Query,
-    pub(crate) headers: &'a HeaderMap,
-    pub(crate) body: &'a Bytes,
-    /// Why objects cannot be kept at the moment, if they cannot.
-    pub(crate) disk_failure: Option<Arc<str>>,
-    /// What the client should know besides the answer.
-    pub(crate) warnings: Warnings,
 }
 
 impl Service {
@@ -95,7 +85,7 @@ impl Service {
     ) -> Self {
         let metrics = Metrics::default();
         let list_memory = MemoryBudget::new(LIST_BYTES);
-        let shared = Shared {
+        let shared = SharedService {
             registry,
             authenticator,
             in_flight,
@@ -110,28 +100,29 @@ impl Service {
         Service { shared: Arc::new(shared) }
     }
 
-    /// Answers a request of somebody who is trusted, unless a token says who it is.
+    /// Handles a request with administrator rights, unless it has a token.
     ///
-    /// The body of a watch goes on until its time-out, or until the server stops.
+    /// The body of a watch ends at its timeout, or when the server stops.
     ///
     /// # Errors
-    /// Only where a [`Fault`](crate::Fault) was injected that drops the request.
+    ///
+    /// Only if an injected [`Fault`](crate::Fault) drops the request.
     pub async fn call(&self, request: Request<Bytes>) -> io::Result<Response<Body>> {
         self.trusted(request).await
     }
 
-    /// Boxed here, so that the caller's crate does not compile the server once more.
+    /// Boxed so that the server's future is compiled in this crate only.
     fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<Body>>> {
         let (parts, body) = request.into_parts();
-        Box::pin(async move { self.serve(&Peer::Trusted, Asked::new(parts, RequestBody::Whole(body))).await })
+        Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
     }
 
     pub(crate) fn faults(&self) -> &Faults {
         &self.shared.faults
     }
 
-    pub(crate) async fn serve(&self, peer: &Peer, asked: Asked) -> io::Result<Response<Body>> {
-        let Asked { mut parts, query, info, mut body } = asked;
+    pub(crate) async fn serve(&self, peer: &Peer, asked: IncomingRequest) -> io::Result<Response<Body>> {
+        let IncomingRequest { mut parts, query, info, mut body } = asked;
         // HTTP/2 has the host in the URI. Handlers look for it in the headers.
         if let Some(authority) = parts.uri.authority()
             && !parts.headers.contains_key(HOST)
@@ -140,12 +131,12 @@ impl Service {
             parts.headers.insert(HOST, host);
         }
         let is_about_faults = self.shared.serves_faults && info.path.starts_with(faults::PATH);
-        let mut weather = self.shared.faults.weather();
+        let mut active_faults = self.shared.faults.active_faults();
         let mut cut = None;
         if !is_about_faults {
             // Fails only if the server is gone.
-            let _ = weather.wait_for(|weather| !weather.is_frozen).await;
-            match self.shared.faults.strike(&info) {
+            let _ = active_faults.wait_for(|active_faults| !active_faults.is_frozen).await;
+            match self.shared.faults.next_effect(&info) {
                 None => {}
                 Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
                 Some(Effect::Cut(bytes)) => cut = Some(bytes),
@@ -163,26 +154,45 @@ impl Service {
         }
         let (mut place, start) = (Place::default(), Instant::now());
         let answer = self.answer_in_time(peer, &parts, (&info, &query), &mut body, &mut place).await;
-        // A refusal at the deadline is sent nevertheless.
+        // An error response may be sent after the deadline.
         let deadline = answer.is_ok().then(|| start + REQUEST_TIMEOUT);
         let wanted = || Wanted::of_errors(&parts.headers, &query);
         let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
         let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
         Ok(response.map(|body| {
-            let body = body.under(weather).in_place(place).until(deadline);
+            let body = body.with_faults(active_faults).in_place(place).until(deadline);
             if let Some(bytes) = cut { body.cut_after(bytes) } else { body }
         }))
     }
 
-    /// Waits until all writes so far are on disk.
-    async fn settle(&self) -> Result<(), Rejection> {
-        let Some(disk) = &self.shared.disk else { return Ok(()) };
-        let written = disk.wait(self.shared.registry.store.current_revision()).await;
-        written.map_err(|error| Status::internal(error.to_string()).into())
+    /// Handles a request that may write. Returns once everything in the response is durable.
+    async fn durable<T>(&self, request: impl Future<Output = Result<T, Rejection>>) -> Result<T, Rejection> {
+        let Some(disk) = &self.shared.disk else { return request.await };
+        let failures = disk.failures();
+        let (answer, writes) = registry::track_writes(request).await;
+        // A response without writes may show a write of another request, for example a conflict.
+        let newest = self.shared.registry.store.newest_revision();
+        let (first, last) = writes.unwrap_or((newest, newest));
+        let written = disk.wait(first, last).await;
+        if writes.is_none() && disk.failures() != failures {
+            return Err(Status::internal("objects could not be written, and writes were undone").into());
+        }
+        written.map_err(|error| Status::internal(error.to_string()))?;
+        answer
     }
 
-    /// Answers a request before its deadline, or with 504.
+    /// Waits until the definitions in the catalog are durable.
+    async fn wait_for_catalog(&self) {
+        let Some(disk) = &self.shared.disk else { return };
+        let revision = self.shared.registry.catalog_revision();
+        if revision > self.shared.registry.store.current_revision() {
+            // If they were undone, the catalog no longer contains them.
+            let _ = disk.wait(revision, revision).await;
+        }
+    }
+
+    /// Handles a request. Returns 504 after its deadline.
     async fn answer_in_time(
         &self,
         peer: &Peer,
@@ -193,10 +203,7 @@ impl Service {
     ) -> Result<Answer, Rejection> {
         let time = match request_timeout(info, query) {
             Ok(time) => time,
-            Err(rejection) => {
-                body.discard(&parts.headers).await;
-                return Err(rejection);
-            }
+            Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
         let answer = pin!(self.check_and_answer(peer, parts, (info, query), body, place));
         match time {
@@ -205,7 +212,7 @@ impl Service {
         }
     }
 
-    /// Reads the body only if the caller has the right to send one.
+    /// Checks the request before its body is read, then handles it.
     async fn check_and_answer(
         &self,
         peer: &Peer,
@@ -216,33 +223,41 @@ impl Service {
     ) -> Result<Answer, Rejection> {
         let user = match self.admit(peer, &parts.headers, (info, query), place) {
             Ok(user) => user,
-            Err(rejection) => {
-                body.discard(&parts.headers).await;
-                return Err(rejection);
-            }
+            Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
-        let body = if matches!(parts.method, Method::GET | Method::HEAD) {
+        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let body = if is_read {
             body.discard(&parts.headers).await;
             BufferedBody::default()
         } else {
-            // Requests without a deadline have one for their body.
+            // For requests without a deadline, limit the time for the body.
             let read = timeout(REQUEST_TIMEOUT, body.read(&self.shared.body_memory)).await;
             read.unwrap_or_else(|_| Err(timed_out()))?
         };
-        let answer = if self.is_heavy(info, &body.bytes) {
-            self.answer_offloaded(user, parts, (info, query), body).await?
-        } else {
-            self.answer(&user, parts, (info, query), &body.bytes).await?
-        };
-        if !matches!(parts.method, Method::GET | Method::HEAD) {
-            self.settle().await?;
+        if is_read {
+            self.wait_for_catalog().await;
         }
-        Ok(answer)
+        if self.is_heavy(info, &body.bytes) {
+            self.answer_offloaded(user, parts, (info, query), body).await
+        } else {
+            self.answer_durably(&user, parts, (info, query), &body.bytes).await
+        }
     }
 
-    /// Whether a request would keep a thread busy for many milliseconds. Lists see to themselves.
+    async fn answer_durably(
+        &self,
+        user: &User,
+        parts: &Parts,
+        (info, query): (&RequestInfo, &Query),
+        body: &Bytes,
+    ) -> Result<Answer, Rejection> {
+        let answer = self.answer(user, parts, (info, query), body);
+        if matches!(parts.method, Method::GET | Method::HEAD) { answer.await } else { self.durable(answer).await }
+    }
+
+    /// Whether a request may block a thread for many milliseconds. Lists handle this themselves.
     fn is_heavy(&self, info: &RequestInfo, body: &Bytes) -> bool {
-        if body.len() >= OFFLOADED_BODY || info.path.starts_with("/openapi") {
+        if body.len() >= OFFLOADED_BODY || info.path.starts_with("/openapi") || info.path == backup::PATH {
             return true;
         }
         let Some(target) = info.target.as_ref().filter(|_| info.verb == "patch") else { return false };
@@ -254,9 +269,9 @@ impl Service {
         stored.is_some_and(|entry| entry.object.json().len() >= OFFLOADED_BODY)
     }
 
-    /// As [`answer`](Self::answer), on a blocking thread.
+    /// Like [`answer_durably`](Self::answer_durably), on a blocking thread.
     ///
-    /// Webhooks may be called there. On a paused clock, one that does not answer has no time-out.
+    /// Webhooks may be called there. With a paused clock, their timeout does not apply.
     async fn answer_offloaded(
         &self,
         user: User,
@@ -266,11 +281,12 @@ impl Service {
     ) -> Result<Answer, Rejection> {
         let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
         let runtime = Handle::current();
-        let work = move || runtime.block_on(service.answer(&user, &parts, (&info, &query), &body.bytes));
+        let work = move || runtime.block_on(service.answer_durably(&user, &parts, (&info, &query), &body.bytes));
         self.shared.offload.run(work).await?
     }
 
-    /// The caller, if the request may be served. The checks have the order of kube-apiserver's.
+    /// Authenticates and authorizes the caller, and applies limits. The checks have the order of
+    /// kube-apiserver.
     fn admit(
         &self,
         peer: &Peer,
@@ -278,14 +294,14 @@ impl Service {
         (info, query): (&RequestInfo, &Query),
         place: &mut Place,
     ) -> Result<User, Rejection> {
-        let Shared { registry, authenticator, in_flight, .. } = &*self.shared;
-        let user = authentication::authenticate(registry, peer, headers, authenticator)?;
-        let user = authentication::impersonate(registry, user, headers)?;
+        let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
+        let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
+        let user = authentication::impersonate(&**registry, user, headers)?;
         *place = in_flight
             .enter(info.verb)
             .ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))?;
         let selected = selected_name(query).unwrap_or_default();
-        authorization::authorize(registry, &user, Action::of_request(info, &selected))?;
+        authorization::authorize(&**registry, &user, Action::of_request(info, &selected))?;
         Ok(user)
     }
 
@@ -296,7 +312,7 @@ impl Service {
         (info, query): (&RequestInfo, &Query),
         body: &Bytes,
     ) -> Result<Answer, Rejection> {
-        let Shared { registry, metrics, authenticator, .. } = &*self.shared;
+        let SharedService { registry, metrics, authenticator, .. } = &*self.shared;
         let Parts { method, headers, .. } = parts;
         let mut call = Call {
             registry,
@@ -308,12 +324,12 @@ impl Service {
             query,
             headers,
             body,
-            disk_failure: self.shared.disk.as_ref().and_then(|disk| disk.failure()),
+            disk: self.shared.disk.as_deref(),
             warnings: Warnings::default(),
         };
         let answer = match &info.target {
             Some(target) => match routes::answer(&mut call, target).await {
-                // A refusal has warnings as well.
+                // Error responses have warnings as well.
                 Err(rejection) if !call.warnings.is_empty() => {
                     Answer::rejection(rejection, Wanted::of_errors(headers, query))
                 }
@@ -322,16 +338,16 @@ impl Service {
             None if self.shared.serves_faults && info.path.starts_with(faults::PATH) => {
                 let action: Vec<&str> =
                     info.path[faults::PATH.len()..].split('/').filter(|part| !part.is_empty()).collect();
-                faults::answer(&self.shared.faults, method, &action, body)?
+                non_resource::inject_faults(&self.shared.faults, method, &action, body)?
             }
-            None => pages::answer(&call)?,
+            None => non_resource::answer(&call)?,
         };
         answer.with_warnings(&call.warnings).within(&self.shared.list_memory)
     }
 }
 
-/// The time that a request may take: the parameter `timeout`, up to [`REQUEST_TIMEOUT`]. None for
-/// requests that run long. kube-apiserver: `WithRequestDeadline`.
+/// The time limit of a request: the parameter `timeout`, up to [`REQUEST_TIMEOUT`]. `None` for
+/// long-running requests. kube-apiserver: `WithRequestDeadline`.
 fn request_timeout(info: &RequestInfo, query: &Query) -> Result<Option<Duration>, Rejection> {
     if info.is_long_running() {
         return Ok(None);
@@ -340,7 +356,7 @@ fn request_timeout(info: &RequestInfo, query: &Query) -> Result<Option<Duration>
     let timeout = text.parse::<kubewright_core::Duration>();
     let timeout = timeout
         .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
-    // Zero and negative values are no limit of the caller's.
+    // Zero and negative values mean the default.
     let timeout = Duration::try_from(timeout).ok().filter(|timeout| !timeout.is_zero());
     Ok(Some(timeout.unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT)))
 }

@@ -1,7 +1,8 @@
-//! Measures an informer over many pods: `cargo run --release -p kubewright-cache --example sync [typed|compact] [pods]`.
+//! Measures an informer over many pods: `cargo run --release -p kubewright-cache --example sync
+//! [typed|compact] [pods]`.
 //!
-//! The pods come as a watch in protobuf, made on the way from one real pod, so that nothing but the cache is in memory. Time
-//! and memory of making them are measured first and taken off.
+//! The pods are generated from one real pod as a protobuf watch stream, so that only the cache
+//! occupies memory. The time and memory to generate them are measured first and subtracted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use kubewright_core::stream::{Encoding, WatchDecoder};
 use kubewright_core::{Decoder, Kind, Object, Str, StringPool};
 use tokio_util::sync::CancellationToken;
 
-/// How many updates follow the first list.
+/// Number of updates after the initial list.
 const UPDATES: u64 = 50_000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -60,7 +61,8 @@ async fn measure<T: Kind>(pods: u64) {
     let watches = Arc::new(AtomicU64::new(0));
     let (opened, newest) = (watches.clone(), versions());
     let client = Client::over(move |_: Request<Bytes>| {
-        // The first watch brings everything and updates, and then that it is forgotten; the second all once more.
+        // The first watch brings everything and updates, and then that it is forgotten; the second
+        // all once more.
         let again = opened.fetch_add(1, Ordering::Relaxed) > 0;
         let watch = Watch::new(pods, if again { 0 } else { UPDATES }, newest.clone());
         let body = Response::builder().header("content-type", "application/vnd.kubernetes.protobuf;stream=watch");
@@ -127,7 +129,7 @@ impl Watch {
             _ if step < pods => ("ADDED", step),
             _ if step == pods => return Some(self.bookmark(2 * pods)),
             _ if step <= pods + self.updates => ("MODIFIED", step * 7919 % pods),
-            // The server forgets: another round begins with everything.
+            // The watch expires: another round starts with a full list.
             _ if step == pods + self.updates + 1 && self.updates > 0 => return Some(expired()),
             _ => return None,
         };

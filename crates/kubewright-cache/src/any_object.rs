@@ -1,20 +1,21 @@
-//! Objects whose type does not matter.
+//! Type-erased objects.
 //!
-//! A queue needs the keys of objects and nothing else of them. So informers use queues of objects of any type: a program with
-//! informers of ten kinds has the code of a queue once and not ten times. On their way into the store, objects get their types back.
+//! A queue needs only the keys of its objects. Informers therefore use queues of `dyn AnyObject`:
+//! the queue code is compiled once per program and not once per resource type. Objects are downcast
+//! again on their way into the store.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use kubewright_core::{Object, ObjectKey};
 
+use crate::typed::typed;
 use crate::{Deleted, Delta};
 
-/// What queues see of an object. Every [`Object`] is one.
+/// The part of an object that queues need. Implemented for every [`Object`].
 pub trait AnyObject: Any + Send + Sync {
     /// `metadata.name`.
     fn name(&self) -> &str;
-    /// `metadata.namespace`, empty for objects of the cluster.
+    /// `metadata.namespace`; empty for cluster-scoped objects.
     fn namespace(&self) -> &str;
     /// `namespace/name`.
     fn key(&self) -> ObjectKey;
@@ -34,25 +35,22 @@ impl<T: Object> AnyObject for T {
     }
 }
 
-/// An object as what it is. What comes out of a queue is of the type that was put in.
-fn typed<T: Object>(object: Arc<dyn AnyObject>) -> Arc<T> {
-    let object: Arc<dyn Any + Send + Sync> = object;
-    object.downcast().unwrap_or_else(|_| panic!("an object of another type came out of a queue"))
-}
-
+/// Downcasts an object. A queue returns objects of the type that was put in.
 impl Delta<dyn AnyObject> {
-    /// The same of objects that are known to be of this type.
+    /// Downcasts the objects of a delta.
     pub(crate) fn typed<T: Object>(self) -> Delta<T> {
         match self {
             Delta::Added(object) => Delta::Added(typed(object)),
             Delta::Updated(object) => Delta::Updated(typed(object)),
             Delta::Deleted(Deleted::Final(object)) => Delta::Deleted(Deleted::Final(typed(object))),
             Delta::Deleted(Deleted::LastKnown { key, object }) => {
-                Delta::Deleted(Deleted::LastKnown { key, object: object.map(typed) })
+                Delta::Deleted(Deleted::LastKnown { key, object: object.map(|object| typed(object)) })
             }
             Delta::Replaced(object) => Delta::Replaced(typed(object)),
             Delta::Undecodable(object) => Delta::Undecodable(object),
-            Delta::ReplacedAll { namespace, list } => Delta::ReplacedAll { namespace, list: list.map(typed) },
+            Delta::ReplacedAll { namespace, list } => {
+                Delta::ReplacedAll { namespace, list: list.map(|object| typed(object)) }
+            }
             Delta::Sync(object) => Delta::Sync(typed(object)),
             Delta::SyncAll => Delta::SyncAll,
             Delta::Bookmark { namespace, version } => Delta::Bookmark { namespace, version },

@@ -1,4 +1,4 @@
-//! What queues between a reflector and a store hold: changes, and deletions with what is known of the object.
+//! Deltas: changes queued between a reflector and a store, and tombstones.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use kubewright_core::{ObjectKey, ResourceVersion, Str};
 
 use crate::AnyObject;
 
-/// An object that is gone, with what is known of it.
+/// A deleted object, with its last known state.
 #[derive(Debug)]
 pub enum Deleted<T: ?Sized> {
-    /// The deletion was seen: this is the final state, at the version of the deletion.
+    /// The watch delivered the deletion: this is the final state, at the version of the deletion.
     Final(Arc<T>),
-    /// The object vanished while nobody watched.
+    /// A tombstone: the deletion was missed while no watch was open.
     #[doc(alias = "DeletedFinalStateUnknown")]
     LastKnown {
         /// Its key.
         key: ObjectKey,
-        /// The last state that was seen, which may be stale; absent if none was.
+        /// The last state in the cache, which may be stale; `None` if there was none.
         object: Option<Arc<T>>,
     },
 }
@@ -42,7 +42,7 @@ impl<T: AnyObject + ?Sized> Deleted<T> {
         }
     }
 
-    /// The newest state that is known, final or not.
+    /// The last known state, final or not.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
             Deleted::Final(object) => Some(object),
@@ -50,31 +50,31 @@ impl<T: AnyObject + ?Sized> Deleted<T> {
         }
     }
 
-    /// Whether the deletion itself was seen, so that the state is the final one.
+    /// Whether the deletion itself was observed, so that the state is final.
     pub fn is_final(&self) -> bool {
         matches!(self, Deleted::Final(_))
     }
 }
 
-/// All objects that exist at one version.
+/// All objects that exist at one resource version.
 #[derive(Debug)]
 pub struct ObjectSet<T: ?Sized> {
-    /// The objects, in the order in which the server sent them.
+    /// The objects in the order in which the server sent them.
     pub objects: Vec<Arc<T>>,
     /// Objects that exist in a state that cannot be decoded or transformed. If an earlier state of
-    /// such an object is known, it is among `objects` as well.
+    /// such an object is known, `objects` contains it.
     pub undecodable: Vec<ObjectIdentity>,
-    /// The version.
+    /// The resource version.
     pub version: ResourceVersion,
 }
 
 impl<T: ?Sized> ObjectSet<T> {
-    /// These objects at this version, all of which could be decoded.
+    /// A set of objects that could all be decoded.
     pub fn new(objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) -> Self {
         ObjectSet { objects: objects.into_iter().collect(), undecodable: Vec::new(), version: version.into() }
     }
 
-    /// The same objects as other types see them.
+    /// Converts the type of the objects.
     pub(crate) fn map<U: ?Sized>(self, convert: impl FnMut(Arc<T>) -> Arc<U>) -> ObjectSet<U> {
         let ObjectSet { objects, undecodable, version } = self;
         ObjectSet { objects: objects.into_iter().map(convert).collect(), undecodable, version }
@@ -94,35 +94,35 @@ impl<T: ?Sized> Clone for ObjectSet<T> {
     }
 }
 
-/// One change on its way to a store.
+/// A change on its way to a store.
 #[derive(Debug)]
 #[doc(alias = "DeltaType")]
 pub enum Delta<T: ?Sized> {
-    /// The watch tells of an object that came.
+    /// The watch reported a new object.
     Added(Arc<T>),
-    /// The watch tells of an object that changed.
+    /// The watch reported a changed object.
     Updated(Arc<T>),
-    /// An object is gone.
+    /// The object was deleted.
     Deleted(Deleted<T>),
-    /// A list contains the object, whether it was known or not.
+    /// A list contains the object, new or not.
     Replaced(Arc<T>),
     /// The object exists in a state that cannot be decoded or transformed. Its last good state
-    /// stays, unless that belongs to an object with another uid.
+    /// stays in the cache, unless that has a different uid.
     Undecodable(ObjectIdentity),
-    /// A list: these objects and no others.
+    /// The result of a list: exactly these objects exist.
     ReplacedAll {
-        /// The namespace that was listed; empty if all were, or objects of the cluster.
+        /// The listed namespace; empty for all namespaces or cluster-scoped objects.
         namespace: Str,
         /// All objects of the list.
         list: ObjectSet<T>,
     },
-    /// A periodic reminder of an object that has not changed.
+    /// A resync of an unchanged object.
     Sync(Arc<T>),
-    /// A periodic reminder of all objects.
+    /// A resync of all objects.
     SyncAll,
     /// Nothing has changed up to this version.
     Bookmark {
-        /// The namespace that this is said of; empty for all.
+        /// The namespace of the bookmark; empty for all namespaces.
         namespace: Str,
         /// The version.
         version: ResourceVersion,
@@ -150,7 +150,7 @@ impl<T: ?Sized> Clone for Delta<T> {
 }
 
 impl<T: AnyObject + ?Sized> Delta<T> {
-    /// The key of the object that it is about; absent if it is about all.
+    /// The key of the affected object; `None` if the delta affects all objects.
     #[doc(alias = "KeyOf")]
     pub fn key(&self) -> Option<ObjectKey> {
         match self {
@@ -160,7 +160,7 @@ impl<T: AnyObject + ?Sized> Delta<T> {
         }
     }
 
-    /// The object that it is about, as far as it is known.
+    /// The affected object, if its state is known.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
             Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
@@ -171,7 +171,7 @@ impl<T: AnyObject + ?Sized> Delta<T> {
         }
     }
 
-    /// Whether it tells of a deletion.
+    /// Whether the delta is a deletion.
     pub fn is_deletion(&self) -> bool {
         matches!(self, Delta::Deleted(_))
     }

@@ -1,4 +1,4 @@
-//! Objects that are forgotten after a while.
+//! A store whose objects expire.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 type IsExpired<T> = Box<dyn Fn(&T, Duration) -> bool + Send + Sync>;
 
-/// A store whose objects expire. Whoever reads an object that has expired finds nothing, and only then is it removed.
+/// A store whose objects expire. Expired objects are not returned, and are removed when they are
+/// read.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)] async fn main() {
@@ -31,21 +32,21 @@ pub struct ExpirationCache<T> {
 }
 
 impl<T: Object> ExpirationCache<T> {
-    /// Objects expire when they are older than this; with zero, never.
+    /// Objects expire when they are older than `time_to_live`. Zero means never.
     #[must_use]
     #[doc(alias = "TTLPolicy")]
     pub fn new(time_to_live: Duration) -> Self {
         Self::with_policy(move |_, age| !time_to_live.is_zero() && age > time_to_live)
     }
 
-    /// Objects expire when `is_expired` says so of an object and its age.
+    /// Objects expire when `is_expired`, given the object and its age, returns true.
     #[must_use]
     #[doc(alias = "ExpirationPolicy")]
     pub fn with_policy(is_expired: impl Fn(&T, Duration) -> bool + Send + Sync + 'static) -> Self {
         ExpirationCache { entries: Mutex::default(), is_expired: Box::new(is_expired) }
     }
 
-    /// Adds an object, or puts it in the place of the one with its key, at age zero.
+    /// Adds or replaces an object, at age zero.
     pub fn add(&self, object: impl Into<Arc<T>>) {
         let object = object.into();
         self.lock().insert(object.key(), (object, Instant::now()));
@@ -61,13 +62,13 @@ impl<T: Object> ExpirationCache<T> {
         self.lock().remove(&object.key());
     }
 
-    /// Holds exactly these objects from now on, all at age zero.
+    /// Replaces the contents of the store; all objects start at age zero.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) {
         let now = Instant::now();
         *self.lock() = objects.into_iter().map(|object| (object.key(), (object, now))).collect();
     }
 
-    /// Does nothing.
+    /// Does nothing; part of client-go's `Store` interface.
     pub fn resync(&self) {}
 
     /// All objects that have not expired.
@@ -78,7 +79,7 @@ impl<T: Object> ExpirationCache<T> {
         entries.values().map(|(object, _)| object.clone()).collect()
     }
 
-    /// The keys of all objects, expired ones that nobody has read since included.
+    /// The keys of all objects, including expired ones that have not been read since.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.lock().keys().cloned().collect()
     }
@@ -88,7 +89,7 @@ impl<T: Object> ExpirationCache<T> {
         self.get_by_key(&object.key())
     }
 
-    /// The object of this key.
+    /// The object with this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         let mut entries = self.lock();
         let (object, since) = entries.get(key)?;

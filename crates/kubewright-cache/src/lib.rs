@@ -1,24 +1,30 @@
-//! Local copies of the cluster's objects, kept in step with the server.
+//! Informers: local caches of cluster objects, synchronised with the API server.
 //!
 //! ```text
 //!  client ─> ListerWatcher ─> Reflector ─> queue ─> Store ─> Lister, Snapshot          for readers
 //!                             (health)  (RealFifo)    └───> listeners ─> handlers      for who is told
 //! ```
-//! Start at [`SharedInformerFactory`] to use it, at [`SharedIndexInformer`] for one cache with handlers, at [`Store`] for what
-//! readers see, and at [`Reflector`] for how a cache stays in step. The other stores and queues ([`Fifo`], [`DeltaFifo`],
-//! [`UndeltaStore`], [`ExpirationCache`], [`MutationCache`]) stand by themselves, as does the low-level [`Controller`].
+//! Start at [`SharedInformerFactory`] to use it, at [`SharedIndexInformer`] for one cache with
+//! handlers, at [`Store`] for reads, and at [`Reflector`] for synchronisation. The other stores and
+//! queues ([`Fifo`], [`DeltaFifo`],
+//! [`UndeltaStore`], [`ExpirationCache`], [`MutationCache`]) are independent, as is the low-level
+//! [`Controller`].
 //!
-//! What holds everywhere:
-//! - Objects are decoded once and shared by `Arc`: nobody copies one on the way, and nobody can change one.
-//! - A store is a persistent trie behind one pointer. Readers never wait, and a snapshot of the whole costs nothing; late
-//!   joiners, slow handlers and relists are all differences between two snapshots.
-//! - Nothing waits for a stranger: each reflector has its own back-off and health, each handler its own buffer and task.
-//! - Keys are typed and functions of the user infallible by type, or guarded: a panic is caught, counted, and survived.
-//! - A task has an owner that stops it and waits for it. Time is tokio's, so that tests can simulate it.
+//! Invariants:
+//! - Objects are decoded once, immutable, and shared by `Arc` without copying.
+//! - A store is a persistent trie behind one pointer. Readers never block, and a snapshot is O(1).
+//!   Late handlers, slow handlers and relists are computed as differences between two snapshots.
+//! - Parts are isolated: each reflector has its own back-off and health, each handler its own
+//!   buffer and task.
+//! - Keys are typed. User functions are infallible by type, or guarded: a panic is caught and
+//!   counted.
+//! - Every task has an owner that stops it and waits for it. Time is tokio's, so tests can pause
+//!   it.
 //!
-//! Where Go differs on purpose: what a list repeats is taken from the store and not transformed again; an object that
-//! was deleted and created anew unseen is told of as both ([`Recreated`]); handlers that fall behind coalesce instead of
-//! growing without bound ([`Overflow`]); a resource that does not exist is a state ([`HealthState::Absent`]).
+//! Deliberate differences from client-go: objects that a list repeats are taken from the store and
+//! not transformed again; an object that was deleted and recreated during a gap is reported as both
+//! ([`Recreated`]); the buffer of a handler that falls behind coalesces instead of growing without
+//! bound ([`Overflow`]); a missing resource is a health state ([`HealthState::Absent`]).
 
 mod any_object;
 mod compact;
@@ -37,6 +43,7 @@ mod reflector;
 mod store;
 pub mod synctrack;
 mod task;
+mod typed;
 mod undelta_store;
 mod until;
 
@@ -44,7 +51,9 @@ pub(crate) use any_object::AnyObject;
 pub use compact::Compact;
 pub use delta::{Deleted, Delta, ObjectSet};
 pub use expiration_cache::ExpirationCache;
-pub use factory::{FactoryOptions, InformerHandle, InformerState, NotSynced, Scoped, SharedInformerFactory, Unsynced};
+pub use factory::{
+    FactoryOptions, InformerHandle, InformerScope, InformerState, NotSynced, SharedInformerFactory, Unsynced,
+};
 pub use informer::{
     AddIndexersError, Config, Controller, Event, EventHandler, FilteringHandler, HandlerFuncs, HandlerOptions,
     HandlerRegistration, Informer, InformerOptions, InformerStopped, OnPanic, Overflow, QueueKind, Recreated,

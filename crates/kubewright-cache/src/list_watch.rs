@@ -1,4 +1,4 @@
-//! Lists and watches through a client.
+//! A lister-watcher over a client.
 
 use std::fmt;
 use std::pin::Pin;
@@ -15,12 +15,14 @@ use crate::definition::is_gone;
 use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
 use crate::queue::BoxFuture;
 
-/// How long a server may take to begin an answer: longer than one with its defaults works on a request.
+/// Default time for a server to begin its response: longer than a server with default settings
+/// works on a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The objects of one resource that selectors select, for a cache.
+/// Lists and watches the objects of one resource that match the selectors.
 ///
-/// Objects are decoded for being kept: long strings that repeat are stored once, and managed fields are left out, unless
+/// Objects are decoded for long-term storage: long repeated strings are interned, and managed
+/// fields are dropped unless
 /// [`keep_managed_fields`](Self::keep_managed_fields) is set.
 ///
 /// ```
@@ -34,11 +36,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// ```
 #[doc(alias = "NewListWatchFromClient")]
 pub struct ListWatch<T> {
-    source: Box<dyn Source<T>>,
+    source: Box<dyn ListWatchClient<T>>,
     selection: Selection,
 }
 
-/// Which objects, and how they are decoded, whatever their type.
+/// Selectors and decoding options, independent of the object type.
 #[derive(Default)]
 struct Selection {
     label_selector: Selector,
@@ -66,17 +68,17 @@ impl Selection {
     }
 }
 
-/// A client whose streams can be asked for.
-trait Source<T>: Send + Sync {
+/// A client that can open list and watch streams.
+trait ListWatchClient<T>: Send + Sync {
     fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>>;
     fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>>;
-    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
-    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>>;
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>>;
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>>;
     fn client(&self) -> &Client;
     fn resource(&self) -> &GroupVersionResource;
 }
 
-impl<T: Object> Source<T> for Api<T> {
+impl<T: Object> ListWatchClient<T> for Api<T> {
     fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>> {
         Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
@@ -85,11 +87,11 @@ impl<T: Object> Source<T> for Api<T> {
         Box::pin(async move { Ok(events(Api::watch(self, &options).await?, how)) })
     }
 
-    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>> {
         Box::new(Api::answer_timeout(*self, timeout))
     }
 
-    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<T>> {
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>> {
         Box::new(Api::default_answer_timeout(*self, timeout))
     }
 
@@ -102,8 +104,7 @@ impl<T: Object> Source<T> for Api<T> {
     }
 }
 
-impl Source<PartialObjectMetadata> for MetadataApi {
-    #[inline]
+impl ListWatchClient<PartialObjectMetadata> for MetadataApi {
     fn list<'a>(
         &'a self,
         options: ListOptions,
@@ -112,7 +113,6 @@ impl Source<PartialObjectMetadata> for MetadataApi {
         Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
 
-    #[inline]
     fn watch<'a>(
         &'a self,
         options: WatchOptions,
@@ -121,12 +121,11 @@ impl Source<PartialObjectMetadata> for MetadataApi {
         Box::pin(async move { Ok(events(MetadataApi::watch(self, &options).await?, how)) })
     }
 
-    #[inline]
-    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
+    fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<PartialObjectMetadata>> {
         Box::new(MetadataApi::answer_timeout(*self, timeout))
     }
 
-    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn Source<PartialObjectMetadata>> {
+    fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<PartialObjectMetadata>> {
         Box::new(MetadataApi::default_answer_timeout(*self, timeout))
     }
 
@@ -145,11 +144,11 @@ impl<T: Object> ListWatch<T> {
         Self::over(Box::new(api))
     }
 
-    fn over(source: Box<dyn Source<T>>) -> Self {
+    fn over(source: Box<dyn ListWatchClient<T>>) -> Self {
         ListWatch { source: source.default_answer_timeout(PATIENCE), selection: Selection::default() }
     }
 
-    /// Only objects with such labels.
+    /// Restricts the stream to objects that match the label selector.
     #[doc(alias = "NewFilteredListWatchFromClient")]
     #[must_use]
     pub fn labels(mut self, selector: Selector) -> Self {
@@ -157,30 +156,32 @@ impl<T: Object> ListWatch<T> {
         self
     }
 
-    /// Only objects with such fields.
+    /// Restricts the stream to objects that match the field selector.
     #[must_use]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.selection.field_selector = selector;
         self
     }
 
-    /// Only objects of this range, where the server can shard: its own syntax.
+    /// Restricts the stream to a shard, in the server's selector syntax, if it supports sharding.
     #[must_use]
     pub fn shard(mut self, selector: impl Into<Str>) -> Self {
         self.selection.shard_selector = Some(selector.into());
         self
     }
 
-    /// How long the server may take to begin an answer until it is asked again. By default what the
-    /// [client](kubewright_client::Client::answer_timeout) was told, or else two minutes. In Go it may take for ever, and the
-    /// cache with it: the connection lives, and answers pings. Waits for a rate limit, or that the server has asked for, do not count.
+    /// How long the server may take to begin its response before the request is repeated. By
+    /// default the timeout of the
+    /// [client](kubewright_client::Client::answer_timeout) , or two minutes. client-go has no such
+    /// limit, so a server that accepts requests and answers pings but sends no response blocks its
+    /// cache forever. Waits for a rate limiter or a Retry-After do not count.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.source = self.source.answer_timeout(timeout);
         self
     }
 
-    /// Keeps `metadata.managedFields`, which take about a quarter of an object and are seldom read.
+    /// Keeps `metadata.managedFields`, which take about a quarter of an object and are rarely read.
     #[doc(alias = "TransformStripManagedFields")]
     #[must_use]
     pub fn keep_managed_fields(mut self) -> Self {
@@ -190,8 +191,7 @@ impl<T: Object> ListWatch<T> {
 }
 
 impl ListWatch<PartialObjectMetadata> {
-    /// Only the metadata of all objects of `api`.
-    #[inline]
+    /// Lists and watches only the metadata of the objects of `api`.
     pub fn of_metadata(api: MetadataApi) -> Self {
         Self::over(Box::new(api))
     }
@@ -208,8 +208,7 @@ impl<T: Object> ListerWatcher<T> for ListWatch<T> {
         self.source.watch(options, &self.selection)
     }
 
-    /// The proof is that both the definition of the resource and its entry in discovery are
-    /// missing.
+    /// The proof is that both the CustomResourceDefinition and the entry in discovery are missing.
     fn is_gone(&self) -> BoxFuture<'_, bool> {
         Box::pin(is_gone(self.source.client(), self.source.resource()))
     }
@@ -232,7 +231,7 @@ fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
     Box::pin(watch.decode_with(how.decoder()))
 }
 
-/// The items of a list and then, if it has come whole, its metadata.
+/// The items of a list, and its metadata once the list is complete.
 struct Items<T>(Option<ListStream<T>>);
 
 impl<T: Object> Stream for Items<T> {

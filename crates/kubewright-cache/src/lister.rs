@@ -1,4 +1,4 @@
-//! Reads a cache in the words of the API.
+//! Reads a cache with the API's verbs.
 
 use std::any::Any;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
 #[doc(alias = "GenericLister")]
 pub struct Lister<T> {
     store: Store<T>,
-    /// What keeps the cache in step for as long as it is read.
+    /// Keeps the informer of the cache running.
     kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -41,23 +41,23 @@ impl<T> Clone for Lister<T> {
 }
 
 impl<T: Object> Lister<T> {
-    /// Of this cache.
+    /// A lister over this store.
     pub fn new(store: Store<T>) -> Self {
         Lister { store, kept: None }
     }
 
-    /// Keeps something alive as well.
+    /// Also keeps `kept` alive.
     pub(crate) fn keeping(mut self, kept: Arc<dyn Any + Send + Sync>) -> Self {
         self.kept = Some(kept);
         self
     }
 
-    /// The object of the cluster of this name.
+    /// The cluster-scoped object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.store.find("", name)
     }
 
-    /// The same, or the answer that a server would give.
+    /// Like [`get`](Self::get), with the error that a server would return.
     ///
     /// # Errors
     /// Not found; or an internal error if the object exists and none of its states could be
@@ -66,8 +66,8 @@ impl<T: Object> Lister<T> {
         self.get(name).ok_or_else(|| self.missing(resource, "", name))
     }
 
-    /// Whether the newest state of this object could not be decoded or transformed, as
-    /// [`Store::is_undecodable`] says.
+    /// Whether the newest state of this object could not be decoded or transformed; see
+    /// [`Store::is_undecodable`].
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.store.is_undecodable(key)
     }
@@ -80,7 +80,7 @@ impl<T: Object> Lister<T> {
         Box::new(Status::not_found(resource, name))
     }
 
-    /// All objects that the selector selects.
+    /// All objects that match the selector.
     #[doc(alias = "List")]
     pub fn list(&self, selector: &Selector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
@@ -93,7 +93,7 @@ impl<T: Object> Lister<T> {
         snapshot.iter().filter(|object| selects(selector, &***object)).cloned().collect()
     }
 
-    /// All objects, without making a list of them.
+    /// All objects, without copying them into a list.
     pub fn snapshot(&self) -> Snapshot<T> {
         self.store.snapshot()
     }
@@ -119,10 +119,10 @@ impl<T: Object> Lister<T> {
         self.store.by_index(name, value)
     }
 
-    /// Objects that a question over several indices selects.
+    /// Objects that match a query over several indices.
     ///
     /// # Errors
-    /// If there is no such index.
+    /// If an index does not exist.
     pub fn select(&self, query: &Query) -> Result<Vec<Arc<T>>, UnknownIndex> {
         self.store.select(query)
     }
@@ -134,7 +134,7 @@ impl<T: Object> NamespaceLister<T> {
         self.lister.store.find(&self.namespace, name)
     }
 
-    /// The same, or the answer that a server would give.
+    /// Like [`get`](Self::get), with the error that a server would return.
     ///
     /// # Errors
     /// Not found; or an internal error if the object exists and none of its states could be
@@ -143,7 +143,8 @@ impl<T: Object> NamespaceLister<T> {
         self.get(name).ok_or_else(|| self.lister.missing(resource, &self.namespace, name))
     }
 
-    /// All objects of the namespace that the selector selects; by the index `namespace`, or slowly if there is none.
+    /// All objects of the namespace that match the selector. Uses the index `namespace`, or a full
+    /// scan if there is none.
     pub fn list(&self, selector: &Selector) -> Vec<Arc<T>> {
         if selector.is_nothing() {
             return Vec::new();
@@ -153,7 +154,7 @@ impl<T: Object> NamespaceLister<T> {
         match snapshot.by_index(NAMESPACE_INDEX, &self.namespace) {
             Ok(objects) => objects.filter(is_selected).cloned().collect(),
             Err(error) => {
-                tracing::warn!(%error, "listing a namespace by looking at all objects");
+                tracing::warn!(%error, "no namespace index; scanning all objects");
                 let is_here = |object: &&Arc<T>| object.namespace() == self.namespace.as_str();
                 snapshot.iter().filter(is_here).filter(is_selected).cloned().collect()
             }
@@ -161,7 +162,7 @@ impl<T: Object> NamespaceLister<T> {
     }
 }
 
-/// Whether a selector selects an object by its labels.
+/// Whether an object's labels match the selector.
 fn selects(selector: &Selector, object: &impl Object) -> bool {
     match object.labels() {
         StringMap::Map(labels) => selector.matches(labels),

@@ -1,4 +1,4 @@
-//! Where a reflector learns of objects: the seam between caches and clients.
+//! The source of a reflector: the interface between caches and clients.
 
 use std::pin::Pin;
 
@@ -10,51 +10,53 @@ use kubewright_core::stream::WatchEvent;
 
 use crate::queue::BoxFuture;
 
-/// Something that can list and watch objects of one kind.
+/// Lists and watches objects of one kind.
 ///
-/// Clients are one, and tests stand in here. The error
-/// [`Error::Undecodable`](kubewright_client::Error::Undecodable) in a stream is about one object
-/// that exists, or was deleted, and cannot be decoded: the stream continues behind it. All other
-/// errors end it.
+/// Implemented by [`ListWatch`](crate::ListWatch) over a client, and by fakes in tests. The error
+/// [`Error::Undecodable`](kubewright_client::Error::Undecodable) in a stream concerns one object,
+/// existing or deleted, that cannot be decoded; the stream continues after it. All other errors end
+/// the stream.
 pub trait ListerWatcher<T>: Send + Sync + 'static {
-    /// Begins a list, or one page of it.
+    /// Starts a list, or one page of it.
     fn list(&self, options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>>;
 
-    /// Begins a watch.
+    /// Starts a watch.
     fn watch(&self, options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>>;
 
-    /// Whether a watch can begin with all objects and a bookmark that ends them. True by default.
+    /// Whether the server supports streaming lists: a watch that starts with all objects, ended by
+    /// a bookmark. True by default.
     #[doc(alias = "IsWatchListSemanticsUnSupported")]
     fn supports_watch_list(&self) -> bool {
         true
     }
 
-    /// Whether what is to be listed has become another since the last list, as that of a share of the objects does.
+    /// Whether the set of objects to list has changed since the last list, as happens with a shard.
     ///
-    /// A watch that expires for this reason counts as no failure, and the next list comes after the shortest delay.
+    /// A watch that expires for this reason does not count as a failure, and the next list follows
+    /// after the shortest delay.
     fn has_moved(&self) -> bool {
         false
     }
 
-    /// Whether there is proof that the resource itself does not exist any more, and its objects
-    /// with it. Asked after a list or watch was answered with 404. False by default: a 404 alone
-    /// may come from a broken proxy.
+    /// Whether there is proof that the resource itself, and so its objects, no longer exist. Called
+    /// after a list or watch was answered with 404. False by default: a 404 alone may come from a
+    /// broken proxy.
     fn is_gone(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 }
 
-/// The objects of a list, and then its metadata.
+/// The objects of a list, then its metadata.
 pub type ItemStream<T> = Pin<Box<dyn Stream<Item = Result<Listed<T>>> + Send>>;
 
 /// The events of a watch.
 pub type EventStream<T> = Pin<Box<dyn Stream<Item = Result<WatchEvent<T>>> + Send>>;
 
-/// What a list consists of.
+/// An element of a list.
 #[derive(Debug)]
 pub enum Listed<T> {
     /// An object.
     Item(T),
-    /// What the list says of itself, after the last object.
+    /// The metadata of the list, after the last object.
     End(ListMeta),
 }

@@ -1,7 +1,8 @@
-//! Shows informers in Prometheus' format, under the names that Go's informers use.
+//! Exposes informer metrics in Prometheus' format under client-go's names.
 //!
-//! An informer counts for itself; numbers are read when metrics are scraped. An informer that is dropped is gone from the
-//! next scrape. Of several with one name the first that works is shown, since a name must not come twice.
+//! Each informer keeps its own counters; values are read at scrape time. A dropped informer is
+//! absent from the next scrape. If several informers share a name, only the first running one is
+//! exposed, because series must be unique.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,9 +18,9 @@ use prometheus_client::registry::Registry;
 /// Upper bounds of the buckets in seconds.
 const BOUNDS: [f64; 12] = [0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 10.0];
 
-/// The metrics of all informers that are shown in one registry.
+/// The metrics of all informers exposed in one registry.
 ///
-/// Made once for each registry and given to informers by
+/// Create one per registry and pass it to informers with
 /// [`InformerOptions::metrics`](crate::InformerOptions::metrics).
 #[derive(Clone, Default)]
 pub struct Metrics {
@@ -27,27 +28,25 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics of informers to `registry`; call it once for each.
+    /// Registers the informer metrics in `registry`. Call it once per registry.
     #[must_use]
-    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Shows an informer for as long as it lives.
+    /// Exposes an informer until it is dropped.
     pub(crate) fn watch(&self, informer: Arc<dyn Observed>) {
         let name = &informer.labels().name;
         if self.working().iter().any(|other| !other.has_stopped() && other.labels().name == *name) {
-            tracing::error!(%name, "there is an informer of this name, which hides this one from metrics");
+            tracing::error!(%name, "duplicate informer name; this informer is not exposed");
         }
         let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
         informers.retain(|informer| informer.strong_count() > 0);
         informers.push(Arc::downgrade(&informer));
     }
 
-    #[inline]
     fn samples(&self) -> Vec<(Labels, Sample)> {
         let mut names = HashSet::new();
         let mut informers = self.working();
@@ -55,7 +54,7 @@ impl Metrics {
         informers.iter().map(|informer| (informer.labels().clone(), informer.observe())).collect()
     }
 
-    /// All that are there, those that have stopped last.
+    /// All live informers, stopped ones last.
     fn working(&self) -> Vec<Arc<dyn Observed>> {
         let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut informers: Vec<_> = informers.iter().filter_map(Weak::upgrade).collect();
@@ -64,16 +63,15 @@ impl Metrics {
     }
 }
 
-/// Who an informer is in metrics.
+/// Labels that identify an informer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Labels {
     pub(crate) name: String,
-    /// What it is about, where that is known.
+    /// The resource, if known.
     pub(crate) resource: Option<GroupVersionResource>,
 }
 
 impl Labels {
-    #[inline]
     fn pairs(&self) -> Vec<(&'static str, &str)> {
         let mut pairs = vec![("name", self.name.as_str())];
         if let Some(GroupVersionResource { group, version, resource }) = &self.resource {
@@ -83,14 +81,14 @@ impl Labels {
     }
 }
 
-/// An informer as metrics see it.
+/// An informer that can be scraped.
 pub(crate) trait Observed: Send + Sync {
     fn labels(&self) -> &Labels;
     fn has_stopped(&self) -> bool;
     fn observe(&self) -> Sample;
 }
 
-/// All numbers of an informer at one moment.
+/// All values of an informer at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) queued: u64,
@@ -106,7 +104,7 @@ pub(crate) struct Sample {
 /// A histogram of durations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Durations {
-    /// One for each bound, and one for what is above the last.
+    /// One counter per bound, and one for values above the last bound.
     counts: [u64; BOUNDS.len() + 1],
     sum: Duration,
 }
@@ -118,7 +116,6 @@ impl Durations {
         self.sum += duration;
     }
 
-    #[inline]
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let buckets: Vec<(f64, u64)> = BOUNDS.into_iter().chain([f64::MAX]).zip(self.counts).collect();
         let count = self.counts.iter().sum();
@@ -126,14 +123,14 @@ impl Durations {
     }
 }
 
-/// A version as a number that a gauge can hold exactly: its last 15 digits; 0 if it is no number.
-#[inline]
+/// A version as a number that a gauge represents exactly: its last 15 digits; 0 if it is not
+/// numeric.
 fn gauge_of(version: &ResourceVersion) -> u64 {
     let text = version.as_str();
     text.get(text.len().saturating_sub(15)..).and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// How one number of a sample is written.
+/// Encodes one value of a sample.
 type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
 
 /// Name, help, type and value of each metric; the format adds `_total` to counters.
@@ -174,7 +171,6 @@ const METRICS: [(&str, &str, MetricType, Encode); 8] = [
 ];
 
 impl Collector for Metrics {
-    #[inline]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {

@@ -1,4 +1,4 @@
-//! Own writes over a store that has not heard of them yet.
+//! Overlays a program's own writes on a store until its informer has caught up (read-your-writes).
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -11,16 +11,17 @@ use tokio::time::Instant;
 
 use crate::store::{Store, UnknownIndex};
 
-/// How many writes are remembered.
+/// Maximum number of remembered writes.
 const ENTRIES: usize = 100;
-/// How long a write is remembered.
+/// How long a write is remembered by default.
 const TIME_TO_LIVE: Duration = Duration::from_secs(5 * 60);
 
-/// A store seen through the writes that this program has made itself.
+/// A store overlaid with the program's own writes.
 ///
-/// A write that the server has answered is told by [`mutation`](Self::mutation), and counts until the store has it, or newer,
-/// from the server. The last 100 writes are remembered, for five minutes. An object that the store does not have is missing
-/// here as well, unless [`include_adds`](Self::include_adds) is set, since it may have been deleted.
+/// Pass the server's response to a write to [`mutation`](Self::mutation). It takes effect until the
+/// store has this version or a newer one. The last 100 writes are remembered for five minutes. An
+/// object that is not in the store is not returned, because it may have been deleted, unless
+/// [`include_adds`](Self::include_adds) is set.
 #[doc(alias = "NewIntegerResourceVersionMutationCache")]
 pub struct MutationCache<T> {
     store: Store<T>,
@@ -41,28 +42,29 @@ struct Entry<T> {
 }
 
 impl<T: Object> MutationCache<T> {
-    /// Over this store.
+    /// An overlay over this store.
     #[must_use]
     pub fn new(store: Store<T>) -> Self {
         let entries = Mutex::new(Entries { entry_of: HashMap::new(), uses: 0 });
         MutationCache { store, entries, time_to_live: TIME_TO_LIVE, include_adds: false }
     }
 
-    /// Remembers writes for so long. Five minutes by default.
+    /// How long writes are remembered. Five minutes by default.
     #[must_use]
     pub fn time_to_live(mut self, time_to_live: Duration) -> Self {
         self.time_to_live = time_to_live;
         self
     }
 
-    /// Shows objects that the store does not have yet. Off by default: a deletion is then never overlooked.
+    /// Also returns written objects that are not in the store yet. Off by default, so that a
+    /// deletion is never missed.
     #[must_use]
     pub fn include_adds(mut self) -> Self {
         self.include_adds = true;
         self
     }
 
-    /// The newer of what the store has and what was written.
+    /// The newer of the stored and the written state.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         match self.store.get_by_key(key) {
             Some(object) => Some(self.newer(key, object)),
@@ -71,7 +73,7 @@ impl<T: Object> MutationCache<T> {
         }
     }
 
-    /// Objects with this value in an index of the store, each at its newest.
+    /// Objects with this value in an index of the store, each at its newest state.
     ///
     /// # Errors
     /// If there is no such index.
@@ -91,13 +93,13 @@ impl<T: Object> MutationCache<T> {
         Ok(found)
     }
 
-    /// Remembers the answer to a write.
+    /// Remembers the response to a write.
     pub fn mutation(&self, object: impl Into<Arc<T>>) {
         let object = object.into();
         let key = object.key();
         let mut entries = self.lock();
         if self.include_adds {
-            // Of two answers that overtook each other the newer counts.
+            // If two responses arrive out of order, the newer one wins.
             if let Some(other) = entries.get(&key, self.time_to_live)
                 && is_newer(&*other, &*object)
             {
@@ -107,7 +109,7 @@ impl<T: Object> MutationCache<T> {
         entries.put(key, object);
     }
 
-    /// The server tells of this state: an older write no longer counts. For an informer's handler.
+    /// Drops a write that is older than this state. For an informer's handler.
     pub fn on_add_or_update(&self, object: &T) {
         let key = object.key();
         let mut entries = self.lock();
@@ -116,8 +118,7 @@ impl<T: Object> MutationCache<T> {
         }
     }
 
-    /// The server tells that an object is gone: writes to it no longer count, unless it came anew. For an informer's
-    /// handler.
+    /// Drops writes to a deleted object, unless it was recreated. For an informer's handler.
     pub fn on_delete(&self, object: &T) {
         let key = object.key();
         let mut entries = self.lock();

@@ -1,13 +1,14 @@
-//! Whether all that came from a source has been dealt with, for those who hand things on.
+//! Tracks whether all items of an initial list have been processed, for components that forward
+//! them.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Tracks items that are dealt with in order, by counting.
+/// Tracks items that are processed in order, by counting.
 ///
-/// Synced once the source is, and as many have been finished as were started.
+/// Synced once the source has synced and all started items are finished.
 #[derive(Debug, Default)]
 pub struct SingleFileTracker {
     is_source_synced: AtomicBool,
@@ -15,30 +16,30 @@ pub struct SingleFileTracker {
 }
 
 impl SingleFileTracker {
-    /// An item of the first list is handed on. Before that, the source has not synced.
+    /// Records an item of the initial list. Must be called before the source reports its sync.
     pub fn start(&self) {
         self.pending.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// An item has been dealt with. More than were started count as none.
+    /// Records a processed item. Extra calls are ignored.
     pub fn finished(&self) {
         let _ = self.pending.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |pending| pending.checked_sub(1));
     }
 
-    /// The first list has been handed on whole.
+    /// Records that the source has forwarded its initial list completely.
     #[doc(alias = "UpstreamHasSynced")]
     pub fn source_synced(&self) {
         self.is_source_synced.store(true, Ordering::SeqCst);
     }
 
-    /// Whether all of the first list has been dealt with.
+    /// Whether the whole initial list has been processed.
     pub fn has_synced(&self) -> bool {
-        // The source first: what it started is then counted.
+        // Read the source first: then all its items are counted.
         self.is_source_synced.load(Ordering::SeqCst) && self.pending.load(Ordering::SeqCst) == 0
     }
 }
 
-/// Tracks items that are dealt with in any order, by key.
+/// Tracks items that are processed in any order, by key.
 #[derive(Debug)]
 pub struct AsyncTracker<K> {
     waiting: Mutex<HashSet<K>>,
@@ -52,44 +53,45 @@ impl<K> Default for AsyncTracker<K> {
 }
 
 impl<K: Hash + Eq> AsyncTracker<K> {
-    /// An item of the first list is handed on.
+    /// Records an item of the initial list.
     pub fn start(&self, key: K) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
     }
 
-    /// An item has been dealt with; harmless if it was never started.
+    /// Records a processed item; harmless if it was never started.
     pub fn finished(&self, key: &K) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 
-    /// The first list has been handed on whole.
+    /// Records that the source has forwarded its initial list completely.
     #[doc(alias = "UpstreamHasSynced")]
     pub fn source_synced(&self) {
         self.is_source_synced.store(true, Ordering::SeqCst);
     }
 
-    /// Whether all of the first list has been dealt with.
+    /// Whether the whole initial list has been processed.
     pub fn has_synced(&self) -> bool {
         self.is_source_synced.load(Ordering::SeqCst)
             && self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 }
 
-/// A value that is computed when it is asked for, and again only after [`notify`](Self::notify).
+/// A value that is computed on demand, and recomputed only after [`notify`](Self::notify).
 ///
-/// Who asks while it is being computed waits for that result; errors are not kept.
+/// Concurrent callers wait for a computation in progress. Errors are not cached.
 pub struct Lazy<V, E> {
     compute: Box<dyn Fn() -> Result<V, E> + Send + Sync>,
     current: Mutex<Arc<Mutex<Option<V>>>>,
 }
 
 impl<V: Clone, E> Lazy<V, E> {
-    /// A value that `compute` gives.
+    /// A value computed by `compute`.
     pub fn new(compute: impl Fn() -> Result<V, E> + Send + Sync + 'static) -> Self {
         Lazy { compute: Box::new(compute), current: Mutex::default() }
     }
 
-    /// What the value is made of has changed: the next one who asks computes it again, also if it is being computed now.
+    /// Invalidates the value, including one that is being computed: the next [`get`](Self::get)
+    /// computes it again.
     pub fn notify(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
     }
@@ -97,7 +99,7 @@ impl<V: Clone, E> Lazy<V, E> {
     /// The value.
     ///
     /// # Errors
-    /// What computing it gives; the next one who asks tries again.
+    /// The error of the computation; the next call tries again.
     pub fn get(&self) -> Result<V, E> {
         let cell = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut value = cell.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(count.load(Ordering::SeqCst), 3);
     }
 
-    // SI-21: who asks after a notice does not wait for what was being computed before it.
+    // SI-21: a caller after `notify` does not wait for a computation that started before it.
     #[test]
     fn values_of_two_notices_are_computed_side_by_side() {
         let (begin, begun) = std::sync::mpsc::channel();

@@ -1,27 +1,27 @@
-//! How informers run, for futures of whatever kind.
+//! Helpers to run informers, over boxed futures.
 //!
-//! Generic over the future, this would be compiled for each kind of objects, with copies of all that is in it.
+//! Generic versions would be compiled once per object type.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 pub(crate) use kubewright_client::task::Tasks;
-use kubewright_http2::Doorbell;
+use kubewright_net::http2::Doorbell;
 use tokio::sync::watch;
 use tokio::task::coop::poll_proceed;
 use tokio_util::sync::CancellationToken;
 
 use crate::queue::BoxFuture;
 
-type Work<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
+type PinnedFuture<'a> = Pin<&'a mut (dyn Future<Output = ()> + Send)>;
 
-/// Does `work` until `stop` is cancelled.
-pub(crate) async fn run_until(stop: &CancellationToken, work: Work<'_>) {
+/// Runs `work` until `stop` is cancelled.
+pub(crate) async fn run_until(stop: &CancellationToken, work: PinnedFuture<'_>) {
     stop.run_until_cancelled(work).await;
 }
 
-/// Does all of it, side by side.
+/// Runs all futures concurrently.
 pub(crate) fn all(works: Vec<BoxFuture<'_, ()>>) -> BoxFuture<'_, ()> {
     let mut works: Vec<Option<BoxFuture<'_, ()>>> = works.into_iter().map(Some).collect();
     Box::pin(poll_fn(move |context| {
@@ -34,25 +34,26 @@ pub(crate) fn all(works: Vec<BoxFuture<'_, ()>>) -> BoxFuture<'_, ()> {
     }))
 }
 
-/// Waits until something has synced; false if it stopped before.
+/// Waits for a sync; false if it stopped before.
 pub(crate) async fn synced_before(synced: &watch::Sender<bool>, stopped: &CancellationToken) -> bool {
     let mut synced = synced.subscribe();
     tokio::select! {
-        // At the same instant, having synced counts.
+        // If both happen at the same instant, the sync wins.
         biased;
         _ = synced.wait_for(|synced| *synced) => true,
         () = stopped.cancelled() => false,
     }
 }
 
-/// Has a reflector and the consumer of its queue take turns until one of them ends; `is_due` says that the queue wants its consumer,
-/// `reflected` is called after each turn of the reflector.
+/// Polls a reflector and the consumer of its queue alternately until one of them ends. `is_due`
+/// tells that the consumer should run; `reflected` is called after each poll of the reflector.
 ///
-/// The two wake each other, and so do the parts of a connection that the reflector reads. Where the runtime hears of it, the task
-/// is in line again at once, ahead of all that have used up their time: handlers on its thread came to one turn in sixty.
+/// The two futures wake each other, and so do the parts of the connection that the reflector reads.
+/// Passing those wake-ups to the runtime would reschedule this task ahead of tasks that have used
+/// up their budget, and starve handlers on the same thread.
 pub(crate) async fn take_turns(
-    mut reflecting: Work<'_>,
-    mut consuming: Work<'_>,
+    mut reflecting: PinnedFuture<'_>,
+    mut consuming: PinnedFuture<'_>,
     is_due: &(dyn Fn() -> bool + Sync),
     reflected: &mut (dyn FnMut() + Send),
 ) {
@@ -69,13 +70,14 @@ pub(crate) async fn take_turns(
             if has_ended || consuming.as_mut().poll(&mut inside).is_ready() {
                 return Poll::Ready(());
             }
-            // The reflector goes on at once where it has let the other have its turn: to be called again by the runtime
-            // could mean on another thread, which does not have the memory of what has just been let go.
+            // If the reflector only yielded to the consumer, it continues immediately: rescheduling
+            // might move it to another thread, away from the memory that was just freed.
             let goes_on = was_due && !is_due();
             if bell.rest() && !goes_on {
                 return Poll::Pending;
             }
-            // Each turn counts, whatever else does: who wakes itself again and again must not keep others from theirs.
+            // Consumes budget for each iteration, so that a task that keeps waking itself yields to
+            // others.
             ready!(poll_proceed(context)).made_progress();
         }
     })

@@ -1,4 +1,4 @@
-//! A store that hands its whole content on after each change.
+//! A store that reports its whole content after each change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use crate::ObjectSet;
 use crate::queue::{ReflectorStore, TransformError};
 use crate::store::{Snapshot, Store};
 
-/// Calls a function with all objects after each change; reading calls nothing.
+/// Calls a function with all objects after each change.
 ///
-/// Two changes at once may give the same content twice, never an older one after a newer for one thread of changes.
+/// Concurrent changes may report the same content twice. Changes of one thread are reported in
+/// order.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -35,7 +36,7 @@ impl<T: Object> UndeltaStore<T> {
         UndeltaStore { store: Store::default(), push: Box::new(push) }
     }
 
-    /// Adds an object, or puts it in the place of the one with its key.
+    /// Adds or replaces an object.
     pub fn add(&self, object: impl Into<Arc<T>>) {
         self.store.add(object);
         self.push();
@@ -52,13 +53,13 @@ impl<T: Object> UndeltaStore<T> {
         self.push();
     }
 
-    /// Holds exactly these objects from now on.
+    /// Replaces the contents of the store.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>, version: impl Into<ResourceVersion>) {
         self.store.replace(objects, version);
         self.push();
     }
 
-    /// Does nothing.
+    /// Does nothing; part of client-go's `Store` interface.
     pub fn resync(&self) {}
 
     /// All objects.
@@ -76,7 +77,7 @@ impl<T: Object> UndeltaStore<T> {
         self.store.get(object)
     }
 
-    /// The object of this key.
+    /// The object with this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.store.get_by_key(key)
     }

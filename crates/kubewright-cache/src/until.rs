@@ -1,4 +1,4 @@
-//! Waiting on a cache until something has happened.
+//! Waits on a cache until conditions are met.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,24 +15,26 @@ use crate::informer::{Event, InformerOptions, SharedIndexInformer};
 use crate::lister_watcher::ListerWatcher;
 use crate::store::Store;
 
-/// How many events wait between the informer and who reads them, before the informer holds them back itself.
+/// Capacity of the channel between the informer and the reader of events.
 const WAITING: usize = 64;
 
-/// Whether what is waited for is so already, as the synced cache shows it.
+/// Whether the condition is already met, given the synced cache.
 #[doc(alias = "PreconditionFunc")]
 pub type Precondition<'a, T> = Box<dyn FnOnce(&Store<T>) -> Result<bool> + Send + 'a>;
 
-/// Waits on a cache until each condition in turn has been met, and returns the event that met the last one.
+/// Waits on a cache until each condition in turn has been met, and returns the event that met the
+/// last one.
 ///
-/// Survives everything that can happen to a watch: lost connections, servers that cannot be reached, forgotten versions.
-/// The price is that states which an object had in between may go unseen, and one may be seen again; the newest is always
-/// seen. Order is kept for each object, not between them.
-/// [`until`](kubewright_client::watch::until) sees each, and fails when the server has forgotten where it was.
+/// Survives everything that can happen to a watch: lost connections, unreachable servers, expired
+/// versions. In return, intermediate states of an object may be missed, and a state may be seen
+/// twice; the newest state is always seen. Order is kept per object, not across objects.
+/// [`until`](kubewright_client::watch::until) sees every state, and fails when its version has
+/// expired on the server.
 ///
-/// The objects that are there at the beginning come as [`WatchEvent::Added`]. With a precondition, that is asked first,
-/// when all of them are in the cache; if it is met, there is nothing to wait for and no event to return. Each condition is first
-/// tried on the event that met the one before it. How long to wait is the caller's business: put
-/// `tokio::time::timeout` around it. A resource that does not exist is waited for as well.
+/// Existing objects are delivered as [`WatchEvent::Added`]. A precondition is checked first, when
+/// all of them are in the cache; if it is met, the function returns without an event. Each
+/// condition is first tried on the event that met the one before it. There is no timeout: wrap the
+/// call in `tokio::time::timeout`. Also waits for a resource that does not exist yet.
 ///
 /// ```
 /// # use kubewright_cache::{ListWatch, until_with_sync};
@@ -70,7 +72,7 @@ pub async fn until_with_sync<T: Object>(
     waited
 }
 
-/// The changes of a cache as if they were a watch that never ends. Runs an informer in a task of its own until it is
+/// The changes of a cache as a watch that never ends. Runs an informer in its own task until it is
 /// [stopped](InformerWatcher::stop) or dropped.
 ///
 /// Must be called within a tokio runtime.
@@ -102,21 +104,22 @@ impl<T: Object> InformerWatcher<T> {
         self.informer.store()
     }
 
-    /// What keeps the cache in step, for its health and its lister.
+    /// The informer, for its health and its lister.
     pub fn informer(&self) -> &SharedIndexInformer<T> {
         &self.informer
     }
 
-    /// Waits until all objects of the first list are in the cache; false if it was stopped before. Cancel safe.
+    /// Waits until all objects of the initial list are in the cache; false if it was stopped
+    /// before. Cancel safe.
     #[doc(alias = "WaitForCacheSync")]
     pub async fn synced(&self) -> bool {
         self.informer.synced().await
     }
 
-    /// Stops the informer, and waits until it has.
+    /// Stops the informer and waits until it has stopped.
     pub async fn stop(self) {
         drop((self._stop, self.events));
-        // It fails only if the informer has panicked, which is over as well then.
+        // Fails only if the informer panicked, and then it has stopped too.
         let _ = self.task.await;
     }
 }
@@ -129,7 +132,7 @@ impl<T: Object> Events<Arc<T>> for InformerWatcher<T> {
                 Event::Updated { new, .. } => WatchEvent::Modified(new),
                 Event::Deleted(deleted) => match deleted.object() {
                     Some(object) => WatchEvent::Deleted(object.clone()),
-                    // Nothing is known of it but that it is gone, and an event needs an object.
+                    // A tombstone without a state: an event needs an object.
                     None => continue,
                 },
             }));

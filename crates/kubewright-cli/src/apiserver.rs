@@ -11,43 +11,47 @@ use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
 
 use crate::files::raise_limit;
 use crate::log::Verbosity;
+use crate::private_file::PrivateFile;
 use crate::signals::Signals;
 
-/// What both commands take.
+/// Options of both commands.
 #[derive(Debug, Args)]
 #[group(skip)]
 pub struct Options {
-    /// Where to listen; port 0 picks a free one.
+    /// Address to listen on; port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
-    /// Serves without TLS, on a loopback address only.
+    /// Serves without TLS, on loopback addresses only.
     ///
-    /// Without --token-auth-file every program on this machine has all rights.
+    /// Without --token-auth-file every local program has full access.
     #[arg(long)]
     http: bool,
-    /// Lets --http listen on addresses that other machines reach.
+    /// Allows --http on addresses that other machines can reach.
     ///
-    /// Every client there then has all rights, or can read the tokens of others.
+    /// Every client there then has full access, or can read the tokens of others.
     #[arg(long, requires = "http")]
     http_exposes_all_rights: bool,
-    /// One more DNS name or address of the server, for its certificate. May be repeated.
+    /// Additional DNS name or IP address for the server certificate. May be repeated.
     #[arg(long, value_name = "NAME")]
     tls_san: Vec<String>,
     #[command(flatten)]
     pub verbosity: Verbosity,
-    /// Keeps objects in this directory; without it, in memory.
+    /// Stores objects in this directory; without it, in memory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Lets the administrator inject faults by requests to /kubewright/faults.
+    /// Answers writes before they are in the data file. A crash loses the newest ones.
+    #[arg(long, requires = "data")]
+    unsafe_fast: bool,
+    /// Lets administrators inject faults with requests to /kubewright/faults.
     #[arg(long)]
     allow_faults: bool,
-    /// Gives each namespace a service account, and each pod one with a token in its containers.
+    /// Creates a service account in each namespace, and mounts tokens into pods.
     #[arg(long)]
     service_accounts: bool,
-    /// How long an event is kept after it was last written, such as 30m; 0 is for ever.
+    /// How long events are kept after their last write, such as 30m; 0 means forever.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_span)]
     event_ttl: Duration,
-    /// Writes a kubeconfig for the administrator, readable by its owner only.
+    /// Writes an administrator kubeconfig, readable only by its owner.
     #[arg(long, value_name = "FILE")]
     pub write_kubeconfig: Option<PathBuf>,
     /// Accepts the tokens of a CSV file: token,user,uid,"group,group".
@@ -78,6 +82,9 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     if let Some(directory) = &options.data {
         server = server.data(directory);
     }
+    if options.unsafe_fast {
+        server = server.unsafe_fast();
+    }
     if options.allow_faults {
         server = server.fault_endpoint();
     }
@@ -99,7 +106,7 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
     Ok(server.start().await?)
 }
 
-/// Writes the kubeconfig, and says that the server is ready.
+/// Writes the kubeconfig, and prints that the server is ready.
 pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.write_kubeconfig {
         let unwritten = |error| format!("cannot write the kubeconfig {}", about(path, &error));
@@ -108,32 +115,20 @@ pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn
     Ok(crate::output::print(format!("ready {}\n", server.url().unwrap_or_default()))?)
 }
 
-/// A length of time in the notation of Go, which flags of Kubernetes have.
+/// Parses a Go duration, as Kubernetes flags use.
 fn parse_span(text: &str) -> Result<Duration, String> {
     let span: kubewright_core::Duration = text.parse().map_err(|error| format!("{error}"))?;
     span.try_into().map_err(|error| format!("{error}"))
 }
 
 /// Replaces a file with one that only its owner can read.
-///
-/// Refuses symbolic links and devices: somebody else may have laid the link to get hold of the
-/// private key.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(std::io::Error::other("it exists and is no regular file; remove it, or choose another path"));
-    }
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(format!(".{}", std::process::id()));
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-    let written = file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&draft, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&draft);
-    }
-    written
+    let mut file = PrivateFile::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.publish()
 }
 
-/// An error with the file it is about.
+/// An error with its file.
 fn about(path: &Path, error: &dyn Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{}: {error}{cause}", path.display())

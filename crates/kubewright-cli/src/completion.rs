@@ -1,18 +1,18 @@
-//! `kubewright completion`: scripts that complete commands in a shell.
+//! `kubewright completion`: shell completion scripts.
 
 use std::error::Error;
 
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::shells;
 
-/// How to use the scripts.
+/// Usage of the scripts.
 pub const HELP: &str = "\
 To use it:
   bash   source <(kubewright completion bash)      in ~/.bashrc to keep it
   zsh    source <(kubewright completion zsh)       in ~/.zshrc, after compinit
   fish   kubewright completion fish | source       in ~/.config/fish/config.fish";
 
-/// Which shell.
+/// The shell.
 #[derive(Debug, Args)]
 pub struct Options {
     #[arg(value_enum)]
@@ -34,6 +34,6 @@ pub fn print(options: &Options) -> Result<(), Box<dyn Error>> {
         Shell::Zsh => clap_complete::generate(shells::Zsh, &mut command, "kubewright", &mut script),
         Shell::Fish => clap_complete::generate(shells::Fish, &mut command, "kubewright", &mut script),
     }
-    // Not written by `generate` itself, which panics when nobody reads to the end.
+    // Buffered, because `generate` panics on a closed pipe.
     Ok(crate::output::print(script)?)
 }

@@ -1,4 +1,4 @@
-//! Which cluster a command talks to.
+//! The cluster of a command.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use clap::Args;
 use kubewright_client::config::{CertificateSource, Environment, InCluster, LoadingRules, Overrides};
 use kubewright_client::{Client, Config};
 
-/// Which cluster, as kubectl's flags say it.
+/// The cluster, with kubectl's flags.
 #[derive(Debug, Args)]
 pub struct Connection {
-    /// The kubeconfig; by default the one that kubectl uses, or the pod's own account.
+    /// The kubeconfig; by default the one that kubectl uses, or the pod's service account.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig.
@@ -19,12 +19,12 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Finds the cluster. No connection is made yet.
+    /// A client of the cluster. Does not connect yet.
     pub fn client(&self) -> Result<Client, Box<dyn Error>> {
         Ok(Client::try_from(self.config()?)?)
     }
 
-    /// The authorities that sign the server's certificate, in PEM, if the cluster's entry names them.
+    /// The certificate authorities of the server in PEM, if the cluster entry names them.
     pub fn authorities(&self) -> Result<Option<String>, Box<dyn Error>> {
         let pem = match self.config()?.tls.authority {
             Some(CertificateSource::File(file)) => {

@@ -1,4 +1,4 @@
-//! Errors as they are told: what happened, why, and what to do about it.
+//! Error reports: message, causes, and a hint.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ pub fn chain(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let next = error.to_string();
-        // Some errors tell their cause themselves.
+        // Some error messages include their cause.
         if !text.ends_with(&next) {
             text += &format!(": {next}");
         }
@@ -20,12 +20,12 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// Tells how it ended, and gives the status of the process.
+/// Prints the error, and returns the exit code.
 #[allow(clippy::print_stderr)]
 pub fn report(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has read enough.
+        // A closed pipe is not an error.
         Err(error) if is_io(&*error, std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", chain(&*error));
@@ -41,7 +41,7 @@ fn is_io(error: &(dyn Error + 'static), kind: std::io::ErrorKind) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == kind)
 }
 
-/// What to do about an error, where that can be known.
+/// A hint for an error, if there is one.
 fn hint(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut causes = vec![error];
     while let Some(cause) = causes[causes.len() - 1].source() {

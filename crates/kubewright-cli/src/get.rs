@@ -1,4 +1,4 @@
-//! `kubewright get` and `kubewright watch`: objects as the server's own tables show them.
+//! `kubewright get` and `kubewright watch`: prints objects as server-side tables.
 
 use std::error::Error;
 
@@ -13,15 +13,15 @@ use crate::connection::Connection;
 use crate::output::print;
 use crate::table::Table;
 
-/// The server's own tables, or objects from one that has none.
+/// Accepts server-side tables, or objects if there are none.
 const TABLES: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-/// Which objects, and how they are shown.
+/// Selection and output of objects.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The resource: `pods`, `po`, `deployments.apps`, a kind; or an object of it, as `pod/web`.
+    /// The resource: `pods`, `po`, `deployments.apps`, a kind; or an object, such as `pod/web`.
     resource: String,
-    /// One object instead of all.
+    /// The name of one object.
     name: Option<String>,
     /// The namespace; by default that of the context.
     #[arg(long, short)]
@@ -29,17 +29,17 @@ pub struct Options {
     /// Objects of all namespaces.
     #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
-    /// Only objects with these labels.
+    /// Only objects that match this label selector.
     #[arg(long, short = 'l')]
     selector: Option<Selector>,
-    /// How they are shown; as a table by default.
+    /// The output format; a table by default.
     #[arg(long, short, value_enum)]
     output: Option<Output>,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// How objects are shown.
+/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
     /// JSON as the server sends it.
@@ -48,11 +48,11 @@ enum Output {
     Yaml,
     /// A table with all columns.
     Wide,
-    /// Names only, as `pod/web`.
+    /// Names only, such as `pod/web`.
     Name,
 }
 
-/// Prints objects as they are now.
+/// Prints the current objects.
 pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let (resource, name) = options.asked()?;
@@ -75,7 +75,7 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(table.print()?)
 }
 
-/// Prints objects, and then each change as it comes, until the server or the user ends it.
+/// Prints objects, then each change, until the server or the user ends it.
 pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let (resource, name) = options.asked()?;
@@ -84,7 +84,7 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     if options.is_table() {
         request = request.header(ACCEPT, TABLES);
     }
-    // Only a collection can be watched: a request for one object is answered with it, whatever else it asks for.
+    // Only collections can be watched: a request for one object returns it.
     if let Some(name) = name {
         request = request.parameter("fieldSelector", format!("metadata.name={name}"));
     }
@@ -92,7 +92,7 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     let (mut rest, mut table) = (Vec::new(), Table::of_server(options.output == Some(Output::Wide)));
     while let Some(chunk) = body.chunk().await? {
         rest.extend_from_slice(&chunk);
-        // Events are lines.
+        // Events are newline-delimited.
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = rest.drain(..=end).collect();
             let event = Value::from_json(&line)?;
@@ -105,7 +105,7 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
                     options.show(&object, &mapping, &mut table);
                     table.print_new()?;
                 }
-                // One document after the other.
+                // A YAML stream of documents.
                 Some(Output::Yaml) => print(format!("---\n{}", options.text(&object, &mapping)))?,
                 Some(Output::Json | Output::Name) => print(options.text(&object, &mapping))?,
             }
@@ -115,12 +115,12 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 impl Options {
-    /// The namespace that is asked, or none for all.
+    /// The namespace, or `None` for all.
     fn namespace(&self, client: &Client) -> Option<String> {
         (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
     }
 
-    /// The resource, and the name of one object: `pod web` and `pod/web` are the same.
+    /// The resource and an optional name: `pod web` and `pod/web` are equal.
     fn asked(&self) -> Result<(&str, Option<&str>), Box<dyn Error>> {
         match (self.resource.split_once('/'), self.name.as_deref()) {
             (None, name) => Ok((&self.resource, name)),
@@ -132,7 +132,7 @@ impl Options {
         }
     }
 
-    /// Asks for all objects that have the labels.
+    /// A request for all matching objects.
     fn collection(&self, client: &Client, mapping: &RestMapping) -> Request<'static> {
         let resource = &mapping.resource;
         let version = GroupVersion::new(resource.group.clone(), resource.version.clone());
@@ -152,7 +152,7 @@ impl Options {
         matches!(self.output, None | Some(Output::Wide))
     }
 
-    /// An object, or a list, as it is asked for where that is no table.
+    /// An object or list in an output format other than a table.
     fn text(&self, answer: &Value, mapping: &RestMapping) -> String {
         let mut text = String::new();
         match self.output {
@@ -170,7 +170,7 @@ impl Options {
         text
     }
 
-    /// Tells a person; whoever reads the output reads nothing.
+    /// Printed on standard error, so that standard output stays empty.
     #[allow(clippy::print_stderr)]
     fn say_nothing_found(&self, client: &Client, mapping: &RestMapping) {
         match self.namespace(client).filter(|_| mapping.namespaced) {
@@ -186,13 +186,16 @@ impl Options {
 
 async fn mapping(client: &Client, resource: &str) -> Result<RestMapping, Box<dyn Error>> {
     let found = client.rest_mapper().find(resource).await;
-    found.map_err(|error| match error.is_not_found() {
-        true => format!("the server doesn't have a resource type {resource:?}").into(),
-        false => Box::<dyn Error>::from(error),
+    found.map_err(|error| {
+        if error.is_not_found() {
+            format!("the server doesn't have a resource type {resource:?}").into()
+        } else {
+            Box::<dyn Error>::from(error)
+        }
     })
 }
 
-/// The type as kubectl names it: `pod`, `deployment.apps`.
+/// The type in kubectl's notation: `pod`, `deployment.apps`.
 fn type_name(mapping: &RestMapping) -> String {
     let kind = mapping.kind.kind.to_lowercase();
     if mapping.kind.group.is_empty() { kind } else { format!("{kind}.{}", mapping.kind.group) }

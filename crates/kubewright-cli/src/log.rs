@@ -1,6 +1,6 @@
-//! What the parts say of themselves, as lines on standard error, or in the pane of a [view](crate::view).
+//! Log output: lines on standard error, or in the log pane of a [view](crate::view).
 //!
-//! A subscriber of our own: lines of text with a level need no registry of spans, layers or filters.
+//! A custom subscriber: lines with a level need no span registry, layers or filters.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -14,25 +14,26 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// So many lines are kept for a view.
+/// Number of lines buffered for a view.
 const KEPT: usize = 200;
 
-/// The variable that says how much is said.
+/// The environment variable for the log level.
 const VARIABLE: &str = "KUBEWRIGHT_LOG";
 
-/// How much is said.
+/// The log level.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Verbosity {
-    /// Says nothing on standard error but errors.
+    /// Prints only errors on standard error.
     #[arg(long, conflicts_with = "verbose")]
     quiet: bool,
-    /// Says more: once for details, twice for everything. `KUBEWRIGHT_LOG` (off, error, warn, info, debug, trace) says it too.
+    /// Prints more: once for details, twice for everything. `KUBEWRIGHT_LOG` (off, error, warn,
+    /// info, debug, trace) sets the level too.
     #[arg(long, short, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
 impl Verbosity {
-    /// Whether only errors are said.
+    /// Whether only errors are printed.
     pub fn is_quiet(self) -> bool {
         self.quiet
     }
@@ -47,9 +48,9 @@ impl Verbosity {
         }
     }
 
-    /// Has lines printed from now on.
+    /// Starts printing.
     pub fn start(self) {
-        // Fails only if there is a subscriber already, which then stays.
+        // Fails only if there is another subscriber, which then stays.
         let _ = tracing::subscriber::set_global_default(Lines { level: self.level() });
         if let Ok(level) = std::env::var(VARIABLE)
             && level.parse::<LevelFilter>().is_err()
@@ -59,32 +60,32 @@ impl Verbosity {
     }
 }
 
-/// Lines that a view shows, or none while they go to standard error.
+/// Lines buffered for a view; `None` while they go to standard error.
 fn kept() -> MutexGuard<'static, Option<VecDeque<String>>> {
     static KEPT: OnceLock<Mutex<Option<VecDeque<String>>>> = OnceLock::new();
     KEPT.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps lines from now on, instead of printing them.
+/// Buffers lines from now on, instead of printing them.
 pub fn keep() {
     kept().get_or_insert_default();
 }
 
-/// The last lines that were kept.
+/// The last buffered lines.
 pub fn last(count: usize) -> Vec<String> {
     let kept = kept();
     let Some(lines) = kept.as_ref() else { return Vec::new() };
     lines.iter().skip(lines.len().saturating_sub(count)).cloned().collect()
 }
 
-/// Prints lines again, those first that were kept and matter: warnings and errors.
+/// Prints lines again, first the buffered warnings and errors.
 pub fn release() {
     let lines = kept().take().unwrap_or_default();
     let matters = |line: &String| line.contains(" WARN ") || line.contains(" ERROR ");
     lines.into_iter().filter(matters).for_each(|line| say(&line));
 }
 
-/// Prints a line, or keeps it.
+/// Prints or buffers a line.
 pub fn say(line: &str) {
     if let Some(lines) = kept().as_mut() {
         if lines.len() >= KEPT {
@@ -93,7 +94,7 @@ pub fn say(line: &str) {
         lines.push_back(line.to_owned());
         return;
     }
-    // Whoever does not listen any more is not told.
+    // A closed standard error is ignored.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
@@ -125,7 +126,7 @@ impl Subscriber for Lines {
         say(&line);
     }
 
-    // Spans are not shown, so that all may be the same.
+    // Spans are not shown, so all have the same id.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }

@@ -1,7 +1,7 @@
-//! `kubewright new`: a controller project to start from.
+//! `kubewright new`: creates a controller project.
 //!
-//! What is written is in `templates/new/`: a controller of `Widget` objects that works as it stands. The examples compile and
-//! test it there, so that it cannot fall behind the library; here its names are exchanged for those that are wanted.
+//! The template is in `templates/new/`: a working controller of `Widget` objects. The examples
+//! compile and test it, so it cannot become outdated; here its names are replaced.
 
 use std::error::Error;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kubewright_core::validation::dns1123_label;
 
-/// What the template has under which name.
+/// The files of the template with their target paths.
 const FILES: [(&str, &str); 11] = [
     ("Cargo.toml", include_str!("../templates/new/Cargo.toml.in")),
     (".gitignore", include_str!("../templates/new/gitignore")),
@@ -30,24 +30,25 @@ Examples:
   kubewright new cache-operator                              a controller of Cache objects of the group example.com
   kubewright new shop --group shop.example.org --kind Order  a controller of Order objects, in the folder shop";
 
-/// What the project is called.
+/// Names of the project.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The folder that is made; its last part is the name of the program, in lower case letters, digits and dashes.
+    /// The folder to create; its last part is the program name, in lower-case letters, digits and
+    /// dashes.
     #[arg(value_name = "NAME")]
     folder: PathBuf,
-    /// The API group of the custom resource: a name of the DNS that is yours.
+    /// The API group of the custom resource: a DNS name that you own.
     #[arg(long, default_value = "example.com")]
     group: String,
-    /// The kind of the custom resource, in CamelCase; by default made of NAME.
+    /// The kind of the custom resource, in CamelCase; derived from NAME by default.
     #[arg(long)]
     kind: Option<String>,
-    /// Depends on the kubewright of this checkout, instead of a released one.
+    /// Depends on this checkout of kubewright, instead of a release.
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
-/// The names that are put in.
+/// The names to insert.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     project: String,
@@ -55,13 +56,13 @@ struct Names {
     kind: String,
 }
 
-/// Makes the project.
+/// Creates the project.
 pub fn new(options: &Options) -> Result<(), Box<dyn Error>> {
     let project = options.folder.file_name().and_then(|name| name.to_str()).ok_or("NAME has to end in a name")?;
     let names = Names::new(project, &options.group, options.kind.as_deref())?;
     let dependency = dependency(options.path.as_deref())?;
     let folder = &options.folder;
-    // Made by us or not at all: whatever is there is somebody's.
+    // Never overwrites existing files.
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -83,7 +84,7 @@ pub fn new(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(crate::output::print(format!("{made}next:  cd {folder} && cargo test\n"))?)
 }
 
-/// How the manifest of the project names this library.
+/// The dependency on this library in the project's manifest.
 fn dependency(path: Option<&Path>) -> Result<String, Box<dyn Error>> {
     let Some(path) = path else { return Ok(format!("version = \"{}\"", env!("CARGO_PKG_VERSION"))) };
     let library = path.join("crates/kubewright");
@@ -98,7 +99,7 @@ fn dependency(path: Option<&Path>) -> Result<String, Box<dyn Error>> {
 impl Names {
     fn new(project: &str, group: &str, kind: Option<&str>) -> Result<Self, String> {
         let is_name = dns1123_label(project).is_empty() && project.starts_with(|c: char| c.is_ascii_lowercase());
-        // Cargo has no package of such a name, or one that everybody needs.
+        // Reserved by Cargo, or the name of a dependency.
         let is_taken = ["test", "core", "std", "alloc", "kubewright", "serde", "schemars", "tokio"].contains(&project);
         if !is_name || is_taken {
             return Err(format!("{project:?} is no name for a program: lower case letters, digits and dashes"));
@@ -116,7 +117,7 @@ impl Names {
         Ok(Names { project: project.to_owned(), group: group.to_owned(), kind })
     }
 
-    /// The template with these names, exchanged in one pass: a name may contain that of another.
+    /// The template with these names, replaced in one pass: a name may contain another.
     fn fill(&self, template: &str) -> String {
         let (plural, singular) = (plural_of(&self.kind), self.kind.to_ascii_lowercase());
         let exchanged = [
@@ -143,7 +144,7 @@ impl Names {
     }
 }
 
-/// `cron-tab-operator` is about a `CronTab`.
+/// `cron-tab-operator` is for a `CronTab`.
 fn kind_of(project: &str) -> String {
     let subject = ["-operator", "-controller"].iter().find_map(|end| project.strip_suffix(end)).unwrap_or(project);
     let word = |word: &str| {
@@ -153,7 +154,7 @@ fn kind_of(project: &str) -> String {
     subject.split('-').map(word).collect()
 }
 
-/// The plural that people expect of a kind, as the derive macro has it.
+/// The usual plural of a kind, as in the derive macro.
 fn plural_of(kind: &str) -> String {
     let lower = kind.to_ascii_lowercase();
     if ["s", "x", "z", "ch", "sh"].iter().any(|end| lower.ends_with(end)) {

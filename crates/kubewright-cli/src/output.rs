@@ -1,8 +1,8 @@
-//! What is printed on standard output.
+//! Standard output.
 
 use std::io::{self, Write};
 
-/// Prints a text as it is. A reader that has gone away is an error here, where `print!` would panic.
+/// Prints a text. A closed pipe is an error here, where `print!` would panic.
 pub fn print(text: impl AsRef<[u8]>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_ref())?;

@@ -1,16 +1,16 @@
-//! How far caches have come.
+//! Progress of cache synchronisation.
 
 use std::time::Duration;
 
 use kubewright_cache::SharedInformerFactory;
 use tokio::time::{Instant, sleep};
 
-/// How often it is looked.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often it is told.
+/// Log interval.
 const TELL: Duration = Duration::from_secs(1);
 
-/// Waits until all caches are complete, and tells each second which are not, and why. Cancel safe.
+/// Waits until all caches have synced, and logs every second which have not, and why. Cancel safe.
 pub async fn until_synced(factory: &SharedInformerFactory) {
     let start = Instant::now();
     let mut told = start;

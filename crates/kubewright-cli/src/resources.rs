@@ -1,4 +1,4 @@
-//! `kubewright api-resources` and `kubewright api-versions`: what a cluster serves.
+//! `kubewright api-resources` and `kubewright api-versions`: discovery.
 
 use std::error::Error;
 

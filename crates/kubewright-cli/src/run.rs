@@ -1,4 +1,4 @@
-//! `kubewright run`: shipped controllers against any cluster.
+//! `kubewright run`: built-in controllers against any cluster.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -19,32 +19,32 @@ use crate::log::Verbosity;
 use crate::progress;
 use crate::signals::Signals;
 
-/// Which controllers, for which cluster.
+/// Controllers and cluster.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The controllers to run.
     #[arg(required = true, value_name = "CONTROLLER")]
     controllers: Vec<Shipped>,
-    /// Looks after this namespace only; by default after the whole cluster.
+    /// Restricts them to this namespace; the whole cluster by default.
     #[arg(long, short)]
     namespace: Option<String>,
     /// Runs only while this process holds a lease, so that several can stand by.
     #[arg(long)]
     leader_elect: bool,
-    /// The lease that is held.
+    /// The lease.
     #[arg(long, value_name = "NAMESPACE/NAME", default_value = "default/kubewright", requires = "leader_elect",
         value_parser = lease)]
     lease: (String, String),
-    /// Runs also what the cluster has a controller for already. The two may undo each other's work.
+    /// Also runs controllers that the cluster has already. Both may interfere with each other.
     #[arg(long)]
     force: bool,
-    /// Creates the definitions of the custom resources that are looked after, where they are missing.
+    /// Creates missing CustomResourceDefinitions of the controllers.
     #[arg(long)]
     install: bool,
-    /// Serves /healthz, /readyz and /metrics here; port 0 picks a free one.
+    /// Serves /healthz, /readyz and /metrics here; port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// How many objects each controller looks at side by side.
+    /// Number of workers per controller.
     #[arg(long, value_name = "N", default_value_t = 5)]
     workers: usize,
     #[command(flatten)]
@@ -53,7 +53,7 @@ pub struct Options {
     connection: Connection,
 }
 
-/// The names, for `--help`.
+/// The controller names, for `--help`.
 pub fn names() -> String {
     let mut text = "Controllers:\n".to_owned();
     let width = Shipped::ALL.map(|shipped| shipped.name().len()).into_iter().max().unwrap_or_default();
@@ -73,7 +73,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     options.verbosity.start();
     options.check()?;
     let client = options.connection.client()?;
-    // Says at once what is wrong with the address or the credentials, instead of trying for ever.
+    // Reports a wrong address or wrong credentials immediately, instead of retrying forever.
     let version = client.discovery().server_version().await?;
     tracing::info!(version = %version.git_version, "connected");
     options.check_definitions(&client).await?;
@@ -97,7 +97,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 }
 
 impl Options {
-    /// Whether what is asked for makes sense.
+    /// Checks the options.
     fn check(&self) -> Result<(), Box<dyn Error>> {
         let taken = |shipped: &&Shipped| !self.force && shipped.twin().is_some();
         if let Some(shipped) = self.controllers.iter().find(taken) {
@@ -115,7 +115,7 @@ impl Options {
         }
     }
 
-    /// Makes sure that the server has the custom resources that are looked after.
+    /// Checks that the server has the custom resources of the controllers.
     async fn check_definitions(&self, client: &Client) -> Result<(), Box<dyn Error>> {
         for definition in self.controllers.iter().filter_map(|shipped| shipped.definition()) {
             self.check_definition(client, &definition).await?;
@@ -134,7 +134,7 @@ impl Options {
         }
         match definitions.create(&definition).await {
             Ok(_) => tracing::info!(name, "definition created"),
-            // By one like us, at the same moment.
+            // Created concurrently by another process.
             Err(error) if error.is_already_exists() => {}
             Err(error) => return Err(error.into()),
         }
@@ -190,7 +190,7 @@ impl Options {
     }
 }
 
-/// A lease as it is given.
+/// Parses a lease.
 fn lease(text: &str) -> Result<(String, String), String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {

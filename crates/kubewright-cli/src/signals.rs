@@ -1,11 +1,11 @@
-//! The signals that end the command.
+//! Termination signals.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The signals that end the command, from when this is made.
+/// Termination signals, recorded from construction on.
 ///
-/// SIGHUP and SIGQUIT are among them: their default would end the process before it has given the
-/// terminal back.
+/// Includes SIGHUP and SIGQUIT: their default action would end the process before the terminal is
+/// restored.
 pub struct Signals {
     hangup: Signal,
     interrupt: Signal,
@@ -14,7 +14,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Signals count from here on, so that an early one is not lost.
+    /// Installs the handlers, so that an early signal is not lost.
     pub fn new() -> std::io::Result<Self> {
         Ok(Signals {
             hangup: signal(SignalKind::hangup())?,

@@ -1,10 +1,10 @@
-//! Text in columns.
+//! Text tables.
 
 use std::io::{self, Write};
 
 use kubewright_core::Value;
 
-/// Rows of text under headings, each column as wide as its widest cell.
+/// Rows with headings, each column as wide as its widest cell.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -19,7 +19,7 @@ impl Table {
         Table { rows: vec![headings.map(str::to_owned).to_vec()], ..Table::default() }
     }
 
-    /// A table that takes its columns from the first of the server's tables; all of them if `is_wide`.
+    /// A table with the columns of the first server-side table; all of them if `is_wide`.
     pub fn of_server(is_wide: bool) -> Self {
         Table { is_wide, ..Table::default() }
     }
@@ -29,7 +29,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds the rows of a table as the server sends it, with the namespaces of the objects in front if that is wanted.
+    /// Adds the rows of a server-side table, optionally with namespaces.
     pub fn add(&mut self, table: &Value, with_namespaces: bool) {
         let items = |field: &str| table.get(field).and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
         let columns = items("columnDefinitions");
@@ -55,7 +55,7 @@ impl Table {
         self.rows.len() < 2
     }
 
-    /// Prints the rows, and forgets all but the headings, which later rows are not to repeat.
+    /// Prints the rows and removes them; the headings are printed once.
     pub fn print_new(&mut self) -> io::Result<()> {
         let from = usize::from(std::mem::replace(&mut self.has_headings, true));
         self.print_from(from)?;

@@ -1,16 +1,16 @@
-//! Objects of resources that are known only at run time.
+//! Objects of resources that are only known at run time.
 //!
-//! A dynamic client is an [`Api`] of [`DynamicObject`]s: it has all verbs and all subresources, and the server says
-//! which of them exist. Integers stay integers and floats stay floats on the way through. Custom resources speak
-//! JSON only, and so does this client.
+//! A dynamic client is an [`Api`] of [`DynamicObject`]s with all verbs and subresources. Integers
+//! stay integers and floats stay floats. It uses JSON, because custom resources support nothing
+//! else.
 
 use kubewright_core::{DynamicObject, GroupVersionResource};
 
 use crate::api::{Api, Scope};
-use crate::client::Client;
+use crate::rest::Client;
 
 impl Client {
-    /// The objects of any resource, without a type: those of the cluster, until a namespace is named.
+    /// The objects of any resource, without a type; cluster-wide until a namespace is set.
     ///
     /// ```
     /// # use kubewright_client::{Client, Result};

@@ -1,4 +1,4 @@
-//! Why a request failed, by what a caller can do about it.
+//! Request errors.
 
 use std::time::Duration;
 
@@ -6,36 +6,36 @@ use kubewright_core::DecodeError;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::stream::{StreamError, Undecodable};
 
-use crate::transport::{TransportError, TransportErrorKind};
+use kubewright_net::transport::{TransportError, TransportErrorKind};
 
 /// The result of a request.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a request failed.
 ///
-/// What a caller can do is a question to it: [`is_conflict`](Self::is_conflict) asks for another read,
-/// [`is_expired`](Self::is_expired) for a fresh list, [`is_retriable`](Self::is_retriable) for patience.
+/// Predicates tell how to react: [`is_conflict`](Self::is_conflict) requires another read,
+/// [`is_expired`](Self::is_expired) another list, [`is_retriable`](Self::is_retriable) a retry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server answered that it will not do it.
+    /// The server rejected the request.
     #[error("{0}")]
     Status(Box<Status>),
-    /// The server was not reached, or was lost on the way.
+    /// The server was unreachable, or the connection was lost.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The server's answer is not what was asked for.
+    /// The response cannot be decoded.
     #[error("cannot decode the answer of the server")]
     Decode(#[from] DecodeError),
-    /// One object of a list or watch cannot be decoded. The stream continues behind it.
+    /// One object of a list or watch cannot be decoded. The stream continues after it.
     #[error(transparent)]
     Undecodable(Box<Undecodable>),
-    /// The request makes no sense and was not sent.
+    /// The request is invalid and was not sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
 }
 
-/// Asks the same question of the server's answer, if it gave one.
+/// Forwards a predicate to the status, if there is one.
 macro_rules! questions {
     ($($(#[$meta:meta])* $name:ident),* $(,)?) => {
         $($(#[$meta])* #[inline] pub fn $name(&self) -> bool {
@@ -45,7 +45,7 @@ macro_rules! questions {
 }
 
 impl Error {
-    /// The server's answer, if it gave one.
+    /// The server's status, if there is one.
     #[doc(alias = "APIStatus")]
     pub fn status(&self) -> Option<&Status> {
         match self {
@@ -58,72 +58,72 @@ impl Error {
         /// Whether the object or the resource does not exist.
         #[doc(alias = "IsNotFound")]
         is_not_found,
-        /// Whether there is such an object already.
+        /// Whether the object already exists.
         #[doc(alias = "IsAlreadyExists")]
         is_already_exists,
-        /// Whether the object was changed by somebody else meanwhile: read it again and retry.
+        /// Whether the object has changed: read it again and retry.
         #[doc(alias = "IsConflict")]
         is_conflict,
-        /// Whether the object breaks rules of its kind.
+        /// Whether the object is invalid.
         #[doc(alias = "IsInvalid")]
         is_invalid,
-        /// Whether the asked-for version is no longer remembered, so that only a fresh list helps.
+        /// Whether the requested version has expired, so that a new list is required.
         #[doc(alias = "IsResourceExpired")]
         #[doc(alias = "IsGone")]
         is_expired,
-        /// Whether the server has not reached the asked-for version yet.
+        /// Whether the server has not reached the requested version yet.
         #[doc(alias = "IsTooLargeResourceVersionError")]
         is_too_large_resource_version,
-        /// Whether who asked may not do this.
+        /// Whether the requester lacks permission.
         #[doc(alias = "IsForbidden")]
         is_forbidden,
-        /// Whether the server does not know who asked.
+        /// Whether the requester is not authenticated.
         #[doc(alias = "IsUnauthorized")]
         is_unauthorized,
-        /// Whether the server cannot understand the request.
+        /// Whether the request is malformed.
         #[doc(alias = "IsBadRequest")]
         is_bad_request,
-        /// Whether the resource is not served with this verb.
+        /// Whether the resource does not support this verb.
         #[doc(alias = "IsMethodNotSupported")]
         is_method_not_allowed,
-        /// Whether the server cannot answer in any media type that was accepted.
+        /// Whether the server supports none of the accepted media types.
         #[doc(alias = "IsNotAcceptable")]
         is_not_acceptable,
-        /// Whether the server cannot read the media type of the body.
+        /// Whether the server does not support the media type of the body.
         #[doc(alias = "IsUnsupportedMediaType")]
         is_unsupported_media_type,
-        /// Whether the server has too much to do.
+        /// Whether the server is overloaded.
         #[doc(alias = "IsTooManyRequests")]
         is_too_many_requests,
-        /// Whether the body of the request is too large.
+        /// Whether the request body is too large.
         #[doc(alias = "IsRequestEntityTooLargeError")]
         is_request_entity_too_large,
-        /// Whether something broke within the server.
+        /// Whether this is an internal server error.
         #[doc(alias = "IsInternalError")]
         is_internal_error,
-        /// Whether the server, or a part that it needs, is not there.
+        /// Whether the server, or a dependency of it, is unavailable.
         #[doc(alias = "IsServiceUnavailable")]
         is_service_unavailable,
-        /// Whether the server could not do it in time and asks to try again.
+        /// Whether the server timed out and asks for a retry.
         #[doc(alias = "IsServerTimeout")]
         is_server_timeout,
     }
 
-    /// Whether it took too long, by the server's word or by our clock; a write may still take effect.
+    /// Whether it timed out, at the server or locally; a write may still take effect.
     #[doc(alias = "IsTimeout")]
     #[inline]
     pub fn is_timeout(&self) -> bool {
         self.is_of(TransportErrorKind::Timeout) || self.status().is_some_and(Status::is_timeout)
     }
 
-    /// Whether no connection came about: the server has not seen the request.
+    /// Whether no connection was established: the server has not seen the request.
     #[doc(alias = "IsConnectionRefused")]
     #[inline]
     pub fn is_connection_refused(&self) -> bool {
         self.is_of(TransportErrorKind::Connect)
     }
 
-    /// Whether the connection broke: the server may or may not have done its work.
+    /// Whether the connection broke: the server may or may not have processed the request.
     #[doc(alias = "IsConnectionReset")]
     #[doc(alias = "IsProbableEOF")]
     #[inline]
@@ -133,9 +133,10 @@ impl Error {
 
     /// Whether the same request may succeed later, with nothing changed in it.
     ///
-    /// True for a server that is busy, restarting, out of reach or not yet at the asked-for version; false for
-    /// conflicts, which need another read first, and for all that only somebody else can mend. A request that is
-    /// not idempotent may have been done already where [`is_disconnected`](Self::is_disconnected) or
+    /// True for a server that is overloaded, restarting, unreachable or not yet at the requested
+    /// version; false for conflicts, which need another read first, and for permanent errors. A
+    /// request that is not idempotent may already have been processed if
+    /// [`is_disconnected`](Self::is_disconnected) or
     /// [`is_timeout`](Self::is_timeout) hold.
     #[inline]
     pub fn is_retriable(&self) -> bool {
@@ -157,7 +158,7 @@ impl Error {
         }
     }
 
-    /// How long the server asks to wait before another try, if it does.
+    /// The server's Retry-After, if there is one.
     #[doc(alias = "SuggestsClientDelay")]
     pub fn retry_after(&self) -> Option<Duration> {
         self.status().and_then(Status::retry_after)

@@ -1,23 +1,16 @@
 //! Clients of the Kubernetes API.
 //!
-//! A [`Transport`](transport::Transport) carries requests to a server, whichever way: TCP, TLS, or a
-//! function call. All clients stand on one [`Client`], a cheap handle on a transport.
+//! A [`Transport`](transport::Transport) carries requests to a server: over TCP, TLS, or as a
+//! function call. [`Client`] is a cheap handle on a transport; everything else builds on it.
 //!
-//! Start at [`Api`] for objects of a type, and at [`rest`] for requests by verb and path.
+//! Start at [`Api`] for typed objects, and at [`rest`] for requests by verb and path.
 
 pub mod api;
 #[cfg(feature = "apply")]
 pub mod apply;
 #[cfg(feature = "certificate-manager")]
 pub mod certificate;
-mod client;
 pub mod clientset;
-pub mod config;
-pub mod credentials;
-#[cfg_attr(
-    not(feature = "certificate-manager"),
-    allow(dead_code, reason = "only requests for certificates are written")
-)]
 pub mod discovery;
 mod dynamic;
 mod error;
@@ -30,19 +23,29 @@ pub mod rest;
 mod retry;
 #[cfg(feature = "autoscaling")]
 mod scale;
-mod secret;
-#[doc(hidden)]
-pub mod task;
-pub mod transport;
 pub mod watch;
 
+#[doc(hidden)]
+pub use kubewright_net::task;
+pub use kubewright_net::{Config, Secret, config};
+
+/// Credentials of a client, and why they could not be obtained.
+pub mod credentials {
+    pub use kubewright_net::authentication::{ExecError, OidcError};
+    pub use kubewright_net::credentials::*;
+}
+
+/// Transports: the interface between clients and the network, and its implementation over HTTP.
+pub mod transport {
+    pub use kubewright_net::connection::{HttpTransport, Protocol};
+    pub use kubewright_net::transport::*;
+}
+
 pub use api::{Api, Deleted, HasProxy, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
-pub use client::Client;
-pub use config::Config;
 pub use error::{Error, Result};
 pub use metadata::MetadataApi;
 pub use pager::{PagedItems, Pager};
+pub use rest::Client;
 pub use retry::{RetryPolicy, retry_on, retry_on_conflict};
 #[cfg(feature = "autoscaling")]
-pub use scale::ScaleClient;
-pub use secret::Secret;
+pub use scale::ScaleApi;

@@ -1,8 +1,8 @@
-//! Objects of which only the metadata is fetched.
+//! Metadata-only access to objects.
 //!
-//! For those who count, label, collect or delete objects of any kind: a pod of 4 KiB costs a few hundred bytes. The
-//! server is asked for `PartialObjectMetadata`, in protobuf if it can. Options of deletions are always sent as JSON, since
-//! custom resources understand nothing else.
+//! For programs that count, label, collect or delete objects of any kind: a pod of 4 KiB costs a
+//! few hundred bytes. Requests `PartialObjectMetadata`, in protobuf if possible. Delete options are
+//! always sent as JSON, since custom resources support nothing else.
 
 use std::time::Duration;
 
@@ -13,9 +13,8 @@ use kubewright_core::stream::Encoding;
 use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Object, ObjectList, Str};
 
 use crate::api::{Api, Deleted, ListStream, Scope, WatchStream};
-use crate::client::Client;
 use crate::error::Result;
-use crate::rest::{Form, Response};
+use crate::rest::{Client, Form, Response};
 
 /// The metadata of the objects of one resource.
 #[derive(Debug, Clone)]
@@ -23,7 +22,7 @@ use crate::rest::{Form, Response};
 pub struct MetadataApi(Api<PartialObjectMetadata>);
 
 impl Client {
-    /// The metadata of the objects of any resource: those of the cluster or of all namespaces, until one is named.
+    /// The metadata of the objects of any resource; cluster-wide until a namespace is set.
     #[doc(alias = "MetadataClient")]
     #[inline]
     pub fn metadata(&self, resource: GroupVersionResource) -> MetadataApi {
@@ -55,14 +54,14 @@ impl MetadataApi {
         MetadataApi(self.0.namespace(namespace))
     }
 
-    /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
+    /// Sets the [response timeout](Client::answer_timeout) of this resource's client.
     #[must_use]
     #[inline]
     pub fn answer_timeout(self, timeout: Duration) -> Self {
         MetadataApi(self.0.answer_timeout(timeout))
     }
 
-    /// The same unless its client [has been told already](Client::default_answer_timeout) when to give up.
+    /// Sets the response timeout unless its client [has one](Client::default_answer_timeout).
     #[must_use]
     pub fn default_answer_timeout(self, timeout: Duration) -> Self {
         MetadataApi(self.0.default_answer_timeout(timeout))
@@ -74,30 +73,30 @@ impl MetadataApi {
         self.get_with(name, &GetOptions::default()).await
     }
 
-    /// As [`get`](Self::get), with options.
+    /// Like [`get`](Self::get), with options.
     pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<PartialObjectMetadata> {
         let request = self.0.request_of(Method::GET, name).options(|query| options.append_query(query));
         metadata_in(request.accept_protobuf().send().await?)
     }
 
-    /// The metadata of all objects that match.
+    /// The metadata of all matching objects.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<PartialObjectMetadata>> {
         self.0.list(options).await
     }
 
-    /// The same, each as soon as it has come.
+    /// The metadata of all matching objects, each as soon as it arrives.
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<PartialObjectMetadata>> {
         self.0.list_stream(options).await
     }
 
-    /// What happens to the objects that match.
+    /// Watches the metadata of matching objects.
     #[doc(alias = "Watch")]
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream<PartialObjectMetadata>> {
         self.0.watch(options).await
     }
 
-    /// Changes an object.
+    /// Patches an object.
     #[doc(alias = "Patch")]
     pub async fn patch(&self, name: &str, patch: Patch, options: &PatchOptions) -> Result<PartialObjectMetadata> {
         let request = self.0.request_of(Method::PATCH, name).options(|query| options.append_query(query));
@@ -110,20 +109,20 @@ impl MetadataApi {
         self.0.delete_with(name, options).await
     }
 
-    /// Deletes all objects that match.
+    /// Deletes all matching objects.
     #[doc(alias = "DeleteCollection")]
     pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
         self.0.delete_collection(options, which).await
     }
 }
 
-/// The metadata of an answer, also where a server knows no other form than the whole object.
+/// The metadata of a response, also if the server returns whole objects only.
 #[inline]
 fn metadata_in(answer: Response) -> Result<PartialObjectMetadata> {
     match answer.encoding() {
-        Encoding::Protobuf => answer.into(),
+        Encoding::Protobuf => answer.decode(),
         Encoding::Json => {
-            let object: DynamicObject = answer.into()?;
+            let object: DynamicObject = answer.decode()?;
             if object.name().is_empty() {
                 return Err(DecodeError::new(format!("{} {} has no metadata", object.api_version, object.kind)).into());
             }

@@ -1,4 +1,4 @@
-//! Lists in pages, as if they were one.
+//! Paginated lists.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,12 +13,12 @@ use tokio::task::JoinHandle;
 use crate::api::Api;
 use crate::error::Result;
 
-/// How many objects a page has, unless told otherwise.
+/// Default page size.
 const PAGE_SIZE: u32 = 500;
-/// How many pages are read ahead of who takes their objects.
+/// Default number of prefetched pages.
 const PREFETCHED: usize = 10;
 
-/// Reads a collection page by page, so that neither server nor network has it all at once.
+/// Reads a collection page by page, to limit the load on the server and the network.
 ///
 /// ```
 /// # use kubewright_client::{Api, Pager, Result};
@@ -45,7 +45,7 @@ impl<T: Object> Pager<T> {
         Pager { api, page_size: PAGE_SIZE, prefetched: PREFETCHED, full_list_if_expired: true }
     }
 
-    /// Asks for so many objects at a time, unless the options of a list say otherwise. 500 by default.
+    /// The page size, unless the list options set a limit. 500 by default.
     #[must_use]
     #[doc(alias = "PageSize")]
     pub fn page_size(mut self, objects: u32) -> Self {
@@ -53,7 +53,7 @@ impl<T: Object> Pager<T> {
         self
     }
 
-    /// Reads so many pages ahead in [`each`](Self::each), at least one. 10 by default.
+    /// The number of pages that [`each`](Self::each) prefetches, at least one. 10 by default.
     #[must_use]
     #[doc(alias = "PageBufferSize")]
     pub fn prefetch(mut self, pages: usize) -> Self {
@@ -61,8 +61,8 @@ impl<T: Object> Pager<T> {
         self
     }
 
-    /// Fails when the version of the first page is forgotten before the last one is read, where
-    /// [`list`](Self::list) would by default read everything again in one piece.
+    /// Fails if the continue token expires before the last page. By default
+    /// [`list`](Self::list) then repeats the list without pagination.
     #[must_use]
     #[doc(alias = "FullListIfExpired")]
     pub fn fail_if_expired(mut self) -> Self {
@@ -70,13 +70,14 @@ impl<T: Object> Pager<T> {
         self
     }
 
-    /// All objects that match, collected from as many pages as there are.
+    /// All matching objects, collected from all pages.
     ///
-    /// The version that `options` ask for goes with the first page only; the continue token stands for it after that.
-    /// A list of one page is the server's own; one of several has the version of the first and no token.
+    /// The version in `options` applies to the first page; the continue token implies it
+    /// afterwards. The result has the version of the first page and no token.
     ///
     /// # Errors
-    /// Of any page. When a later page has expired and a full list does not help, the error of that list.
+    /// The error of any page. If a later page has expired and the full list fails too, the error of
+    /// that list.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
         let mut page_options = self.first(options);
@@ -110,9 +111,9 @@ impl<T: Object> Pager<T> {
         }
     }
 
-    /// The objects that match one after the other; never read again from the start.
+    /// The matching objects one by one, without restarts.
     ///
-    /// Pages are read ahead by a task, which ends with what is returned. Must be called within a runtime.
+    /// A task prefetches pages until the result is dropped. Must be called within a runtime.
     #[doc(alias = "EachListItem")]
     pub fn each(&self, options: ListOptions) -> PagedItems<T> {
         let (sender, pages) = mpsc::channel(self.prefetched);
@@ -120,7 +121,8 @@ impl<T: Object> Pager<T> {
         let reader = tokio::spawn(async move {
             let mut next = Some(first);
             while let Some(options) = next {
-                // Room is waited for before the page is asked for, so that no more than agreed are held.
+                // Waits for capacity before requesting the page, to bound the number of buffered
+                // pages.
                 let Ok(room) = sender.reserve().await else { return };
                 let page = api.list(&options).await;
                 next = page.as_ref().ok().and_then(|page| following(&options, &page.metadata));
@@ -137,7 +139,7 @@ impl<T: Object> Pager<T> {
     }
 }
 
-/// The options of the page after the one that has this metadata; none after the last.
+/// The options of the next page; `None` after the last.
 #[inline]
 fn following(options: &ListOptions, metadata: &ListMeta) -> Option<ListOptions> {
     let token = metadata.continue_.clone().filter(|token| !token.is_empty())?;
@@ -149,12 +151,12 @@ fn following(options: &ListOptions, metadata: &ListMeta) -> Option<ListOptions> 
     })
 }
 
-/// Objects of a collection that is read in pages. Reading ends when it is dropped.
+/// The objects of a paginated list. Reading ends on drop.
 #[derive(Debug)]
 pub struct PagedItems<T> {
     pages: mpsc::Receiver<Result<Vec<T>>>,
     page: VecDeque<T>,
-    /// Absent after its end has been seen.
+    /// `None` after the end.
     reader: Option<JoinHandle<()>>,
 }
 
@@ -174,7 +176,7 @@ impl<T: Object> PagedItems<T> {
                         None => return None,
                     };
                     self.reader = None;
-                    // A reader that panicked must not pass for one that is done.
+                    // A panicked reader must not look like the end.
                     if let Err(failed) = ended
                         && failed.is_panic()
                     {

@@ -1,36 +1,37 @@
-//! Trying again after errors that a caller can expect.
+//! Retries after expected errors.
 
 use std::time::Duration;
 
 use crate::error::{Error, Result};
 
-/// How often something is tried, and how long apart.
+/// Number and delays of attempts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[doc(alias = "wait.Backoff")]
 pub struct RetryPolicy {
-    /// How often it is tried in all.
+    /// Total number of attempts.
     pub steps: u32,
-    /// The first pause.
+    /// The first delay.
     pub pause: Duration,
-    /// By how much each pause is longer than the one before it.
+    /// Factor between consecutive delays.
     pub factor: f64,
-    /// By which part of itself a pause is lengthened at the most, at random.
+    /// Maximum jitter, as a fraction of the delay.
     pub jitter: f64,
 }
 
 impl RetryPolicy {
-    /// For conflicts with others who write now and then: 5 tries, 10 ms apart.
+    /// For conflicts with occasional writers: 5 attempts, 10 ms apart.
     #[doc(alias = "DefaultRetry")]
     pub const CONFLICT: Self = RetryPolicy { steps: 5, pause: Duration::from_millis(10), factor: 1.0, jitter: 0.1 };
 
-    /// For conflicts with a controller that is at work on the object: 4 tries, 10, 50 and 250 ms apart.
+    /// For conflicts with a controller that is working on the object: 4 attempts, 10, 50 and 250 ms
+    /// apart.
     #[doc(alias = "DefaultBackoff")]
     pub const BUSY: Self = RetryPolicy { steps: 4, pause: Duration::from_millis(10), factor: 5.0, jitter: 0.1 };
 }
 
-/// Tries again while somebody else is faster.
+/// Retries after conflicts.
 ///
-/// `attempt` has to read the object again each time, or it will meet the same conflict.
+/// `attempt` must read the object again each time, or the conflict repeats.
 ///
 /// ```
 /// # use kubewright_client::{Api, Result, RetryPolicy, retry_on_conflict};
@@ -46,7 +47,7 @@ impl RetryPolicy {
 /// ```
 ///
 /// # Errors
-/// Any other error at once, and the last conflict when the tries have run out.
+/// Any other error immediately, and the last conflict after the last attempt.
 #[doc(alias = "RetryOnConflict")]
 pub async fn retry_on_conflict<T, F: Future<Output = Result<T>>>(
     policy: RetryPolicy,
@@ -55,15 +56,15 @@ pub async fn retry_on_conflict<T, F: Future<Output = Result<T>>>(
     retry_on(policy, Error::is_conflict, attempt).await
 }
 
-/// Tries again after errors that `may_pass`.
+/// Retries after errors for which `may_pass` returns true.
 ///
 /// # Errors
-/// Any other error at once, and the last one when the tries have run out.
+/// Any other error immediately, and the last one after the last attempt.
 #[doc(alias = "OnError")]
 pub async fn retry_on<T, E, F: Future<Output = Result<T, E>>>(
     policy: RetryPolicy,
     may_pass: impl Fn(&E) -> bool,
-    // Not `AsyncFnMut`, whose futures the compiler does not yet know to be `Send` in a task.
+    // Not `AsyncFnMut`, whose futures cannot yet be proven `Send`.
     mut attempt: impl FnMut() -> F,
 ) -> Result<T, E> {
     let mut pause = policy.pause;

@@ -1,8 +1,8 @@
-//! How many: the scale of objects of any kind.
+//! The scale subresource of objects of any kind.
 //!
-//! Types that are known to scale have methods for it on their [`Api`]. [`ScaleClient`] scales what is only known by name,
-//! in whatever form its server speaks of scales: since 1.9 that is `autoscaling/v1`, before it three others. Callers
-//! meet `autoscaling/v1` alone.
+//! Types with a scale have methods for it on their [`Api`]. [`ScaleApi`] scales resources that are
+//! only known at run time, in the API version of their server: `autoscaling/v1` since 1.9, three
+//! others before. Callers only see `autoscaling/v1`.
 
 use http::Method;
 use kubewright_api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
@@ -10,36 +10,36 @@ use kubewright_core::options::{Patch, PatchOptions};
 use kubewright_core::{DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, Object, Str, Value};
 
 use crate::api::{Api, HasScale, Scope, SubresourceApi};
-use crate::client::Client;
 use crate::discovery::RestMapper;
 use crate::error::{Error, Result};
+use crate::rest::Client;
 
-/// The forms of a scale that servers have spoken.
+/// The API versions of scales that servers have used.
 const FORMS: [&str; 4] = ["autoscaling/v1", "apps/v1beta2", "apps/v1beta1", "extensions/v1beta1"];
 
 impl<T: HasScale> Api<T> {
-    /// How many there are of an object, and should be.
+    /// The scale of an object.
     #[doc(alias = "GetScale")]
     #[inline]
     pub async fn get_scale(&self, name: &str) -> Result<Scale> {
         self.scale().get(name).await
     }
 
-    /// Sets how many there should be.
+    /// Updates the scale of an object.
     #[doc(alias = "UpdateScale")]
     #[inline]
     pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale> {
         self.scale().update(name, scale).await
     }
 
-    /// Changes how many there should be.
+    /// Patches the scale of an object.
     #[doc(alias = "PatchScale")]
     #[inline]
     pub async fn patch_scale(&self, name: &str, patch: Patch) -> Result<Scale> {
         self.scale().patch(name, patch).await
     }
 
-    /// The scale as a part by itself; to be applied, for example.
+    /// The scale subresource, for example to apply it.
     #[doc(alias = "ApplyScale")]
     #[inline]
     pub fn scale(&self) -> SubresourceApi<Scale> {
@@ -51,32 +51,32 @@ impl<T: HasScale> Api<T> {
 #[derive(Debug, Clone)]
 #[doc(alias = "ScalesGetter")]
 #[doc(alias = "ScaleInterface")]
-pub struct ScaleClient {
+pub struct ScaleApi {
     client: Client,
     mapper: RestMapper,
     namespace: Str,
 }
 
-impl ScaleClient {
-    /// Scales objects of `namespace`; `mapper` knows the versions of resources, and how they speak of their scale.
+impl ScaleApi {
+    /// Scales objects in `namespace`; `mapper` resolves resources and the kinds of their scales.
     #[inline]
     pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<Str>) -> Self {
-        ScaleClient { client: client.clone(), mapper, namespace: namespace.into() }
+        ScaleApi { client: client.clone(), mapper, namespace: namespace.into() }
     }
 
-    /// How many there are of an object, and should be.
+    /// The scale of an object.
     #[doc(alias = "Get")]
     #[inline]
     pub async fn get(&self, resource: &GroupResource, name: &str) -> Result<Scale> {
         let mapping = self.mapper.resource(resource).await?;
         let answer = self.api(mapping.resource).subresource_request(Method::GET, name, "scale").send().await?;
-        from_any(&answer.into()?)
+        from_any(&answer.decode()?)
     }
 
-    /// Sets how many there should be. The name is that of the scale.
+    /// Updates the scale of the object with the scale's name.
     ///
     /// # Errors
-    /// [`is_conflict`](Error::is_conflict) if the scale has a version and somebody else was first.
+    /// [`is_conflict`](Error::is_conflict) if the scale has a version and it is stale.
     #[doc(alias = "Update")]
     #[inline]
     pub async fn update(&self, resource: &GroupResource, scale: &Scale) -> Result<Scale> {
@@ -84,10 +84,10 @@ impl ScaleClient {
         let form = self.mapper.scale_kind(&mapping.resource).await?;
         let body = to_form(scale, &form)?;
         let request = self.api(mapping.resource).subresource_request(Method::PUT, scale.name(), "scale");
-        from_any(&request.object(&body).send().await?.into()?)
+        from_any(&request.object(&body).send().await?.decode()?)
     }
 
-    /// Changes how many there should be, in a version that the caller knows.
+    /// Patches a scale, in a version that the caller knows.
     #[doc(alias = "Patch")]
     #[inline]
     pub async fn patch(
@@ -98,7 +98,7 @@ impl ScaleClient {
         options: &PatchOptions,
     ) -> Result<Scale> {
         let request = self.api(resource).subresource_request(Method::PATCH, name, "scale");
-        from_any(&request.options(|query| options.append_query(query)).patch(patch).send().await?.into()?)
+        from_any(&request.options(|query| options.append_query(query)).patch(patch).send().await?.decode()?)
     }
 
     #[inline]
@@ -107,7 +107,7 @@ impl ScaleClient {
     }
 }
 
-/// A scale of any form as `autoscaling/v1`.
+/// Converts a scale of any version to `autoscaling/v1`.
 #[inline]
 fn from_any(object: &DynamicObject) -> Result<Scale> {
     if object.kind != "Scale" || !FORMS.contains(&object.api_version.as_str()) {
@@ -119,7 +119,7 @@ fn from_any(object: &DynamicObject) -> Result<Scale> {
         count.and_then(|count| i32::try_from(count).ok())
     };
     let status = object.data.get("status");
-    // Old forms have a map of labels, and beside it a text for selectors that are more than that.
+    // Old versions have a map of labels, and a string for more general selectors.
     let text = |field: &str| status.and_then(|status| status.get(field)).and_then(Value::as_str).map(Str::from);
     let labels = status.and_then(|status| status.get("selector")).and_then(Value::as_object).map(|labels| {
         let pairs = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
@@ -132,11 +132,11 @@ fn from_any(object: &DynamicObject) -> Result<Scale> {
     Ok(scale)
 }
 
-/// A scale in the form that a resource speaks. Its status is the server's business.
+/// Converts a scale to the version of a resource. The server owns its status.
 #[inline]
 fn to_form(scale: &Scale, form: &GroupVersionKind) -> Result<DynamicObject> {
     if !FORMS.contains(&form.api_version().as_str()) || form.kind != "Scale" {
-        return Err(Error::InvalidRequest(format!("{form} is no scale")));
+        return Err(Error::InvalidRequest(format!("{form} is not a scale")));
     }
     let mut object = DynamicObject::new(form, "");
     object.metadata = scale.metadata.clone();

@@ -1,4 +1,4 @@
-//! What controllers are doing, for those who look on.
+//! Activity of controllers, for observers.
 
 use std::fmt;
 use std::hash::Hash;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kubewright_workqueue::RateLimitingQueue;
 
-/// What the controllers of one process are doing. Clones see the same.
+/// The activity of a process's controllers. Clones share it.
 #[derive(Clone, Default)]
 pub struct Activity {
     controllers: Arc<Mutex<Vec<Watched>>>,
@@ -19,7 +19,7 @@ struct Watched {
     counts: Arc<Counts>,
 }
 
-/// What one controller has done since it started.
+/// Counters of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     reconciles: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts a worker as busy until the guard is dropped, also by a panic.
+    /// Counts a worker as busy until the guard is dropped, even by a panic.
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy(self)
@@ -40,7 +40,7 @@ impl Counts {
     }
 }
 
-/// A worker has a key in hand.
+/// A busy worker.
 pub(crate) struct Busy<'a>(&'a Counts);
 
 impl Drop for Busy<'_> {
@@ -50,23 +50,23 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// What one controller is doing.
+/// The activity of one controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ControllerActivity {
-    /// Which one.
+    /// Its name.
     pub name: &'static str,
-    /// How many keys wait in its queue, those on a delay not counted.
+    /// Number of queued keys, without delayed ones.
     pub depth: usize,
-    /// How many workers have a key in hand.
+    /// Number of busy workers.
     pub busy: u64,
-    /// How often it has looked at an object.
+    /// Number of reconciles.
     pub reconciles: u64,
-    /// How often that failed and was tried again. Conflicts are counted too.
+    /// Number of failed reconciles, which were retried. Includes conflicts.
     pub errors: u64,
 }
 
 impl Activity {
-    /// What each controller is doing now, by name.
+    /// The activity of each controller, by name.
     pub fn controllers(&self) -> Vec<ControllerActivity> {
         let seen = |watched: &Watched| ControllerActivity {
             name: watched.name,
@@ -80,7 +80,7 @@ impl Activity {
         controllers
     }
 
-    /// Looks at one more controller.
+    /// Adds a controller.
     pub(crate) fn watch<K: Clone + Eq + Hash + Send + 'static>(
         &self,
         name: &'static str,
@@ -89,7 +89,7 @@ impl Activity {
         let (queue, counts) = (queue.clone(), Arc::<Counts>::default());
         let depth = Box::new(move || queue.len());
         let mut controllers = self.lock();
-        // One that is started again takes the place of its predecessor.
+        // A restarted controller replaces its predecessor.
         controllers.retain(|watched| watched.name != name);
         controllers.push(Watched { name, depth, counts: counts.clone() });
         counts

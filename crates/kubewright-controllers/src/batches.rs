@@ -1,12 +1,13 @@
-//! Many requests at a time, carefully.
+//! Batched requests.
 
 use std::future::Future;
 
 use tokio::task::JoinSet;
 
-/// Makes `count` requests in batches of 1, 2, 4 and so on, until a batch has a failure; the rest is then not tried.
+/// Sends `count` requests in batches of 1, 2, 4 and so on, until a batch fails; the rest is not
+/// attempted.
 ///
-/// A quota that is used up, or a template that is refused, thus costs one request rather than hundreds.
+/// An exhausted quota or an invalid template then costs one request instead of hundreds.
 #[doc(alias = "slowStartBatch")]
 pub(crate) async fn slow_start<T, E, F>(count: usize, request: impl Fn() -> F) -> (Vec<T>, Option<E>)
 where
@@ -35,7 +36,7 @@ where
     (done, None)
 }
 
-/// Waits for all of these, which run side by side.
+/// Runs all futures concurrently.
 pub(crate) async fn all_at_once<T, F>(requests: impl IntoIterator<Item = F>) -> Vec<T>
 where
     T: Send + 'static,

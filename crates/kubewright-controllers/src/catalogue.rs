@@ -15,43 +15,44 @@ use crate::{
     root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
 };
 
-/// A controller that is in the box.
+/// A built-in controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shipped {
-    /// Cron jobs: a job whenever their schedule says so.
+    /// Cron jobs: jobs on a schedule.
     CronJob,
     /// Daemon sets: a pod on each node that fits.
     DaemonSet,
-    /// Deployments: a replica set for each version of the template, and the way from one to the next.
+    /// Deployments: a replica set per template, and rollouts between them.
     Deployment,
-    /// How many pods of a disruption budget may be evicted now.
+    /// Disruption budgets: how many pods may be evicted.
     Disruption,
-    /// The addresses behind services: endpoints and endpoint slices.
+    /// Endpoints and endpoint slices of services.
     Endpoints,
-    /// Claims for the ephemeral volumes of pods.
+    /// Claims for ephemeral volumes of pods.
     EphemeralVolumes,
-    /// Controllers that are declared as objects, with webhooks for their logic.
+    /// Controllers declared as objects, with webhooks for their logic.
     Hooks,
-    /// An ingress for each service that has the annotation `ingress/http`.
+    /// An ingress for each service with the annotation `ingress/http`.
     IngressManager,
-    /// Jobs: pods that run to their end.
+    /// Jobs: pods that run to completion.
     Job,
-    /// Simulated nodes, on which pods are scheduled, started and stopped.
+    /// Simulated nodes that schedule, start and stop pods.
     Nodes,
-    /// Replica sets: as many pods as they say.
+    /// Replica sets: a number of pods.
     ReplicaSet,
-    /// Replication controllers, from before replica sets: as many pods as they say.
+    /// Replication controllers, the predecessors of replica sets.
     ReplicationController,
-    /// A config map `kube-root-ca.crt` in each namespace, with the authority that signs the server's certificate.
+    /// A config map `kube-root-ca.crt` in each namespace, with the certificate authority of the
+    /// server.
     RootCaCertPublisher,
     /// The sample controller: a `Foo` owns a deployment.
     Sample,
     /// A service account `default` in each namespace.
     ServiceAccounts,
-    /// Stateful sets: pods with numbers, and storage of their own.
+    /// Stateful sets: pods with stable names and storage.
     StatefulSet,
-    /// Volumes for claims, made up where there are none.
+    /// Binds claims to volumes, and provisions simulated ones.
     Volumes,
 }
 
@@ -100,7 +101,7 @@ impl Shipped {
         }
     }
 
-    /// What it does, in a few words.
+    /// A short description.
     pub fn about(self) -> &'static str {
         match self {
             Shipped::CronJob => "makes jobs when the schedules of cron jobs say so",
@@ -127,7 +128,7 @@ impl Shipped {
         }
     }
 
-    /// Who does the same in a real cluster, where two that disagree would undo each other's work.
+    /// The component of a real cluster with the same task; both would interfere with each other.
     pub fn twin(self) -> Option<&'static str> {
         match self {
             Shipped::Hooks | Shipped::IngressManager | Shipped::Sample => None,
@@ -137,7 +138,7 @@ impl Shipped {
         }
     }
 
-    /// Whether it can keep to one namespace; others look at objects of the whole cluster.
+    /// Whether it can be restricted to one namespace; others watch the whole cluster.
     pub fn is_namespaced(self) -> bool {
         !matches!(
             self,
@@ -150,7 +151,7 @@ impl Shipped {
         )
     }
 
-    /// The definition of the custom resource that it looks after, if there is one.
+    /// The CustomResourceDefinition that it needs, if any.
     pub fn definition(self) -> Option<DynamicObject> {
         match self {
             Shipped::Hooks => Some(hooks::definition()),
@@ -159,7 +160,8 @@ impl Shipped {
         }
     }
 
-    /// Runs it until `stop` is cancelled and its last worker has finished the object in hand. Nodes are three, of the usual speed.
+    /// Runs it until `stop` is cancelled and running reconciles have ended. Simulates three nodes
+    /// with default options.
     ///
     /// # Errors
     /// If it cannot start.
@@ -167,7 +169,7 @@ impl Shipped {
         unless_stopped(self.work(context, stop).await, stop)
     }
 
-    /// Boxed, so that a crate which runs controllers does not compile all of them, and informers of all their kinds, once more.
+    /// Boxed, so that crates that run controllers do not compile all of them again.
     fn work<'a>(self, context: &'a ControllerContext, stop: &'a CancellationToken) -> BoxFuture<'a, Result<(), Error>> {
         match self {
             Shipped::CronJob => Box::pin(cronjob::run(context, stop)),
@@ -191,7 +193,7 @@ impl Shipped {
     }
 }
 
-/// Caches that stop before a controller has come to use them are no error, if that was wanted.
+/// Caches that stop before a controller has started are not an error during shutdown.
 pub(crate) fn unless_stopped(ended: Result<(), Error>, stop: &CancellationToken) -> Result<(), Error> {
     match ended {
         Err(Error::Stopped(_) | Error::NotSynced(_)) if stop.is_cancelled() => Ok(()),

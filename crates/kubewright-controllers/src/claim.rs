@@ -1,4 +1,4 @@
-//! Adopting objects that match, and releasing those that no longer do.
+//! Adopts matching objects, and releases those that no longer match.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use kubewright_core::{GroupVersionKind, Kind, Map, Object, Selector, Str, String
 use crate::error::Error;
 use crate::indices;
 
-/// Who claims.
+/// The adopting owner.
 pub(crate) struct Claimant<'a, O> {
-    /// Its metadata as the cache has it.
+    /// Its cached metadata.
     pub(crate) meta: &'a ObjectMeta,
     pub(crate) kind: &'a GroupVersionKind,
-    /// Where it is looked up once more before it adopts, since it may have been deleted meanwhile.
+    /// Reads it once more before an adoption, since it may have been deleted.
     pub(crate) owners: &'a Api<O>,
     pub(crate) selector: &'a Selector,
-    /// What holds each object as long as it is claimed, if anything does.
+    /// The finalizer that an owned object has, if any.
     pub(crate) finalizer: Option<&'a str>,
 }
 
-/// The objects that belong to the claimant, after adoptions and releases; `may_claim` says which ones count at all.
+/// The objects of the claimant, after adoptions and releases; `may_claim` filters candidates.
 ///
 /// # Errors
-/// Also where something is to be adopted and the claimant turns out to be gone: whatever else was done in its name, such as
-/// creating what it lacks, would be done for nobody.
+/// If a request fails, and if the claimant turns out to be deleted before an adoption: nothing must
+/// be created for it then.
 #[doc(alias = "ControllerRefManager")]
 pub(crate) async fn claim<O: Kind, T: Kind>(
     claimant: &Claimant<'_, O>,
@@ -65,7 +65,7 @@ pub(crate) async fn claim<O: Kind, T: Kind>(
     Ok(claimed)
 }
 
-/// Whether a selector selects an object by its labels.
+/// Whether an object's labels match the selector.
 pub(crate) fn selects(selector: &Selector, object: &impl Object) -> bool {
     match object.labels() {
         StringMap::Map(labels) => selector.matches(labels),
@@ -89,9 +89,9 @@ async fn adopt<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, object:
 
 async fn release<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, object: &T) -> Result<(), Error> {
     let deletion = |finalizer: &str| format!(r#","$deleteFromPrimitiveList/finalizers":["{finalizer}"]"#);
-    let let_go = claimant.finalizer.map(deletion).unwrap_or_default();
+    let release = claimant.finalizer.map(deletion).unwrap_or_default();
     let patch = format!(
-        r#"{{"metadata":{{"ownerReferences":[{{"$patch":"delete","uid":"{}"}}],"uid":"{}"{let_go}}}}}"#,
+        r#"{{"metadata":{{"ownerReferences":[{{"$patch":"delete","uid":"{}"}}],"uid":"{}"{release}}}}}"#,
         claimant.meta.uid.as_deref().unwrap_or_default(),
         object.uid(),
     );
@@ -99,7 +99,7 @@ async fn release<O, T: Kind>(claimant: &Claimant<'_, O>, objects: &Api<T>, objec
     gone_is_fine(objects.patch(object.name(), Patch::Strategic(patch.into_bytes())).await).map(drop)
 }
 
-/// An object that is gone, or was replaced by another of its name, needs no owner.
+/// A deleted or replaced object needs no owner.
 fn gone_is_fine<T>(result: kubewright_client::Result<T>) -> Result<Option<T>, Error> {
     match result {
         Ok(object) => Ok(Some(object)),

@@ -1,11 +1,12 @@
-//! The time that controllers write into objects and compare them with.
+//! The clock of controllers.
 
 use kubewright_core::Time;
 use tokio::time::Instant;
 
-/// What time it is, by the later of the system's clock and tokio's.
+/// The later of the system clock and tokio's clock.
 ///
-/// Where tokio's clock is simulated, it runs ahead of the system's: delays and the times in objects then agree.
+/// With a paused clock, tokio's time runs ahead of the system's: delays and times in objects then
+/// agree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     start: Time,

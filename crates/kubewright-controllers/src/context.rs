@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The common context of controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, Event
 
 use crate::activity::Activity;
 
-/// So many events may wait to be written. A thousand deployments that come at once tell more than the usual thousand.
+/// Capacity of the event queue. A thousand new deployments cause more than the default thousand
+/// events.
 const EVENTS: usize = 1 << 15;
 
-/// What every controller is given: the client, caches that all share, a place for events, and one to tell what it does.
+/// The context of all controllers: client, shared caches, events and activity.
 ///
 /// Clones share all of it.
 #[derive(Debug, Clone)]
@@ -28,12 +29,13 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// Over caches of all objects of the cluster, with five workers for each controller. Its events have a task of their own.
+    /// A context with caches of the whole cluster, and five workers per controller. Starts a task
+    /// for events.
     pub fn new(client: &Client) -> Self {
         Self::over(&SharedInformerFactory::new(client, FactoryOptions::default()))
     }
 
-    /// Over these caches: of one namespace, with metrics, or shared with others.
+    /// A context over these caches: of one namespace, with metrics, or shared.
     pub fn over(factory: &SharedInformerFactory) -> Self {
         ControllerContext {
             factory: factory.clone(),
@@ -45,21 +47,22 @@ impl ControllerContext {
         }
     }
 
-    /// How many objects each controller looks at side by side. 5 by default.
+    /// Number of workers per controller. 5 by default.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers.max(1);
         self
     }
 
-    /// Counts what the queues do. Not counted by default.
+    /// Exposes queue metrics. Off by default.
     #[must_use]
     pub fn queue_metrics(mut self, metrics: &kubewright_workqueue::Metrics) -> Self {
         self.queue_metrics = Some(metrics.clone());
         self
     }
 
-    /// The authorities that sign the server's certificate, in PEM, to be published in each namespace. None by default.
+    /// The certificate authorities of the server, in PEM, to be published in each namespace. None
+    /// by default.
     #[must_use]
     pub fn root_ca(mut self, authorities: impl Into<Str>) -> Self {
         self.root_ca = Some(authorities.into());
@@ -76,17 +79,17 @@ impl ControllerContext {
         &self.factory
     }
 
-    /// What the controllers do.
+    /// The activity of the controllers.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
 
-    /// Records events in the name of a controller.
+    /// An event recorder for a controller.
     pub(crate) fn recorder(&self, component: &'static str) -> EventRecorder {
         self.events.recorder(component, "", EventApi::Core)
     }
 
-    /// Writes the events that wait, for so long at the most. Does nothing while a clone is left.
+    /// Writes queued events, up to `patience`. Does nothing while a clone exists.
     pub async fn finish(self, patience: Duration) {
         if let Some(events) = Arc::into_inner(self.events) {
             events.shutdown(patience).await;

@@ -1,7 +1,8 @@
-//! Disruption budgets: how many pods may be evicted now.
+//! Disruption budgets: how many pods may be evicted.
 //!
-//! How many pods there should be is what their controllers say: replica sets and deployments by the caches, all others by their
-//! `scale`. Where one of them cannot say, nothing may be evicted.
+//! The expected number of pods comes from their controllers: from caches for replica sets and
+//! deployments, from the `scale` subresource for all others. If one of them is unknown, no eviction
+//! is allowed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use kubewright_api::core::v1::Pod;
 use kubewright_api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use kubewright_cache::{Event, Lister};
 use kubewright_client::discovery::RestMapper;
-use kubewright_client::{Api, Client, ScaleClient};
+use kubewright_client::{Api, Client, ScaleApi};
 use kubewright_core::meta::v1::{Condition, OwnerReference};
 use kubewright_core::{
     GroupKind, GroupResource, GroupVersionKind, IntOrString, Object, ObjectKey, Selector, Str, condition,
@@ -28,9 +29,9 @@ use crate::owner_events::controller;
 use crate::pods::{is_active, is_finished, is_ready};
 use crate::worker::{self, Reconcile, Synced, work};
 
-/// A budget whose controllers could not be asked is looked at again after so long.
+/// Retry delay if the scale of a controller could not be read.
 const RETRY: Duration = Duration::from_secs(10);
-/// An eviction that has not led to a deletion after so long is forgotten.
+/// An eviction without a deletion after this time is dropped.
 const EVICTION_PATIENCE: Duration = Duration::from_secs(120);
 
 struct Disruption {
@@ -44,15 +45,15 @@ struct Disruption {
     events: EventRecorder,
 }
 
-/// What a person is told whose budget depends on how many pods there should be, which for some of them nobody says.
+/// The message for budgets that need a scale but select unmanaged pods.
 const UNMANAGED: &str = "were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, \
     which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB \
     to an integer value.";
 
-/// Keeps the status of disruption budgets until `stop` is cancelled, with so many workers.
+/// Maintains the status of disruption budgets until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "DisruptionController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -66,7 +67,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let of_pods = pods.add_handler({
         let (queue, budgets) = (queue.clone(), budgets.lister());
         move |event: &Event<Pod>| {
-            let Some(pod) = event.object().filter(|_| !event.is_reminder()) else { return };
+            let Some(pod) = event.object().filter(|_| !event.is_resync()) else { return };
             for budget in budgets.namespace(pod.namespace()).list(&Selector::everything()) {
                 if selector(&budget).is_ok_and(|selector| selects(&selector, &**pod)) {
                     queue.add(budget.key());
@@ -126,7 +127,7 @@ impl Reconcile for Disruption {
 }
 
 impl Disruption {
-    /// Counts the pods of a budget into its status; returns when to look again.
+    /// Updates the status of a budget; returns when to check again.
     #[doc(alias = "trySync")]
     async fn account(
         &self,
@@ -142,7 +143,7 @@ impl Disruption {
         let (expected, desired) = match self.expect(spec, &pods).await {
             Ok(numbers) => numbers,
             Err(error) => {
-                let message = format!("Failed to calculate the number of expected pods: {}", error.told());
+                let message = format!("Failed to calculate the number of expected pods: {}", error.event_message());
                 self.events.warning(budget, "CalculateExpectedPodCountFailed", message);
                 return Err(error);
             }
@@ -171,7 +172,7 @@ impl Disruption {
         Ok((!status.disrupted_pods.is_empty()).then_some(EVICTION_PATIENCE))
     }
 
-    /// How many pods there should be, and how many of them have to be healthy.
+    /// The expected number of pods, and the number that must be healthy.
     #[doc(alias = "getExpectedPodCount")]
     async fn expect(&self, spec: &PodDisruptionBudgetSpec, pods: &[Arc<Pod>]) -> Result<(i32, i32), Error> {
         let scaled = |value: &IntOrString, total: i32| {
@@ -188,12 +189,13 @@ impl Disruption {
                 let expected = self.expected_scale(pods).await?;
                 (expected, scaled(minimum, expected))
             }
-            // It asks for nothing, and allows nothing.
+            // The budget requires nothing and allows nothing.
             (None, None) => (0, 0),
         })
     }
 
-    /// The sizes of all that control these pods. Nobody would bring back a pod that nobody controls, so none is expected.
+    /// The total scale of the controllers of these pods. Unmanaged pods are not expected, because
+    /// they would not be replaced.
     #[doc(alias = "getExpectedScale")]
     async fn expected_scale(&self, pods: &[Arc<Pod>]) -> Result<i32, Error> {
         let (mut asked, mut scale_of) = (HashSet::new(), HashMap::new());
@@ -207,7 +209,7 @@ impl Disruption {
         Ok(scale_of.into_values().fold(0, i32::saturating_add))
     }
 
-    /// What a controller is in the end, by its uid, and its size.
+    /// The uid and scale of the top-level controller.
     async fn scale_of(&self, namespace: &str, owner: &OwnerReference) -> Result<(Str, i32), Error> {
         let unknown = || Error::NoController { controller: format!("{} {}", owner.kind, owner.name) };
         let kind = GroupVersionKind::from_api_version(&owner.api_version, owner.kind.clone()).map_err(|_| unknown())?;
@@ -219,14 +221,14 @@ impl Disruption {
         }
         let mapping = self.mapper.kind(&GroupKind::new(kind.group.clone(), kind.kind.clone()), &[]).await?;
         let resource = GroupResource::new(mapping.resource.group, mapping.resource.resource);
-        let scale = ScaleClient::new(&self.client, self.mapper.clone(), namespace).get(&resource, &owner.name).await?;
+        let scale = ScaleApi::new(&self.client, self.mapper.clone(), namespace).get(&resource, &owner.name).await?;
         if scale.uid() != owner.uid {
             return Err(unknown());
         }
         Ok((owner.uid.clone(), scale.spec.and_then(|spec| spec.replicas).unwrap_or_default()))
     }
 
-    /// The size of a replica set, or of the deployment that has it, if the caches know.
+    /// The scale of a replica set, or of its deployment, from the caches.
     fn known_scale(&self, namespace: &str, owner: &OwnerReference) -> Option<(Str, i32)> {
         let set = self.sets.namespace(namespace).get(&owner.name).filter(|set| set.uid() == owner.uid)?;
         let Some(deployment) = controller(&set).filter(|owner| owner.kind == "Deployment") else {
@@ -238,18 +240,18 @@ impl Disruption {
     }
 }
 
-/// Allows nothing, since nobody can say how much would be safe.
+/// Allows no eviction, because the safe number is unknown.
 #[doc(alias = "failSafe")]
 fn fail_safe(status: &mut PodDisruptionBudgetStatus, error: &Error, generation: Option<i64>) {
     status.disruptions_allowed = None;
     status.observed_generation = generation;
-    say(status, "False", "SyncFailed", &error.told(), generation);
+    say(status, "False", "SyncFailed", &error.event_message(), generation);
 }
 
 fn tell(status: &mut PodDisruptionBudgetStatus, healthy: i32, expected: i32, desired: i32, generation: Option<i64>) {
-    // No pods, no eviction: a budget of zero pods protects those to come.
+    // Without pods no eviction: the budget protects future pods.
     let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
-    // A zero reads as absent, and what is read is compared with what is told.
+    // A zero decodes as absent, so it is omitted to compare equal.
     let told = |count: i32| (count != 0).then_some(count);
     status.current_healthy = told(healthy);
     status.desired_healthy = told(desired);

@@ -1,4 +1,4 @@
-//! Claims for the ephemeral volumes of pods: each has the name of its pod and volume, and goes with the pod.
+//! Creates claims for ephemeral volumes: named by pod and volume, and owned by the pod.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ struct EphemeralVolumes {
     events: EventRecorder,
 }
 
-/// Makes the claims that the volumes of pods are templates for until `stop` is cancelled.
+/// Creates claims for ephemeral volumes until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "EphemeralVolumeController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, EphemeralVolumes::NAME);
     let (pods, claims) = (factory.informer::<Pod>(), factory.informer::<PersistentVolumeClaim>());
     indices::by_ephemeral_claim(&pods);
-    // Volumes of a pod never change, and claims go with their owner.
+    // Volumes of a pod never change, and claims are collected with their owner.
     let of_pods = pods.add_handler({
         let queue = queue.clone();
         move |event: &Event<Pod>| {
@@ -45,7 +45,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             }
         }
     })?;
-    // One that somebody else has deleted is made again, and one that stood in the way may have been.
+    // A deleted claim is created again, or may have been the one in the way.
     let of_claims = claims.add_handler({
         let (queue, pods) = (queue.clone(), pods.lister());
         move |event: &Event<PersistentVolumeClaim>| {
@@ -89,7 +89,7 @@ impl Reconcile for EphemeralVolumes {
                         (Error::Request(_), Some(name)) => format!("create PVC {name}: "),
                         _ => String::new(),
                     };
-                    let message = format!("ephemeral volume {}: {doing}{}", volume.name, error.told());
+                    let message = format!("ephemeral volume {}: {doing}{}", volume.name, error.event_message());
                     self.events.warning(&*pod, "FailedBinding", message);
                 }
                 return Err(error);
@@ -103,9 +103,10 @@ impl EphemeralVolumes {
     async fn ensure_claim(&self, pod: &Pod, volume: &Volume) -> Result<(), Error> {
         let Some(name) = ephemeral_claim(pod, volume) else { return Ok(()) };
         if let Some(known) = self.claims.namespace(pod.namespace()).get(&name) {
-            return match owner::is_controlled_by(&known.metadata, &pod.metadata) {
-                true => Ok(()),
-                false => Err(Error::NotOfPod { claim: known.key().to_string(), pod: pod.key().to_string() }),
+            return if owner::is_controlled_by(&known.metadata, &pod.metadata) {
+                Ok(())
+            } else {
+                Err(Error::NotOfPod { claim: known.key().to_string(), pod: pod.key().to_string() })
             };
         }
         let template = volume.ephemeral.as_ref().and_then(|source| source.volume_claim_template.clone());

@@ -1,5 +1,4 @@
-//! Indices of caches, some of which several controllers share: by controller, by the name of the job, by address, by claim, by
-//! the claims that pods use or have made for them, and by service.
+//! Indices of caches, some of them shared by several controllers.
 
 use kubewright_api::core::v1::{ObjectReference, PersistentVolume, Pod};
 use kubewright_api::discovery::v1::EndpointSlice;
@@ -7,7 +6,6 @@ use kubewright_cache::{Indexers, InformerHandle, Lister};
 use kubewright_core::{Object, ObjectKey, Str};
 use std::sync::Arc;
 
-use crate::job;
 use crate::pods::{claims_of, ephemeral_claim, is_finished, node_name};
 
 const CONTROLLER: &str = "kubewright.controller-uid";
@@ -27,25 +25,25 @@ pub(crate) fn by_controller<T: Object>(informer: &InformerHandle<T>) {
     });
 }
 
-/// Objects that this uid controls.
+/// Objects controlled by this uid.
 pub(crate) fn controlled_by<T: Object>(lister: &Lister<T>, uid: &str) -> Vec<Arc<T>> {
     lister.by_index(CONTROLLER, uid).unwrap_or_default()
 }
 
-/// Objects of a namespace that nobody controls.
+/// Objects of a namespace without a controller.
 pub(crate) fn orphans<T: Object>(lister: &Lister<T>, namespace: &str) -> Vec<Arc<T>> {
     lister.by_index(CONTROLLER, &orphans_in(namespace)).unwrap_or_default()
 }
 
-/// No uid has a slash.
+/// Uids contain no slash.
 fn orphans_in(namespace: &str) -> Str {
     format!("orphans/{namespace}").into()
 }
 
-/// Indexes pods by the key of the job that controls them, whatever its uid; only those that count.
+/// Indexes pods by the key of their job, whatever its uid; only those that `counts` selects.
 pub(crate) fn by_job(informer: &InformerHandle<Pod>, counts: impl Fn(&Pod) -> bool + Send + Sync + 'static) {
     ensure(informer, JOB, move |pod: &Pod| {
-        let is_job = |api_version: &str, kind: &str| kind == job::KIND.kind && api_version == "batch/v1";
+        let is_job = |api_version: &str, kind: &str| kind == "Job" && api_version == "batch/v1";
         let references = pod.owner_references();
         let controller = references.iter().find(|reference| reference.controller == Some(true));
         let job = controller.filter(|reference| is_job(&reference.api_version, &reference.kind));
@@ -53,7 +51,7 @@ pub(crate) fn by_job(informer: &InformerHandle<Pod>, counts: impl Fn(&Pod) -> bo
     });
 }
 
-/// Pods that count whose controller is a job with this key, be it the present one or one before.
+/// Indexed pods of a job with this key, current or earlier.
 pub(crate) fn of_job(pods: &Lister<Pod>, job: &ObjectKey) -> Vec<Arc<Pod>> {
     pods.by_index(JOB, &key_of(job.namespace(), job.name())).unwrap_or_default()
 }
@@ -62,7 +60,7 @@ fn key_of(namespace: &str, name: &str) -> Str {
     format!("{namespace}/{name}").into()
 }
 
-/// Indexes pods by their address, which one that has ended has given back.
+/// Indexes pods that have not ended by address.
 pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
     ensure(informer, ADDRESS, |pod: &Pod| {
         pod.status.as_ref().filter(|_| !is_finished(pod)).and_then(|status| status.pod_ip.clone())
@@ -74,7 +72,7 @@ pub(crate) fn has_address(pods: &Lister<Pod>, address: &str) -> bool {
     pods.by_index(ADDRESS, address).is_ok_and(|pods| !pods.is_empty())
 }
 
-/// Indexes pods that have a node by the claims that they use.
+/// Indexes assigned pods by the claims that they use.
 pub(crate) fn by_used_claim(informer: &InformerHandle<Pod>) {
     ensure(informer, USED_CLAIM, |pod: &Pod| {
         let has_node = !node_name(pod).is_empty();
@@ -83,7 +81,7 @@ pub(crate) fn by_used_claim(informer: &InformerHandle<Pod>) {
     });
 }
 
-/// Whether a pod that has a node uses the claim with this key.
+/// Whether an assigned pod uses this claim.
 pub(crate) fn is_used(pods: &Lister<Pod>, claim: &ObjectKey) -> bool {
     pods.by_index(USED_CLAIM, &key_of(claim.namespace(), claim.name())).is_ok_and(|pods| !pods.is_empty())
 }
@@ -109,7 +107,7 @@ pub(crate) fn by_service(informer: &InformerHandle<EndpointSlice>, label: &'stat
     });
 }
 
-/// Slices for the service with this key, whoever owns them.
+/// Slices of the service with this key, with any owner.
 pub(crate) fn slices_of(slices: &Lister<EndpointSlice>, service: &ObjectKey) -> Vec<Arc<EndpointSlice>> {
     slices.by_index(SERVICE, &key_of(service.namespace(), service.name())).unwrap_or_default()
 }
@@ -126,20 +124,20 @@ pub(crate) fn by_claim(informer: &InformerHandle<PersistentVolume>) {
     });
 }
 
-/// Volumes that are reserved for the claim with this key, be it the present one or one before.
+/// Volumes reserved for the claim with this key, current or earlier.
 pub(crate) fn volumes_of(volumes: &Lister<PersistentVolume>, claim: &ObjectKey) -> Vec<Arc<PersistentVolume>> {
     volumes.by_index(CLAIM, &key_of(claim.namespace(), claim.name())).unwrap_or_default()
 }
 
-/// Volumes that are reserved for nobody.
+/// Unreserved volumes.
 pub(crate) fn free_volumes(volumes: &Lister<PersistentVolume>) -> Vec<Arc<PersistentVolume>> {
     volumes.by_index(CLAIM, FREE).unwrap_or_default()
 }
 
-/// No key is without a slash.
+/// Keys contain a slash.
 const FREE: &str = "free";
 
-/// Adds an index unless another controller has done so.
+/// Adds an index unless it exists.
 fn ensure<T: Object, I, V>(
     informer: &InformerHandle<T>,
     name: &'static str,
@@ -149,7 +147,7 @@ fn ensure<T: Object, I, V>(
     V: Into<Str>,
 {
     if informer.store().snapshot().indexers().all(|have| have != name) {
-        // Fails only if somebody was faster, with the same index, or if the informer has stopped.
+        // Fails only if the same index was added concurrently, or the informer has stopped.
         let _ = informer.add_indexers(Indexers::new().with(name, values));
     }
 }
@@ -168,7 +166,7 @@ mod tests {
         // RS-7
         let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
         let (client, stop) = (server.client(), CancellationToken::new());
-        // The server collects what belongs to nobody, so there has to be an owner.
+        // The garbage collector deletes objects without an existing owner, so one is created.
         let mut owner = kubewright_api::core::v1::ConfigMap::default();
         owner.metadata.name = Some("owner".into());
         let owner = Api::namespaced(&client, "default").create(&owner).await.unwrap();

@@ -1,6 +1,8 @@
-//! The ingress manager: a service with the annotation `ingress/http: "true"` gets an ingress, and loses it with the annotation.
+//! The ingress manager: creates an ingress for each service with the annotation `ingress/http:
+//! "true"`, and deletes it with the annotation.
 //!
-//! The controller of many a tutorial, and the shortest one here: read it first. It is not run by default.
+//! The controller of many tutorials, and the shortest one here: read it first. It is not run by
+//! default.
 
 use std::sync::Arc;
 
@@ -33,10 +35,10 @@ struct IngressManager {
     events: EventRecorder,
 }
 
-/// Keeps ingresses for services that ask for one until `stop` is cancelled, with so many workers.
+/// Maintains ingresses of annotated services until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, IngressManager::NAME);
@@ -74,13 +76,12 @@ impl Reconcile for IngressManager {
         let api = Api::<Ingress>::namespaced(&self.client, key.namespace().clone());
         let is_ours = |ingress: &Ingress| owner::is_controlled_by(&ingress.metadata, &service.metadata);
         match ingress {
-            // If the ingress exists already, the next try finds it in the cache and sees whose it
-            // is.
+            // If the ingress already exists, the retry finds it in the cache with its owner.
             None if is_wanted => drop(api.create(&ingress_of(&service)).await?),
             Some(ingress) if !is_wanted && is_ours(&ingress) && !ingress.is_being_deleted() => {
                 delete_exactly(&api, &*ingress).await?;
             }
-            // An ingress that somebody else made stays as it is.
+            // A foreign ingress is not changed.
             Some(ingress) if is_wanted && !is_ours(&ingress) => {
                 let message = format!("Ingress {:?} already exists and is not managed by this Service", key.name());
                 self.events.warning(&*service, "ErrResourceExists", message);
@@ -92,7 +93,7 @@ impl Reconcile for IngressManager {
     }
 }
 
-/// All requests to `/` of the service's first port.
+/// Routes `/` to the first port of the service.
 fn ingress_of(service: &Service) -> Ingress {
     let port = service.spec.as_ref().and_then(|spec| spec.ports.first()).map_or(80, |port| port.port);
     let backend = IngressServiceBackend {

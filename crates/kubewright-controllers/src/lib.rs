@@ -1,8 +1,9 @@
-//! The controllers that make an API server a cluster.
+//! The controllers of a cluster.
 //!
-//! Start at [`ControllerSet`], which runs all of them; each can be run by itself as well. They are written as client-go's
-//! are: informers put keys into a queue, workers take them out (`worker`), and a function brings one object into order, whatever happened to
-//! it. They use nothing but the public API of the other crates, so that they are examples as well.
+//! Start at [`ControllerSet`], which runs all of them; each can also be run separately. They are
+//! written like client-go's: informers queue keys, workers take them (`worker`), and a function
+//! reconciles one object. They use only the public API of the other crates, so they also serve as
+//! examples.
 
 mod activity;
 mod batches;
@@ -18,6 +19,7 @@ pub mod disruption;
 pub mod endpoints;
 pub mod ephemeral_volumes;
 mod error;
+mod hook_error;
 pub mod hooks;
 mod indices;
 pub mod ingress_manager;
@@ -42,5 +44,6 @@ pub use activity::{Activity, ControllerActivity};
 pub use catalogue::{Shipped, UnknownController};
 pub use context::ControllerContext;
 pub use error::Error;
+pub use hook_error::HookError;
 pub use nodes::NodeOptions;
 pub use set::{ControllerSet, RunningControllers};

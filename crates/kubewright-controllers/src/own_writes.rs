@@ -1,8 +1,8 @@
-//! What a controller wrote and its cache has not shown yet.
+//! Writes of a controller that its cache does not show yet.
 //!
-//! A controller that counts pods in a cache that is behind would create what it has just created, and delete what is
-//! on its way out. Go counts events against expectations; here the cache itself is asked whether it has got there, so that
-//! no lost, merged or doubled event can make the count wrong.
+//! A controller that counts pods in a stale cache would repeat creations and deletions. client-go
+//! counts events against expectations; here the cache itself is checked, so that lost, merged or
+//! repeated events do no harm.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use kubewright_cache::Store;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::time::Instant;
 
-/// After so long the cache is believed whatever it shows.
+/// After this time the cache is trusted in any case.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Writes of each owner that are still to be seen.
+/// Unseen writes per owner.
 ///
-/// By the key of the owner, which one worker has in hand at a time: who finds that the owner is gone forgets it, and nobody writes in its name
-/// any more. That another of the same name waits for these writes as well does no harm.
+/// By the key of the owner. One worker handles a key at a time; it removes the entry of a deleted
+/// owner. If another owner of the same name waits for these writes too, that does no harm.
 #[derive(Debug, Default)]
 #[doc(alias = "ControllerExpectations")]
 #[doc(alias = "ConsistencyStore")]
@@ -28,42 +28,42 @@ pub(crate) struct OwnWrites {
 
 #[derive(Debug)]
 struct Writes {
-    /// The versions that writes gave their objects.
+    /// The versions of written objects.
     written: Vec<ResourceVersion>,
     deleted: Vec<(ObjectKey, Str)>,
     last: Instant,
 }
 
 impl OwnWrites {
-    /// Remembers that `owner` had an object created or changed, as the server answered.
+    /// Records an object created or changed for `owner`, as the server returned it.
     pub(crate) fn written(&self, owner: &ObjectKey, object: &impl Object) {
         let version = ResourceVersion::from(object.resource_version());
         self.change(owner, |writes| writes.written.push(version));
     }
 
-    /// Remembers that `owner` had an object deleted.
+    /// Records an object deleted for `owner`.
     pub(crate) fn deleted(&self, owner: &ObjectKey, object: &impl Object) {
         self.change(owner, |writes| writes.deleted.push((object.key(), object.uid().into())));
     }
 
-    /// Forgets an owner that is gone.
+    /// Removes the entry of a deleted owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         self.lock().remove(owner);
     }
 
-    /// Whether nothing is remembered of an owner.
+    /// Whether there is no entry of an owner.
     #[cfg(test)]
     pub(crate) fn is_forgotten(&self, owner: &ObjectKey) -> bool {
         !self.lock().contains_key(owner)
     }
 
-    /// Whether the cache shows all that `owner` wrote.
+    /// Whether the cache shows all writes for `owner`.
     pub(crate) fn are_seen<T: Object>(&self, owner: &ObjectKey, store: &Store<T>) -> bool {
         let mut writes_of = self.lock();
         let Some(writes) = writes_of.get_mut(owner) else { return true };
         let snapshot = store.snapshot();
         let version = snapshot.resource_version();
-        // A version that cannot be compared is believed to have been seen, lest nothing ever moves on.
+        // A version that cannot be compared counts as seen, to guarantee progress.
         writes.written.retain(|written| version.partial_cmp(written).is_some_and(|order| order.is_lt()));
         writes.deleted.retain(|(key, uid)| {
             snapshot.get_by_key(key).is_some_and(|object| object.uid() == *uid && !object.is_being_deleted())

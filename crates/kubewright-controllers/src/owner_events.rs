@@ -1,4 +1,4 @@
-//! Which owners an event of an object is about.
+//! Maps events of dependents to their owners.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use kubewright_core::{Object, ObjectKey, Selector};
 
 use crate::claim::selects;
 
-/// Gives the keys of the owners that an event of a dependent object wakes: the controller before and after, or, for one
-/// that nobody controls, all that would adopt it.
+/// Calls back with the owners affected by an event of a dependent: the controller before and after,
+/// or for an orphan all owners that could adopt it.
 pub(crate) fn owners_of<O: Object, T: Object>(
     event: &Event<T>,
     owners: &Lister<O>,
@@ -17,7 +17,7 @@ pub(crate) fn owners_of<O: Object, T: Object>(
     selector_of: impl Fn(&O) -> Option<Selector>,
     mut wake: impl FnMut(ObjectKey),
 ) {
-    if event.is_reminder() {
+    if event.is_resync() {
         return;
     }
     let mut adoptable = |object: &T| {
@@ -51,7 +51,7 @@ pub(crate) fn owners_of<O: Object, T: Object>(
             }
             match &after {
                 Some(reference) => resolve(new, reference),
-                // An orphan may match others only if its labels or its owner have changed.
+                // An orphan can match others only if its labels or its owner have changed.
                 None if before.is_some() || !old.labels().iter().eq(new.labels().iter()) => adoptable(new),
                 None => {}
             }
@@ -67,7 +67,7 @@ pub(crate) fn owners_of<O: Object, T: Object>(
     keys.into_iter().for_each(wake);
 }
 
-/// The reference to the owner that controls an object.
+/// The controller reference of an object.
 pub(crate) fn controller<T: Object>(object: &Arc<T>) -> Option<OwnerReference> {
     object.owner_references().iter().find(|reference| reference.controller == Some(true)).cloned()
 }

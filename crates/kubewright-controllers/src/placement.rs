@@ -1,11 +1,11 @@
-//! Whether a pod may be on a node: by its selector, its required affinity, and what it tolerates.
+//! Whether a pod may run on a node: selector, required affinity and tolerations.
 
 use kubewright_api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
 use kubewright_core::{Object, Str};
 
-/// The taint of a node that is cordoned.
+/// The taint of a cordoned node.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-/// The field by which a pod can ask for one node.
+/// The field in an affinity for one node.
 pub(crate) const NODE_NAME_FIELD: &str = "metadata.name";
 
 /// Whether a pod's node selector and required affinity allow a node.
@@ -17,7 +17,7 @@ pub(crate) fn is_allowed(spec: &PodSpec, node: &Node) -> bool {
     has_labels && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| meets(node, term)))
 }
 
-/// A term that asks for nothing is met by no node.
+/// An empty term matches no node.
 fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     let labels = node.labels();
     let asks = !term.match_expressions.is_empty() || !term.match_fields.is_empty();
@@ -43,7 +43,7 @@ fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// The taints of a node, that of a cordon included, which a pod does not tolerate.
+/// The taints of a node, including that of a cordon, that a pod does not tolerate.
 pub(crate) fn repelling(tolerations: &[Toleration], node: &Node) -> Vec<Taint> {
     let spec = node.spec.as_ref();
     let mut taints: Vec<Taint> = spec.into_iter().flat_map(|spec| spec.taints.iter()).cloned().collect();
@@ -54,7 +54,7 @@ pub(crate) fn repelling(tolerations: &[Toleration], node: &Node) -> Vec<Taint> {
     taints
 }
 
-/// Whether a toleration is about a taint.
+/// Whether a toleration matches a taint.
 #[doc(alias = "ToleratesTaint")]
 pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |text: &Option<Str>| text.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Pods that a controller makes and deletes in the name of their owner: told in events, and remembered until the cache shows them.
+//! Creates and deletes pods for their owners, with events and tracking of writes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::batches::{all_at_once, slow_start};
 use crate::error::{Error, is_namespace_terminating};
 use crate::own_writes::OwnWrites;
 
-/// Makes and deletes the pods of a controller's objects.
+/// Creates and deletes the pods of a controller.
 #[derive(Debug)]
 #[doc(alias = "PodControlInterface")]
 #[doc(alias = "RealPodControl")]
@@ -21,16 +21,16 @@ pub(crate) struct PodControl {
     client: Client,
     events: EventRecorder,
     own_writes: OwnWrites,
-    words: fn(&Deed<'_>) -> String,
+    words: fn(&PodOperation<'_>) -> String,
 }
 
-/// What was tried with a pod.
-pub(crate) struct Deed<'a> {
+/// An attempted operation on a pod.
+pub(crate) struct PodOperation<'a> {
     pub(crate) verb: Verb,
     pub(crate) pod: &'a str,
-    /// In whose name.
+    /// The name of its owner.
     pub(crate) owner: &'a str,
-    /// Why it was not done, if it was not.
+    /// The error, if it failed.
     pub(crate) failure: Option<&'a kubewright_client::Error>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// What became of a deletion of several pods.
+/// The result of deleting several pods.
 pub(crate) struct Deleted {
-    /// Those that are on their way out.
+    /// Terminating pods.
     pub(crate) going: Vec<Arc<Pod>>,
-    /// Those that could not be deleted.
+    /// Pods that could not be deleted.
     pub(crate) left: Vec<Arc<Pod>>,
-    /// Why the first of them could not.
+    /// The first error.
     pub(crate) result: Result<(), Error>,
 }
 
@@ -56,29 +56,30 @@ impl PodControl {
         PodControl { client: client.clone(), events: events.clone(), own_writes: OwnWrites::default(), words }
     }
 
-    /// Has events say what was tried in these words.
+    /// Sets the messages of events.
     #[must_use]
-    pub(crate) fn words(self, words: fn(&Deed<'_>) -> String) -> Self {
+    pub(crate) fn words(self, words: fn(&PodOperation<'_>) -> String) -> Self {
         PodControl { words, ..self }
     }
 
-    /// Whether the cache shows all that was done for an owner.
+    /// Whether the cache shows all writes for an owner.
     pub(crate) fn are_seen(&self, owner: &ObjectKey, pods: &Store<Pod>) -> bool {
         self.own_writes.are_seen(owner, pods)
     }
 
-    /// Forgets an owner that is gone.
+    /// Removes the entry of a deleted owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         self.own_writes.forget(owner);
     }
 
-    /// Whether nothing is remembered of an owner.
+    /// Whether there is no entry of an owner.
     #[cfg(test)]
     pub(crate) fn is_forgotten(&self, owner: &ObjectKey) -> bool {
         self.own_writes.is_forgotten(owner)
     }
 
-    /// Makes pods in growing batches, until one fails. Returns those that were made. That a namespace goes away is no error.
+    /// Creates pods in growing batches, until one fails. Returns the created ones. A terminating
+    /// namespace is not an error.
     #[doc(alias = "CreatePods")]
     pub(crate) async fn create<O: Object>(&self, owner: &O, pods: Vec<Pod>) -> (Vec<Pod>, Result<(), Error>) {
         let (count, pods) = (pods.len(), Mutex::new(pods.into_iter()));
@@ -95,7 +96,7 @@ impl PodControl {
         }
         let result = match failed.filter(|(_, error)| !is_namespace_terminating(error)) {
             Some((name, error)) => {
-                // That a pod is there already is for the cache to show.
+                // An existing pod will show up in the cache.
                 if !error.is_already_exists() {
                     self.tell(owner, Verb::Create, &name, Some(&error));
                 }
@@ -106,7 +107,7 @@ impl PodControl {
         (made, result)
     }
 
-    /// Deletes pods, all at once.
+    /// Deletes pods concurrently.
     #[doc(alias = "DeletePod")]
     pub(crate) async fn delete<O: Object>(&self, owner: &O, pods: Vec<Arc<Pod>>) -> Deleted {
         let api = Api::<Pod>::namespaced(&self.client, owner.namespace());
@@ -126,7 +127,7 @@ impl PodControl {
                     self.tell(owner, Verb::Delete, pod.name(), None);
                     deleted.going.push(pod);
                 }
-                // Somebody else was faster: gone, or replaced by another of its name.
+                // Already deleted, or replaced by another pod of its name.
                 Err(error) if error.is_not_found() || error.is_conflict() => {}
                 Err(error) => {
                     self.tell(owner, Verb::Delete, pod.name(), Some(&error));
@@ -138,7 +139,7 @@ impl PodControl {
         deleted
     }
 
-    /// Changes a pod.
+    /// Patches a pod.
     pub(crate) async fn update<O: Object>(&self, owner: &O, pod: &Pod, patch: Patch) -> Result<(), Error> {
         let answer = Api::<Pod>::namespaced(&self.client, owner.namespace()).patch(pod.name(), patch).await;
         self.tell(owner, Verb::Update, pod.name(), answer.as_ref().err());
@@ -147,7 +148,7 @@ impl PodControl {
     }
 
     fn tell<O: Object>(&self, owner: &O, verb: Verb, pod: &str, failure: Option<&kubewright_client::Error>) {
-        let message = (self.words)(&Deed { verb, pod, owner: owner.name(), failure });
+        let message = (self.words)(&PodOperation { verb, pod, owner: owner.name(), failure });
         match failure {
             None => self.events.normal(owner, format!("Successful{verb:?}"), message),
             Some(_) => self.events.warning(owner, format!("Failed{verb:?}"), message),
@@ -155,8 +156,8 @@ impl PodControl {
     }
 }
 
-/// What most controllers say of their pods.
-fn words(deed: &Deed<'_>) -> String {
+/// The default event messages.
+fn words(deed: &PodOperation<'_>) -> String {
     let (done, doing) = match deed.verb {
         Verb::Create => ("Created", "creating"),
         Verb::Update => ("Updated", "updating"),

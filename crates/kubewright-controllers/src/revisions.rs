@@ -1,4 +1,4 @@
-//! The history of a pod template: one `ControllerRevision` for each version, by which stateful and daemon sets roll on and back.
+//! Template history: one `ControllerRevision` per version, for stateful and daemon sets.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use crate::deployment::template;
 use crate::error::Error;
 use crate::own_writes::OwnWrites;
 
-/// The label of pods that tells of which revision they are.
+/// The label with the revision of a pod.
 #[doc(alias = "ControllerRevisionHashLabelKey")]
 pub(crate) const REVISION_LABEL: &str = "controller-revision-hash";
 
-/// So many letters of an owner's name begin the names of its revisions.
+/// Maximum length of the owner's name in revision names.
 const LONGEST_START: usize = 223;
 
-/// Whose history it is.
+/// The owner of a history.
 pub(crate) struct Owner<'a> {
     pub(crate) key: &'a ObjectKey,
     pub(crate) meta: &'a ObjectMeta,
     pub(crate) kind: &'a GroupVersionKind,
     pub(crate) template: &'a PodTemplateSpec,
-    /// The label of its revisions that has their hash.
+    /// The label with the hash of its revisions.
     pub(crate) hash_label: &'static str,
 }
 
@@ -46,12 +46,12 @@ impl Revisions {
         Revisions { client: client.clone(), revisions: revisions.clone(), own_writes: OwnWrites::default() }
     }
 
-    /// Whether the cache shows all that was written for an owner.
+    /// Whether the cache shows all writes for an owner.
     pub(crate) fn are_seen(&self, owner: &ObjectKey) -> bool {
         self.own_writes.are_seen(owner, self.revisions.store())
     }
 
-    /// Forgets an owner that is gone.
+    /// Removes the entry of a deleted owner.
     pub(crate) fn forget(&self, owner: &ObjectKey) {
         self.own_writes.forget(owner);
     }
@@ -71,8 +71,8 @@ impl Revisions {
         Ok(revisions)
     }
 
-    /// The revision of the owner's present template: the last one of `known`, an older one that is rolled back to and becomes the last,
-    /// or a new one. Counts names that were taken by others.
+    /// The revision of the owner's current template: the last one of `known`, an older one that
+    /// becomes the last on a rollback, or a new one. Counts name collisions.
     pub(crate) async fn present(
         &self,
         owner: &Owner<'_>,
@@ -113,7 +113,7 @@ impl Revisions {
         }
     }
 
-    /// Removes the oldest revisions that nobody uses, but for as many as are kept to roll back to.
+    /// Deletes the oldest unused revisions beyond the history limit.
     #[doc(alias = "truncateHistory")]
     pub(crate) async fn trim(
         &self,
@@ -136,7 +136,7 @@ impl Revisions {
     }
 }
 
-/// The template that a revision is of.
+/// The template of a revision.
 #[doc(alias = "ApplyRevision")]
 pub(crate) fn template_of(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     let data = revision.data.as_ref()?.to_value().ok()?;
@@ -149,20 +149,20 @@ fn new_revision(owner: &Owner<'_>, data: &str, number: i64, collisions: i32) -> 
     let hash: Str = hash(data, collisions).into();
     let mut revision = ControllerRevision { revision: number, data: data.parse().ok(), ..Default::default() };
     let name = owner.meta.name.as_deref().unwrap_or_default();
-    // What is too long for a name is cut.
+    // Names that are too long are truncated.
     let start: String = name.chars().take(LONGEST_START).collect();
     revision.metadata.name = Some(format!("{start}-{hash}").into());
     revision.metadata.namespace = owner.meta.namespace.clone();
     revision.metadata.labels = owner.template.metadata.labels.clone();
     revision.metadata.labels.insert(owner.hash_label, hash);
-    // What `kubectl rollout history` shows as the cause of the change is among them.
+    // They include the change cause that `kubectl rollout history` shows.
     revision.metadata.annotations = owner.meta.annotations.clone();
     revision.metadata.owner_references = [owner::new_controller_ref(owner.meta, owner.kind)].into();
     revision
 }
 
-/// A strategic patch that gives a set its template back, which is how `kubectl rollout undo` uses it. Byte for byte as Go writes it, since
-/// names depend on it.
+/// A strategic merge patch that restores the template, as used by `kubectl rollout undo`.
+/// Byte-identical to Go's, because names depend on it.
 #[doc(alias = "getPatch")]
 fn data(template: &PodTemplateSpec) -> String {
     let mut json = Vec::new();
@@ -173,7 +173,7 @@ fn data(template: &PodTemplateSpec) -> String {
     }
     let spec = Value::Object([("template", tree)].into());
     let text = Value::Object([("spec", spec)].into()).to_string();
-    // Go writes JSON that a page of HTML can hold; such letters occur in strings only.
+    // Go escapes these characters for HTML; they occur in strings only.
     [("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")].iter().fold(text, |text, (from, to)| text.replace(from, to))
 }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_revision_has_the_hash_that_go_gives_it() {
-        // As a controller of Kubernetes 1.34 wrote it for this template.
+        // Written by a controller of Kubernetes 1.34 for this template.
         let written = concat!(
             r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"test":"value"},"labels":{"app":"foo"}},"#,
             r#""spec":{"containers":[{"image":"test","imagePullPolicy":"Always","name":"test","resources":{},"#,

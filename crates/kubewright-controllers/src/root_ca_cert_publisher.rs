@@ -1,11 +1,12 @@
-//! A config map `kube-root-ca.crt` in each namespace, by which pods verify the API server.
+//! Publishes a config map `kube-root-ca.crt` in each namespace, with which pods verify the API
+//! server.
 //!
-//! Volumes that project a token of a service account name it, and operators read it.
+//! Projected service account token volumes refer to it, and operators read it.
 
 use std::sync::Arc;
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
-use kubewright_cache::{Event, Lister, Scoped};
+use kubewright_cache::{Event, InformerScope, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{FieldSelector, Map, Object, ObjectKey, Str};
 use tokio_util::sync::CancellationToken;
@@ -29,11 +30,12 @@ struct Publisher {
     authority: Str,
 }
 
-/// Keeps a config map `kube-root-ca.crt` in each namespace until `stop` is cancelled. Where the context has no
-/// [authority](ControllerContext::root_ca) there is nothing to publish.
+/// Maintains a config map `kube-root-ca.crt` in each namespace until `stop` is cancelled. Without
+/// an
+/// [authority](ControllerContext::root_ca)in the context, nothing is published.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "RootCACertPublisher")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let Some(authority) = context.root_ca.clone() else {
@@ -44,9 +46,9 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, Publisher::NAME);
     let namespaces = factory.informer::<Namespace>();
-    // Others are none of our business, and may be many and large.
+    // Other config maps are irrelevant, and may be many and large.
     let of_this_name = FieldSelector::everything().equals("metadata.name", NAME);
-    let published = factory.informer_with(Scoped::<ConfigMap>::default().fields(of_this_name));
+    let published = factory.informer_with(InformerScope::<ConfigMap>::default().fields(of_this_name));
     let of_namespaces = namespaces.add_handler({
         let queue = queue.clone();
         move |event: &Event<Namespace>| queue.add(event.key())
@@ -95,7 +97,8 @@ impl Reconcile for Publisher {
             }
         };
         match written {
-            // Its event wakes us, if anything is left to do: that it is there, or gone, or that its namespace is.
+            // An event queues the key again if anything is left to do: the map exists, is deleted,
+            // or its namespace is.
             Err(error) if !error.is_already_exists() && !error.is_not_found() => Err(error.into()),
             _ => Ok(None),
         }

@@ -1,16 +1,16 @@
-//! The sample controller: a `Foo` owns a deployment of the name and size that it says.
+//! The sample controller: a `Foo` owns a deployment with the given name and size.
 //!
-//! Its objects are dynamic, so that a user's own kind needs no code but this. Where Go's writes a status and an event at every
-//! look, this one does so only when something changed, and so never wakes itself. It is not run by default.
+//! Its objects are dynamic, so a custom kind needs no types. Unlike the Go sample, it writes status
+//! and events only on changes, so it never triggers itself. It is not run by default.
 
-// To be a placeholder is what this kind is for.
+// `Foo` is the name of the sample kind.
 #![allow(clippy::disallowed_names)]
 
 use std::sync::Arc;
 
 use kubewright_api::apps::v1::{Deployment, DeploymentSpec};
 use kubewright_api::core::v1::{Container, PodSpec};
-use kubewright_cache::{Event, Lister, Scoped};
+use kubewright_cache::{Event, InformerScope, Lister};
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{
@@ -24,11 +24,11 @@ use crate::error::Error;
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
 
-/// The kind that is looked after.
+/// The reconciled kind.
 pub const FOO: GroupVersionKind = GroupVersionKind::from_static("samplecontroller.k8s.io", "v1alpha1", "Foo");
 const FOOS: GroupVersionResource = GroupVersionResource::from_static("samplecontroller.k8s.io", "v1alpha1", "foos");
 
-/// The definition of the kind, as JSON.
+/// The CustomResourceDefinition, as JSON.
 pub const DEFINITION: &str = r#"{
   "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
   "metadata": {
@@ -52,15 +52,15 @@ struct Sample {
     events: EventRecorder,
 }
 
-/// Keeps the deployments of all `Foo`s until `stop` is cancelled, with so many workers.
+/// Maintains the deployments of all `Foo`s until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "sample-controller")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, Sample::NAME);
-    let foos = factory.dynamic(FOOS, Scoped::default());
+    let foos = factory.dynamic(FOOS, InformerScope::default());
     let deployments = factory.informer::<Deployment>();
     let of_foos = foos.add_handler({
         let queue = queue.clone();
@@ -95,7 +95,7 @@ impl Reconcile for Sample {
         let Some(foo) = self.foos.namespace(key.namespace().clone()).get(key.name()) else { return Ok(None) };
         let name = foo.get(&["spec", "deploymentName"]);
         let Some(name) = name.as_ref().and_then(|name| name.as_str()).filter(|name| !name.is_empty()) else {
-            // Trying again helps nobody: the object has to change first, and then wakes us.
+            // A retry is useless: the object must change first, which queues it again.
             tracing::warn!(%key, "spec.deploymentName must be given");
             return Ok(None);
         };
@@ -126,7 +126,7 @@ impl Reconcile for Sample {
 }
 
 impl Sample {
-    /// Writes how many replicas are available; returns whether that was news.
+    /// Writes the number of available replicas; returns whether it changed.
     async fn tell(&self, foo: &DynamicObject, deployment: &Deployment) -> Result<bool, Error> {
         let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
         let path = ["status", "availableReplicas"];

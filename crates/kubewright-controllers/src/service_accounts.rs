@@ -1,4 +1,4 @@
-//! A service account `default` in each namespace.
+//! Creates a service account `default` in each namespace.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ struct ServiceAccounts {
     accounts: Lister<ServiceAccount>,
 }
 
-/// Keeps a service account `default` in each namespace until `stop` is cancelled.
+/// Maintains a service account `default` in each namespace until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "ServiceAccountsController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());

@@ -12,7 +12,7 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 
-/// The controllers that make a server a cluster, and nodes to run pods on.
+/// The controllers of a cluster, with simulated nodes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -39,31 +39,31 @@ impl ControllerSet {
         ControllerSet { context: ControllerContext::new(client), nodes: NodeOptions::default() }
     }
 
-    /// How many nodes there are and how fast they are. With none, pods stay pending.
+    /// Options of the nodes. Without nodes, pods stay pending.
     pub fn nodes(mut self, options: NodeOptions) -> Self {
         self.nodes = options;
         self
     }
 
-    /// How many objects each controller looks at side by side. 5 by default.
+    /// Number of workers per controller. 5 by default.
     pub fn workers(mut self, workers: usize) -> Self {
         self.context = self.context.workers(workers);
         self
     }
 
-    /// The authorities that sign the server's certificate, in PEM, to be published in each namespace as `kube-root-ca.crt`.
-    /// Nothing is published by default.
+    /// The certificate authorities of the server, in PEM, to be published in each namespace as
+    /// `kube-root-ca.crt`. Nothing is published by default.
     pub fn root_ca(mut self, authorities: impl Into<Str>) -> Self {
         self.context = self.context.root_ca(authorities);
         self
     }
 
-    /// Starts all of them.
+    /// Starts all controllers.
     pub fn start(self) -> RunningControllers {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
-        // Storage is pretended where nodes are.
+        // Storage is simulated together with nodes.
         let storage = self.nodes.has_any().then_some(Shipped::Volumes);
-        // A server without TLS has no authority.
+        // A server without TLS has no certificate authority.
         let publisher = self.context.root_ca.as_ref().map(|_| Shipped::RootCaCertPublisher);
         for shipped in CLUSTER.into_iter().chain(storage).chain(publisher) {
             let (context, stop) = (self.context.clone(), stop.clone());
@@ -77,7 +77,7 @@ impl ControllerSet {
     }
 }
 
-/// What a cluster has besides nodes.
+/// The controllers of a cluster besides nodes.
 const CLUSTER: [Shipped; 11] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
@@ -92,28 +92,28 @@ const CLUSTER: [Shipped; 11] = [
     Shipped::StatefulSet,
 ];
 
-/// How long events that wait may take to be written when all else has stopped.
+/// How long queued events may take to be written at the end.
 const EVENTS_GRACE: Duration = Duration::from_secs(5);
 
-/// Controllers at work. Dropping them tells them to stop; [`stop`](Self::stop) waits as well.
+/// Running controllers. Dropping them stops them; [`stop`](Self::stop) also waits.
 #[derive(Debug)]
 pub struct RunningControllers {
-    /// Present until they are stopped.
+    /// `Some` until they are stopped.
     context: Option<ControllerContext>,
     stop: CancellationToken,
     tasks: JoinSet<Result<(), Error>>,
 }
 
 impl RunningControllers {
-    /// What they share, and where to see what they do.
+    /// Their common context with its activity.
     pub fn context(&self) -> &ControllerContext {
         self.context.as_ref().expect("it is taken by who stops them, and then nobody can ask")
     }
 
-    /// Waits until a controller ends by itself, which none does unless something is wrong. Cancel safe.
+    /// Waits until a controller ends by itself, which only happens on an error. Cancel safe.
     ///
     /// # Errors
-    /// With which it ended.
+    /// The error with which it ended.
     pub async fn ended(&mut self) -> Result<(), Error> {
         match self.tasks.join_next().await {
             Some(Ok(ended)) => ended,
@@ -125,10 +125,10 @@ impl RunningControllers {
         }
     }
 
-    /// Tells all to stop, and waits until each has finished what it has in hand.
+    /// Stops all controllers, and waits for running reconciles.
     ///
     /// # Errors
-    /// The first with which a controller ended, now or before.
+    /// The first error with which a controller ended, now or before.
     pub async fn stop(mut self) -> Result<(), Error> {
         self.stop.cancel();
         let mut result = Ok(());

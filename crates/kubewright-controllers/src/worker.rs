@@ -1,4 +1,4 @@
-//! Workers: each takes a key from the queue and brings its object into order.
+//! Workers: take keys from a queue and reconcile their objects.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -14,24 +14,24 @@ use crate::activity::Counts;
 use crate::context::ControllerContext;
 use crate::error::Error;
 
-/// What came of a key: nothing to wait for, or when to look at it again.
+/// The result of a reconcile: done, or when to reconcile again.
 pub(crate) type Synced = Result<Option<Duration>, Error>;
 
-/// Brings objects into order.
+/// A reconciler.
 pub(crate) trait Reconcile: Send + Sync + 'static {
-    /// Which one, in logs and metrics.
+    /// Its name in logs and metrics.
     const NAME: &'static str;
-    /// How often a failing key is tried before it is left alone until something happens to it.
+    /// Maximum number of retries of a failing key, which is then dropped until the next event.
     const MAX_RETRIES: Option<u32> = None;
-    /// What is looked after.
+    /// The reconcile request.
     type Key: Clone + Debug + Eq + Hash + Send + Sync + 'static;
 
-    /// Looks at one object, and does what it needs.
+    /// Reconciles one object.
     fn sync(&self, key: &Self::Key) -> impl Future<Output = Synced> + Send;
 }
 
-/// A queue for the keys of one controller. Each key backs off by itself; there is no limit on all together, because
-/// servers that need one say so.
+/// A queue for one controller with back-off per key; there is no overall limit, because servers
+/// have flow control.
 pub(crate) fn queue<K>(context: &ControllerContext, name: &str) -> RateLimitingQueue<K>
 where
     K: Clone + Eq + Hash + Send + 'static,
@@ -43,7 +43,8 @@ where
     RateLimitingQueue::new(limiter::ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000)), options)
 }
 
-/// Lets workers work, as many as the context says, until `stop` is cancelled; returns when the last one has finished the key in hand.
+/// Runs the configured number of workers until `stop` is cancelled; returns when running reconciles
+/// have ended.
 pub(crate) async fn work<R: Reconcile>(
     reconcile: Arc<R>,
     queue: &RateLimitingQueue<R::Key>,
@@ -51,7 +52,7 @@ pub(crate) async fn work<R: Reconcile>(
     stop: &CancellationToken,
 ) {
     let (counts, workers) = (context.activity.watch(R::NAME, queue), context.workers.max(1));
-    // Dropping this future ends the workers as well.
+    // Dropping this future stops the workers too.
     let stop = stop.child_token();
     let _guard = stop.clone().drop_guard();
     let mut tasks = JoinSet::new();
@@ -90,7 +91,7 @@ async fn one<R: Reconcile>(
                     queue.add_after(key.clone(), delay);
                 }
             }
-            // Nothing can be done there any more, and nothing has to.
+            // Nothing can be done in a terminating namespace, and nothing has to.
             Err(error) if error.is_namespace_terminating() => queue.forget(key),
             Err(error) => {
                 counts.failed();
@@ -107,9 +108,10 @@ fn retry<R: Reconcile>(queue: &RateLimitingQueue<R::Key>, key: &R::Key, error: &
         queue.forget(key);
         return;
     }
-    match error.is_conflict() {
-        true => tracing::debug!(controller, ?key, cause, "tried again"),
-        false => tracing::warn!(controller, ?key, cause, "tried again"),
+    if error.is_conflict() {
+        tracing::debug!(controller, ?key, cause, "tried again")
+    } else {
+        tracing::warn!(controller, ?key, cause, "tried again")
     }
     queue.add_rate_limited(key.clone());
 }

@@ -1,15 +1,13 @@
-//! Work grows with the size of the input, and not with its square. The sender of an object chooses the
-//! order of its keys.
+//! Work grows with the size of the input, and not with its square. The sender of an object chooses
+//! the order of its keys.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use kubewright_core::apply::{FieldSet, Manager, Managers, Operation, Schema, compare, field_set};
-use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta};
-use kubewright_core::patch::{json_patch, merge_patch, strategic_merge};
+use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::{Decoder, Finding, Map, Value, yaml};
 
-/// Entries of the smaller input. Quadratic work dominates everything else at four times as many.
+/// Entries of the smaller input. Quadratic work dominates at four times as many.
 const SMALL: usize = 16_000;
 
 /// Fails if four times the input takes eight times as long in each of several attempts.
@@ -133,7 +131,7 @@ fn large_protobuf_maps_must_not_be_scattered() {
     assert_eq!(decode_metadata(&scattered(200)).unwrap().labels.len(), 200);
     let error = decode_metadata(&scattered(1000)).unwrap_err();
     assert!(error.to_string().contains("scattered"), "{error}");
-    // Two messages one after the other are their merge.
+    // Two concatenated messages are their merge.
     let [first, second] = [(0..500), (500..1000)].map(|range| -> Vec<u8> {
         let entries = range.flat_map(|n| label(&format!("k{n:07}")));
         entries.chain([7 << 3, 1]).collect()
@@ -153,152 +151,8 @@ fn findings_keep_the_order_and_the_paths_of_the_input() {
 }
 
 #[test]
-fn merge_patches_add_and_remove_any_number_of_keys() {
-    let input = |count| (tree(&object(count, "1")), tree(&object(count, "null")));
-    assert_linear(input, |(target, patch)| {
-        assert_eq!(merge_patch(target, patch).unwrap().to_string(), "{}");
-    });
-    let input = |count| (tree(r#"{"z":1}"#), tree(&object(count, "1")));
-    assert_linear(input, |(target, patch)| drop(merge_patch(target, patch).unwrap()));
-}
-
-#[test]
-fn strategic_merge_patches_add_and_remove_any_number_of_keys() {
-    let annotations = |text: String| tree(&format!(r#"{{"annotations":{text}}}"#));
-    let merge = |target: &Value, patch: &Value| strategic_merge(target, patch, &OBJECT_META).unwrap();
-    let input = |count| (annotations(object(count, "\"x\"")), annotations(object(count, "null")));
-    assert_linear(input, |(target, patch)| drop(merge(target, patch)));
-    let input = |count| {
-        let keys: String = descending(count).map(|key| format!("\"{key}\",")).collect();
-        let patch = object(count, "\"y\"");
-        let patch = format!("{{\"$retainKeys\":[{}],{}", keys.trim_end_matches(','), &patch[1..]);
-        (annotations(object(count, "\"x\"")), annotations(patch))
-    };
-    assert_linear(input, |(target, patch)| drop(merge(target, patch)));
-}
-
-/// A patch with as many operations as allowed.
-fn operations(count: usize, operation: impl Fn(usize) -> String) -> Value {
-    let all: Vec<_> = (0..count).rev().map(operation).collect();
-    tree(&format!("[{}]", all.join(",")))
-}
-
-#[test]
-fn json_patches_do_not_walk_the_document_for_each_operation() {
-    // Adding and removing keys of a large object.
-    let input = |count: usize| {
-        let patch = operations(count / 8, |n| format!(r#"{{"op":"add","path":"/a{n:07}","value":1}}"#));
-        (tree(&object(2 * count, "1")), patch)
-    };
-    assert_linear(input, |(target, patch)| drop(json_patch(target, patch).unwrap()));
-    // Moving a large value, whose depth counts.
-    let input = |count: usize| {
-        let patch = operations(count / 8, |n| match n % 2 {
-            0 => r#"{"op":"move","from":"/b","path":"/a"}"#.to_owned(),
-            _ => r#"{"op":"move","from":"/a","path":"/b"}"#.to_owned(),
-        });
-        (tree(&format!("{{\"a\":{}}}", object(count, "1"))), patch)
-    };
-    assert_linear(input, |(target, patch)| drop(json_patch(target, patch).unwrap()));
-}
-
-#[test]
-fn json_patches_move_only_so_many_items_of_lists() {
-    let target = tree(&format!("[{}0]", "0,".repeat(50_000)));
-    let front = r#"{"op":"add","path":"/0","value":1}"#.to_owned();
-    assert!(json_patch(&target, &operations(1000, |_| front.clone())).is_ok());
-    let error = json_patch(&target, &operations(3000, |_| front.clone())).unwrap_err();
-    assert!(error.to_string().contains("move more than"), "{error}");
-}
-
-#[test]
-fn moves_cannot_nest_a_document_too_deep() {
-    let chain = |depth: usize| format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth));
-    let target = tree(&format!("{{\"deep\":{},\"other\":{}}}", chain(150), chain(150)));
-    let bottom = "/other".to_owned() + &"/a".repeat(149);
-    let patch = tree(&format!(r#"[{{"op":"move","from":"/deep","path":"{bottom}"}}]"#));
-    let error = json_patch(&target, &patch).unwrap_err();
-    assert!(error.to_string().contains("nested deeper"), "{error}");
-}
-
-fn manager(name: &str) -> Manager {
-    let [name, api_version] = [name, "v1"].map(Into::into);
-    Manager { name, operation: Operation::Apply, api_version, subresource: "".into() }
-}
-
-fn schema() -> Schema<'static> {
-    Schema::custom(&OBJECT_META)
-}
-
-#[test]
-fn apply_merges_and_compares_any_number_of_fields() {
-    let with = |parity: usize, count: usize| {
-        let keys = (0..count).filter(|n| n % 2 == parity).map(|n| format!("\"k{n:07}\":\"x\""));
-        tree(&format!(r#"{{"spec":{{{}}}}}"#, keys.collect::<Vec<_>>().join(",")))
-    };
-    let input = |count| (with(0, count), with(1, count));
-    assert_linear(input, |(live, config)| {
-        let mut managers = Managers::new();
-        let applied = managers.apply(live, config, schema(), &FieldSet::new(), &manager("a"), false, None).unwrap();
-        let applied = applied.expect("it has new fields");
-        let found = compare(live, &applied, schema());
-        assert!(!found.added.is_empty() && found.removed.is_empty());
-        // The second one takes all fields away again.
-        managers.apply(&applied, &tree("{}"), schema(), &FieldSet::new(), &manager("a"), false, None).unwrap();
-    });
-}
-
-#[test]
-fn field_sets_of_lists_are_made_in_any_order_of_items() {
-    let input = |count| {
-        let items: Vec<_> = descending(count).map(|key| format!("\"{key}\"")).collect();
-        tree(&format!(r#"{{"metadata":{{"finalizers":[{}]}}}}"#, items.join(",")))
-    };
-    assert_linear(input, |value| assert!(!field_set(value, schema()).is_empty()));
-}
-
-#[test]
-fn managed_fields_are_read_in_any_form() {
-    // Keys that sort otherwise once they are normalised.
-    let input = |count: usize| {
-        let keys: Vec<_> = (0..count).map(|n| format!("\"v:{n:07}.5e{}\":{{}}", 10 + n % 7)).collect();
-        tree(&format!("{{{}}}", keys.join(",")))
-    };
-    assert_linear(input, |value| assert!(FieldSet::from_value(value).is_none_or(|set| !set.is_empty())));
-    // Many managers of one field each; an update takes from all of them, and merges the oldest.
-    let input = |count: usize| {
-        let one = |n: usize| {
-            format!(
-                r#"{{"manager":"m{n}","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:a{n}":{{}}}}}}"#
-            )
-        };
-        let all: Vec<_> = (0..count / 4).map(one).collect();
-        (tree(&format!("[{}]", all.join(","))), tree(&object(count, "1")))
-    };
-    assert_linear(input, |(value, new)| {
-        let mut managers = Managers::from_value(value).expect("these are managers");
-        managers.update(&tree("{}"), new, schema(), &FieldSet::new(), &manager("new"), None);
-        assert!(managers.iter().count() <= 11);
-    });
-}
-
-#[test]
 fn a_long_key_is_not_repeated_without_bound() {
-    let fields = object(1000, "1");
     let long = "x".repeat(100_000);
-    // Messages about a configuration that does not fit.
-    let config = tree(&format!(r#"{{"metadata":{{"annotations":{{"{long}":{fields}}},"labels":{fields}}}}}"#));
-    let mut managers = Managers::new();
-    let error = managers.apply(&tree("{}"), &config, schema(), &FieldSet::new(), &manager("a"), false, None);
-    assert!(error.unwrap_err().to_string().len() < 2 << 20);
-    // Conflicts.
-    let live = tree(&format!(r#"{{"{long}":{fields}}}"#));
-    let config = tree(&format!(r#"{{"{long}":{}}}"#, object(1000, "2")));
-    let mut managers = Managers::new();
-    managers.apply(&tree("{}"), &live, schema(), &FieldSet::new(), &manager("a"), false, None).unwrap();
-    let error = managers.apply(&live, &config, schema(), &FieldSet::new(), &manager("b"), false, None).unwrap_err();
-    assert!(error.to_string().len() < 4 << 20);
-    // Findings.
     let mut decoder = Decoder::new().report_findings();
     let text = format!(r#"{{"{long}":{{"{long}":{{"a":1,"a":2}}}}}}"#);
     kubewright_core::json::Reader::new(text.as_bytes(), &mut decoder).tree().unwrap();

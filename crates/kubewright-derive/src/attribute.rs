@@ -1,4 +1,4 @@
-//! Reads `#[resource(…)]`, with errors that point at the part that is wrong.
+//! Parses `#[resource(…)]`, with errors at the wrong part.
 
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
@@ -6,7 +6,7 @@ use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Ty
 
 use crate::{names, root};
 
-/// What the attribute says.
+/// The parsed attribute.
 pub(crate) struct Resource {
     pub(crate) group: String,
     pub(crate) version: String,
@@ -54,7 +54,7 @@ pub(crate) struct Rule {
     pub(crate) field_path: Option<String>,
 }
 
-/// What has been read so far.
+/// The parts parsed so far.
 #[derive(Default)]
 struct Parts {
     group: Option<String>,
@@ -204,9 +204,10 @@ fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
         }
         Ok(())
     })?;
-    match column.name.is_empty() || column.ty.is_empty() || column.path.is_empty() {
-        true => Err(meta.error("a column needs `name`, `type` and `path`")),
-        false => Ok(column),
+    if column.name.is_empty() || column.ty.is_empty() || column.path.is_empty() {
+        Err(meta.error("a column needs `name`, `type` and `path`"))
+    } else {
+        Ok(column)
     }
 }
 
@@ -243,10 +244,7 @@ fn once<T>(meta: &ParseNestedMeta<'_>, place: &mut Option<T>, value: T) -> Resul
 }
 
 fn flag(meta: &ParseNestedMeta<'_>, place: &mut bool) -> Result<()> {
-    match std::mem::replace(place, true) {
-        true => Err(meta.error("this is said twice")),
-        false => Ok(()),
-    }
+    if std::mem::replace(place, true) { Err(meta.error("this is said twice")) } else { Ok(()) }
 }
 
 fn text(meta: &ParseNestedMeta<'_>) -> Result<String> {
@@ -263,7 +261,7 @@ fn check(literal: &LitStr, problem: fn(&str) -> Option<&'static str>) -> Result<
     problem(&literal.value()).map_or(Ok(()), |problem| Err(Error::new(literal.span(), problem)))
 }
 
-/// Texts in parentheses: `short_names("fo", "foo")`.
+/// A list of strings in parentheses: `short_names("fo", "foo")`.
 fn texts(meta: &ParseNestedMeta<'_>, place: &mut Vec<String>, problem: fn(&str) -> Option<&'static str>) -> Result<()> {
     let inner;
     syn::parenthesized!(inner in meta.input);
@@ -274,7 +272,7 @@ fn texts(meta: &ParseNestedMeta<'_>, place: &mut Vec<String>, problem: fn(&str) 
     Ok(())
 }
 
-/// The name of a type, where the kind says to put it.
+/// The name of a type, with the span of the kind.
 pub(crate) fn type_name(kind: &LitStr) -> Ident {
     Ident::new(&kind.value(), Span::call_site().located_at(kind.span()))
 }

@@ -1,4 +1,4 @@
-//! Writes the code of a custom resource.
+//! Generates the code of a custom resource.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -23,14 +23,14 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! { #object #traits #definition })
 }
 
-/// The struct and how it is made.
+/// The struct and its constructor.
 fn object(input: &DeriveInput, resource: &Resource) -> TokenStream {
     let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
     let name = type_name(&resource.kind);
     let derives = &resource.derives;
     let status_field = resource.status.as_ref().map(|status| {
         quote! {
-            /// What was found of it; written through its subresource.
+            /// The observed state; written through the status subresource.
             pub status: ::std::option::Option<#status>,
         }
     });
@@ -40,15 +40,15 @@ fn object(input: &DeriveInput, resource: &Resource) -> TokenStream {
         #[doc = #doc]
         #[derive(::std::clone::Clone, ::std::fmt::Debug, #(#derives),*)]
         #visibility struct #name {
-            /// Name, namespace, labels and what else all objects have.
+            /// Name, namespace, labels and other metadata.
             pub metadata: #root::custom::ObjectMeta,
-            /// What is wanted.
+            /// The desired state.
             pub spec: #spec,
             #status_field
         }
 
         impl #name {
-            /// An object of this name, without a namespace.
+            /// An object with this name, without a namespace.
             #visibility fn new(name: &str, spec: #spec) -> Self {
                 let mut object = #name { metadata: ::std::default::Default::default(), spec, #status_new };
                 #root::custom::Object::set_name(&mut object, name);
@@ -136,7 +136,7 @@ fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
     }
 }
 
-/// The CustomResourceDefinition, as far as the attribute says it.
+/// The CustomResourceDefinition parts of the attribute.
 fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
     let name = type_name(&resource.kind);
@@ -266,7 +266,7 @@ mod tests {
         ] {
             let input: DeriveInput = syn::parse_str(&code).unwrap();
             let error = expand(&input).expect_err(&code);
-            // What is more than one token long may be pointed at by its first.
+            // An error in several tokens may point at the first one.
             let text = error.span().source_text().unwrap_or_default();
             assert!(text.starts_with(pointed_at), "{code}: {error} points at {text:?}");
         }

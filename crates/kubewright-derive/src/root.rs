@@ -1,13 +1,13 @@
-//! Where the code of the macro finds `kubewright_runtime`: by itself, or as a part of `kubewright`.
+//! Finds the path of `kubewright_runtime`: directly, or as part of `kubewright`.
 //!
-//! A macro does not see which crates its user depends on, so the manifest is looked at, as cargo names it.
+//! A macro cannot see the dependencies of its user, so it reads the manifest.
 
 use std::path::PathBuf;
 use std::{env, fs};
 
 use syn::{Path, parse_quote};
 
-/// The path by which the crate that is being compiled has `kubewright_runtime`, as far as its manifest tells.
+/// The path of `kubewright_runtime` in the crate being compiled, according to its manifest.
 pub(crate) fn of_this_crate() -> Path {
     let directory = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let manifest = directory.and_then(|directory| fs::read_to_string(directory.join("Cargo.toml")).ok());
@@ -15,13 +15,15 @@ pub(crate) fn of_this_crate() -> Path {
 }
 
 fn of_manifest(manifest: &str) -> Path {
-    match depends_on(manifest, "kubewright") && !depends_on(manifest, "kubewright-runtime") {
-        true => parse_quote!(::kubewright::runtime),
-        false => parse_quote!(::kubewright_runtime),
+    if depends_on(manifest, "kubewright") && !depends_on(manifest, "kubewright-runtime") {
+        parse_quote!(::kubewright::runtime)
+    } else {
+        parse_quote!(::kubewright_runtime)
     }
 }
 
-/// Whether some table of dependencies has this name, as `name = …`, `name.workspace = true` or `[dependencies.name]`.
+/// Whether a dependency table contains this name, as `name = …`, `name.workspace = true` or
+/// `[dependencies.name]`.
 fn depends_on(manifest: &str, name: &str) -> bool {
     let mut among_dependencies = false;
     manifest.lines().map(str::trim).any(|line| {

@@ -1,7 +1,8 @@
-//! What a controller has asked for and not seen yet, so that it does not ask again.
+//! Expected creations and deletions of a controller.
 //!
-//! For controllers that create and delete many objects in one go and count them in a cache: until the cache has shown what
-//! was asked for, its count means nothing. See [`OwnApi`](crate::OwnApi) for the simpler way, where a key waits for its writes.
+//! For controllers that create and delete many objects in a batch and count them in a cache: until
+//! the cache shows the batch, its count is wrong. [`OwnApi`](crate::OwnApi) is simpler: there a key
+//! waits for its writes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,12 +11,12 @@ use std::time::Duration;
 use kubewright_core::{ObjectKey, Str};
 use tokio::time::Instant;
 
-/// What has not been seen for so long will not be any more.
+/// Expectations time out after this.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// Creations and deletions that are expected to show up, by the key of the controller's object.
+/// Expected creations and deletions, by the key of the controller's object.
 ///
-/// Deletions are told apart by uid: an object that is marked as going and then goes is one deletion, not two.
+/// Deletions are tracked by uid: setting the deletion timestamp and the final deletion count once.
 ///
 /// ```
 /// use kubewright_core::ObjectKey;
@@ -42,20 +43,20 @@ struct Expected {
 }
 
 impl Expectations {
-    /// Expects nothing.
+    /// No expectations.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Expects so many creations, and forgets what was expected before.
+    /// Expects this many creations, replacing previous expectations.
     #[doc(alias = "ExpectCreations")]
     #[inline]
     pub fn expect_creations(&self, key: &ObjectKey, count: usize) {
         self.expect(key, i64::try_from(count).unwrap_or(i64::MAX), HashSet::new());
     }
 
-    /// Expects the deletion of objects with these uids, and forgets what was expected before.
+    /// Expects the deletion of objects with these uids, replacing previous expectations.
     #[doc(alias = "ExpectDeletions")]
     #[inline]
     pub fn expect_deletions(&self, key: &ObjectKey, uids: impl IntoIterator<Item = Str>) {
@@ -68,14 +69,14 @@ impl Expectations {
         self.change(|expected_of| expected_of.insert(key.clone(), expected));
     }
 
-    /// A creation has shown up, or failed.
+    /// A creation was observed, or failed.
     #[doc(alias = "CreationObserved")]
     #[inline]
     pub fn creation_observed(&self, key: &ObjectKey) {
         self.lower_creations(key, 1);
     }
 
-    /// So many creations will not show up, for they were never tried.
+    /// This many creations will not happen, because they were never attempted.
     #[doc(alias = "LowerExpectations")]
     #[inline]
     pub fn lower_creations(&self, key: &ObjectKey, count: usize) {
@@ -86,7 +87,7 @@ impl Expectations {
         });
     }
 
-    /// The deletion of an object of this uid has shown up, or failed. Counted once, however often it is told.
+    /// The deletion of an object of this uid was observed, or failed. Idempotent.
     #[doc(alias = "DeletionObserved")]
     #[inline]
     pub fn deletion_observed(&self, key: &ObjectKey, uid: &str) {
@@ -97,7 +98,7 @@ impl Expectations {
         });
     }
 
-    /// Whether all has shown up, or never will: after 5 minutes nothing is waited for any more.
+    /// Whether all expectations are met, or have timed out after 5 minutes.
     #[doc(alias = "SatisfiedExpectations")]
     #[inline]
     pub fn is_satisfied(&self, key: &ObjectKey) -> bool {
@@ -109,7 +110,7 @@ impl Expectations {
         })
     }
 
-    /// Forgets an object that is gone.
+    /// Drops the expectations of a deleted object.
     #[doc(alias = "DeleteExpectations")]
     #[inline]
     pub fn forget(&self, key: &ObjectKey) {

@@ -1,4 +1,4 @@
-//! Cleans up before an object goes.
+//! Reconciles objects with a finalizer.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use kubewright_core::{Object, json};
 use crate::consistency::{Freshness, OwnApi};
 use crate::controller::{BoxError, Outcome};
 
-/// How often others may come between the look at an object and the removal of its finalizer.
+/// Maximum number of conflicts while removing a finalizer.
 const CONFLICTS: u32 = 10;
 
-/// What is to be done with an object that has a finalizer of ours.
+/// The action for an object with our finalizer.
 #[derive(Debug, Clone)]
 pub enum Finalizing<T> {
-    /// It is to stay: bring the world in line with it.
+    /// The object exists: reconcile it.
     Apply(Arc<T>),
-    /// It is about to go: undo what was done for it. The finalizer is removed when this has succeeded with
+    /// The object is being deleted: clean up. The finalizer is removed when this returns
     /// [`Outcome::Done`].
     Cleanup(Arc<T>),
 }
 
-/// Reconciles an object that must not go before it is cleaned up after.
+/// Reconciles an object that needs cleanup before its deletion.
 ///
-/// The finalizer is there before anything is applied, and goes after everything is cleaned up. It is added only to the object as
-/// it was seen: if that has changed meanwhile, the reconcile fails with a conflict and is tried again. It is removed
-/// whatever has changed, since cleaning up may write to the object as well.
+/// The finalizer is added before the first `Apply`, and removed after a successful `Cleanup`.
+/// Adding it is conditional on the observed version: on a conflict the reconcile is retried.
+/// Removing it is not, since the cleanup may write to the object.
 ///
 /// # Errors
-/// Those of `reconcile`, and of the server.
+/// The errors of `reconcile` and of the server.
 #[doc(alias = "AddFinalizer")]
 #[doc(alias = "Finalizers")]
 #[inline]
@@ -61,12 +61,12 @@ where
             }
             Ok(outcome)
         }
-        // Somebody else still has to clean up.
+        // Other finalizers are still pending.
         (true, false) => Ok(Outcome::Done),
     }
 }
 
-/// Removes a finalizer from an object that is being deleted, and none of those that others have.
+/// Removes one finalizer from an object that is being deleted, and keeps those of others.
 #[inline]
 async fn remove<T: Object>(api: &OwnApi<T>, finalizer: &str, mut object: Arc<T>) -> Result<(), BoxError> {
     let uid = object.uid().to_owned();
@@ -79,7 +79,7 @@ async fn remove<T: Object>(api: &OwnApi<T>, finalizer: &str, mut object: Arc<T>)
         }
         match api.get(object.name(), Freshness::Live).await? {
             Some(now) if now.uid() == uid && now.finalizers().iter().any(|name| name == finalizer) => object = now,
-            // It has gone, with or without our help.
+            // The object has been deleted.
             _ => return Ok(()),
         }
     }

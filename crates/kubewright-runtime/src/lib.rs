@@ -1,21 +1,23 @@
-//! What controllers run on.
+//! The runtime of controllers.
 //!
-//! Start at [`Controller`], which brings the world in line with objects of one kind; at [`Manager`], which runs everything
-//! of a process; and at [`LeaderElector`] for one active process among several.
+//! Start at [`Controller`], which reconciles objects of one kind; at [`Manager`], which runs
+//! everything of a process; and at [`LeaderElector`] for leader election.
 //!
-//! What holds everywhere: time is tokio's clock, each task has an owner that stops it and waits for it, nothing waits for
-//! a stranger, and what depends on other machines' clocks is never trusted.
+//! Invariants: time is tokio's clock; each task has an owner that stops it and waits for it; parts
+//! do not block each other; clocks of other machines are never trusted.
 
 pub mod consistency;
 pub mod controller;
 #[cfg(feature = "derive")]
 pub mod custom;
 pub mod election;
+mod error;
 pub mod events;
 mod expectations;
 mod finalizing;
 pub mod manager;
 mod metrics;
+mod own_writes;
 pub mod ownership;
 mod random;
 pub mod sharding;
@@ -26,8 +28,9 @@ mod unwind;
 pub mod webhook;
 
 pub use consistency::{Freshness, Operation, OwnApi};
-pub use controller::{BoxError, Context, Controller, ControllerHandle, Outcome, Predicate};
+pub use controller::{Context, Controller, ControllerHandle, Outcome, Predicate};
 pub use election::{LeaderElector, Leadership};
+pub use error::BoxError;
 pub use expectations::Expectations;
 pub use finalizing::{Finalizing, finalize};
 /// Conditions in the status of an object.

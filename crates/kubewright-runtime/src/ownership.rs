@@ -6,13 +6,13 @@ use kubewright_core::Object;
 use kubewright_core::meta::v1::OwnerReference;
 pub use kubewright_core::owner::OwnerError;
 
-/// A reference by which `owner` controls an object.
+/// A controller reference to `owner`.
 #[doc(alias = "NewControllerRef")]
 pub fn controller_reference(owner: &impl Object) -> OwnerReference {
     OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner_reference(owner) }
 }
 
-/// A reference by which `owner` owns an object, without controlling it.
+/// An owner reference to `owner` that is not a controller.
 pub fn owner_reference(owner: &impl Object) -> OwnerReference {
     let kind = owner.group_version_kind();
     OwnerReference {
@@ -24,23 +24,23 @@ pub fn owner_reference(owner: &impl Object) -> OwnerReference {
     }
 }
 
-/// The reference to the owner that controls an object.
+/// The controller reference of an object.
 #[doc(alias = "HasControllerReference")]
 #[doc(alias = "GetControllerOf")]
 pub fn controller_of(object: &impl Object) -> Option<OwnerReference> {
     object.owner_references().iter().find(|reference| reference.controller == Some(true)).cloned()
 }
 
-/// Whether `owner` controls an object, by its uid.
+/// Whether `owner` is the controller of an object, by uid.
 #[doc(alias = "IsControlledBy")]
 pub fn is_controlled_by(object: &impl Object, owner: &impl Object) -> bool {
     !owner.uid().is_empty() && controller_of(object).is_some_and(|reference| reference.uid == owner.uid())
 }
 
-/// Makes `owner` the controller of an object that it creates, or checks that it already is.
+/// Makes `owner` the controller of a new object, or checks that it already is.
 ///
 /// Call it first in the closure of [`create_or_update`](crate::OwnApi::create_or_update). An error
-/// there leaves an object that belongs to somebody else untouched.
+/// there leaves a foreign object unchanged.
 ///
 /// Owners are compared by uid, so a new owner does not inherit the objects of a deleted one of the
 /// same name. The garbage collector deletes those. Other owner references of the object stay.
@@ -62,25 +62,25 @@ pub fn is_controlled_by(object: &impl Object, owner: &impl Object) -> bool {
 /// ```
 ///
 /// # Errors
-/// If another owner controls the object, if the object exists on the server without a controller,
-/// or if the owner lies in another namespace. The object is then unchanged.
+/// If the object has another controller, exists on the server without a controller, or the owner is
+/// in another namespace. The object is then unchanged.
 #[doc(alias = "SetControllerReference")]
 pub fn set_controller_reference(owner: &impl Object, object: &mut impl Object) -> Result<(), OwnerError> {
-    // The server gives every object a uid, so an object without one is about to be created.
+    // The server assigns uids, so an object without one is about to be created.
     if controller_of(object).is_none() && !object.uid().is_empty() {
         return Err(OwnerError::NotControlled { object: object.key() });
     }
     adopt(owner, object)
 }
 
-/// Makes `owner` the controller of an object, also of an existing object that has no controller.
+/// Makes `owner` the controller of an object, even of an existing one without a controller.
 ///
 /// Only for objects that are known to be meant for this owner, for example by a selector in its
-/// specification. An object that merely has the expected name may belong to a user.
+/// spec. An object that merely has the expected name may belong to a user.
 ///
 /// # Errors
-/// If another owner controls the object, or if the owner lies in another namespace. The object is
-/// then unchanged.
+/// If the object has another controller, or the owner is in another namespace. The object is then
+/// unchanged.
 pub fn adopt(owner: &impl Object, object: &mut impl Object) -> Result<(), OwnerError> {
     let namespace = owner.namespace();
     if !namespace.is_empty() && namespace != object.namespace() {
@@ -143,8 +143,7 @@ mod tests {
 
     #[test]
     fn an_object_of_another_controller_is_refused() {
-        // The other one has the same kind and name: it was deleted, and this owner was created
-        // after it.
+        // Another owner of the same kind and name, which was deleted before this one was created.
         let mut object = secret("5");
         object.metadata.owner_references.push(controller_reference(&owner("ns", "former")));
         let before = object.clone();

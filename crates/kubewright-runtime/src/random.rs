@@ -1,4 +1,4 @@
-//! Random numbers for jitter and identities, reproducible where a test sets the seed.
+//! Random numbers for jitter and identities; reproducible with a seed.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,18 +10,18 @@ pub(crate) fn uuid() -> String {
     format!("{}-{}-{}-{}-{}", &text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..])
 }
 
-/// A sequence of random numbers that tasks share.
+/// A random number generator shared by tasks.
 #[derive(Debug)]
 pub(crate) struct Random(Mutex<fastrand::Rng>);
 
 impl Random {
-    /// The sequence of this seed, or one of its own.
+    /// A generator with this seed, or a random one.
     #[inline]
     pub(crate) fn new(seed: Option<u64>) -> Self {
         Random(Mutex::new(seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed)))
     }
 
-    /// The next number of the sequence.
+    /// The next number.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).u64(..)

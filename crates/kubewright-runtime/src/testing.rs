@@ -1,7 +1,7 @@
-//! A cluster in a test: the embedded server, a manager, and waiting until nothing is left to do.
+//! A test cluster: the embedded server, a manager, and waiting for idle controllers.
 //!
-//! In a test with simulated time (`#[tokio::test(start_paused = true)]`) all of it takes moments: sleeping advances the clock as
-//! soon as nobody has anything to do.
+//! With a paused clock (`#[tokio::test(start_paused = true)]`) tests are fast: the clock advances
+//! as soon as all tasks are idle.
 //!
 //! ```
 //! # use kubewright_api::core::v1::ConfigMap;
@@ -52,16 +52,16 @@ pub use certificate::TestCertificate;
 use crate::controller::ControllerHandle;
 use crate::manager::{Manager, ManagerError, ManagerOptions};
 
-/// How often it is looked whether nothing is left to do.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What is planned further ahead is not waited for.
+/// Reconciles scheduled later than this are not waited for.
 const HORIZON: Duration = Duration::from_secs(1);
 
-/// So many looks in a row have to find nothing, since an event may be between the server and a cache.
+/// Number of consecutive idle polls, since an event may be between the server and a cache.
 const LOOKS: u32 = 5;
 
-/// A server in memory.
+/// An in-memory server.
 #[doc(alias = "envtest.Environment")]
 #[derive(Debug)]
 pub struct TestCluster {
@@ -77,17 +77,17 @@ impl TestCluster {
         Ok(TestCluster { server: ApiServer::in_memory().start().await? })
     }
 
-    /// The same with a server of the caller's: with objects that are there from the beginning, or a socket.
+    /// A cluster over a given server: with initial objects, or with a socket.
     pub fn over(server: RunningServer) -> Self {
         TestCluster { server }
     }
 
-    /// A client of the administrator's.
+    /// A client with administrator permissions.
     pub fn client(&self) -> Client {
         self.server.client()
     }
 
-    /// What injects faults.
+    /// Fault injection.
     pub fn faults(&self) -> Faults {
         self.server.faults()
     }
@@ -111,7 +111,7 @@ impl TestCluster {
     }
 }
 
-/// A manager that runs.
+/// A running manager.
 #[derive(Debug)]
 pub struct RunningManager {
     handles: Vec<ControllerHandle>,
@@ -121,7 +121,8 @@ pub struct RunningManager {
 }
 
 impl RunningManager {
-    /// Waits until all controllers work, and have nothing to do now or within a second. For ever, if one always has.
+    /// Waits until all controllers run and have nothing to do now or within a second. Never returns
+    /// if one is always busy.
     pub async fn until_idle(&self) {
         let mut looks = 0;
         while looks < LOOKS {
@@ -136,7 +137,7 @@ impl RunningManager {
         self.handles.iter().find(|handle| handle.name() == name)
     }
 
-    /// Stops everything, and tells how it ended.
+    /// Stops everything and returns the result.
     ///
     /// # Errors
     /// As [`Manager::run`].

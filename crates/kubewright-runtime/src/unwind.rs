@@ -1,9 +1,10 @@
-//! Panics of others' code as values.
+//! Catches panics of user code.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work`, and gives the text of its panic if it panics. Whatever it has left in disorder must not be used again.
+/// Runs `work`, and returns the message of a panic. State that a panic left inconsistent must not
+/// be used again.
 pub(crate) fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| text_of(&*panic))
 }

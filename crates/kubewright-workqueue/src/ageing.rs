@@ -1,7 +1,8 @@
-//! Ranks waiting keys by priority and by how long they have waited.
+//! Ranks queued keys by priority and waiting time.
 //!
-//! Every key gains priority at the same rate while it waits, so the order of any two never changes: a rank computed once
-//! from the time of arrival and the priority says it all, and nothing has to be sorted again as time passes.
+//! Every key ages at the same rate, so the relative order of two keys never changes. A rank
+//! computed once, when the key is queued, therefore stays valid, and nothing is re-sorted as time
+//! passes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
@@ -9,11 +10,11 @@ use std::time::Duration;
 
 use crate::table::Details;
 
-/// How waiting makes up for a low priority.
+/// How much waiting time makes up for one point of priority.
 ///
-/// A key of priority `p` goes before one of priority `q` that came up to `(p - q) × step` earlier, and never before one
-/// that came earlier than that. So a key waits for those that came before it and for those that came within that time
-/// after it, and for no others, whatever keeps being added: no key starves.
+/// A key of priority `p` overtakes a key of lower priority `q` only if that key was added at most
+/// `(p - q) × step` earlier. The number of keys that can overtake a queued key is therefore
+/// bounded: no key starves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ageing {
     step: Duration,
@@ -21,8 +22,8 @@ pub struct Ageing {
 }
 
 impl Default for Ageing {
-    /// A step of 100 ms, with at most 30 s for or against a key: what comes from a first list, at -100, gives way for
-    /// ten seconds.
+    /// A step of 100 ms and a limit of 30 s. Keys of an initial list, at priority -100, therefore
+    /// yield to changes for ten seconds.
     fn default() -> Self {
         Self { step: Duration::from_millis(100), limit: Duration::from_secs(30) }
     }
@@ -36,43 +37,43 @@ impl Ageing {
         self
     }
 
-    /// Sets the most that priority can count for or against a key, however high or low it is. 30 s by default.
+    /// Sets the maximum head start or handicap that any priority gives. 30 s by default.
     ///
-    /// No key is overtaken by another that came more than twice this time later.
+    /// A key is never overtaken by a key that was added more than twice this duration later.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The head start that `priority` gives, in nanoseconds; negative for a handicap.
+    /// The head start of `priority` in nanoseconds; negative for a handicap.
     fn head_start(&self, priority: i32) -> i128 {
         let limit = self.limit.as_nanos() as i128;
         (i128::from(priority) * self.step.as_nanos() as i128).clamp(-limit, limit)
     }
 
-    /// When a key of this priority would have had to come at priority zero to stand where it stands.
+    /// The arrival time at which a key of priority zero would have the same position in the queue.
     pub(crate) fn rank(&self, since: u64, priority: i32) -> i64 {
         (i128::from(since) - self.head_start(priority)).clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
-/// Rank, then the higher priority, then arrival; last the number of the key.
-type Place = (i64, Reverse<i32>, u32, u32);
+/// Sort order: rank, higher priority first, arrival, number of the key.
+type RankKey = (i64, Reverse<i32>, u32, u32);
 
-/// Waiting keys by rank.
+/// Queued keys ordered by rank.
 ///
-/// Keys of one priority come in the order of their ranks, and most queues have hardly others: such keys stand in a line that
-/// they join at its end. Only those that go before some of the line are in a tree.
+/// Keys of equal priority arrive in rank order, and most queues have one priority. Such keys are
+/// appended to a deque. Only a key that ranks before the end of the deque goes into the tree.
 #[derive(Debug)]
-pub(crate) struct Aged {
+pub(crate) struct RankedKeys {
     ageing: Ageing,
-    /// Invariant: ascending.
-    line: VecDeque<Place>,
-    others: BTreeSet<Place>,
+    /// Invariant: sorted in ascending order.
+    line: VecDeque<RankKey>,
+    others: BTreeSet<RankKey>,
 }
 
-impl Aged {
+impl RankedKeys {
     pub(crate) fn new(ageing: Ageing) -> Self {
         Self { ageing, line: VecDeque::new(), others: BTreeSet::new() }
     }
@@ -91,8 +92,7 @@ impl Aged {
     }
 
     pub(crate) fn pop(&mut self) -> Option<u32> {
-        let (first, other) = (self.line.front(), self.others.first());
-        let place = match (first, other) {
+        let place = match (self.line.front(), self.others.first()) {
             (Some(first), Some(other)) if other < first => self.others.pop_first(),
             (None, _) => self.others.pop_first(),
             _ => self.line.pop_front(),
@@ -100,7 +100,7 @@ impl Aged {
         place.map(|(.., number)| number)
     }
 
-    /// Takes a key out of the line, given what it was pushed with.
+    /// Removes a key; `details` must be those it was pushed with.
     pub(crate) fn remove(&mut self, number: u32, details: &Details) {
         let place = self.place(number, details);
         if !self.others.remove(&place)
@@ -110,7 +110,7 @@ impl Aged {
         }
     }
 
-    fn place(&self, number: u32, details: &Details) -> Place {
+    fn place(&self, number: u32, details: &Details) -> RankKey {
         let rank = self.ageing.rank(details.since, details.priority);
         (rank, Reverse(details.priority), details.arrival, number)
     }

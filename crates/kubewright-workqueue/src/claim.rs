@@ -1,34 +1,37 @@
-//! A worker's hold on a key.
+//! A worker's exclusive claim on a key.
 
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::queue::Shared;
-use crate::state::Taken;
+use crate::shared_queue::SharedQueue;
+use crate::state::TakenKey;
 
-/// A key that is being worked on, and that no other worker gets meanwhile.
+/// A key being processed. No other worker receives the key while the claim exists.
 ///
-/// Dropping it says that the work is done, also when the worker panics or its task is cancelled. It borrows the handle that
-/// it was got from; [`into_owned`](Self::into_owned) makes it one that may outlive every handle to the queue.
+/// Dropping the claim marks the key as done, also when the worker panics or its task is cancelled.
+/// The claim borrows the queue handle; [`into_owned`](Self::into_owned) returns one that may
+/// outlive every handle.
 pub struct Claim<'a, T> {
-    /// Invariant: `None` only on the way out of [`Claim::into_key`] and [`Claim::into_owned`].
+    /// Invariant: `None` only while [`Claim::into_key`] or [`Claim::into_owned`] consumes the
+    /// claim.
     key: Option<T>,
-    shared: Held<'a, T>,
+    shared: QueueRef<'a, T>,
     number: u32,
     ticket: u64,
     priority: i32,
 }
 
-/// A claim's way back to its queue.
-enum Held<'a, T> {
-    /// Counting references would cost as much as the lock, and workers on two processors would wait for the count.
-    Borrowed(&'a Arc<Shared<T>>),
-    Owned(Arc<Shared<T>>),
+/// A claim's reference to its queue.
+enum QueueRef<'a, T> {
+    /// Avoids touching the reference count: that would cost as much as the lock, and workers on
+    /// different cores would contend for it.
+    Borrowed(&'a Arc<SharedQueue<T>>),
+    Owned(Arc<SharedQueue<T>>),
 }
 
-impl<T> Held<'_, T> {
-    fn as_arc(&self) -> &Arc<Shared<T>> {
+impl<T> QueueRef<'_, T> {
+    fn as_arc(&self) -> &Arc<SharedQueue<T>> {
         match self {
             Self::Borrowed(shared) => shared,
             Self::Owned(shared) => shared,
@@ -37,10 +40,9 @@ impl<T> Held<'_, T> {
 }
 
 impl<'a, T> Claim<'a, T> {
-    #[inline]
-    pub(crate) fn new(shared: &'a Arc<Shared<T>>, taken: Taken<T>) -> Self {
-        let Taken { key, number, ticket, priority } = taken;
-        Self { key: Some(key), shared: Held::Borrowed(shared), number, ticket, priority }
+    pub(crate) fn new(shared: &'a Arc<SharedQueue<T>>, taken: TakenKey<T>) -> Self {
+        let TakenKey { key, number, ticket, priority } = taken;
+        Self { key: Some(key), shared: QueueRef::Borrowed(shared), number, ticket, priority }
     }
 
     /// The key.
@@ -51,23 +53,24 @@ impl<'a, T> Claim<'a, T> {
 
     /// The priority with which the key was handed out; 0 in a queue without priorities.
     ///
-    /// A retry that is to keep its importance is added with it again.
+    /// Pass it to the next add to retry with the same priority.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.priority
     }
 
-    /// Makes this a claim that borrows nothing, for example to hand it to another task.
+    /// Returns a claim that borrows nothing, for example to hand it to another task.
     #[must_use = "a claim that is dropped is done"]
     pub fn into_owned(mut self) -> Claim<'static, T> {
-        let shared = Held::Owned(self.shared.as_arc().clone());
+        let shared = QueueRef::Owned(self.shared.as_arc().clone());
         Claim { key: self.key.take(), shared, number: self.number, ticket: self.ticket, priority: self.priority }
     }
 
-    /// Says that the work is done, as dropping the claim does.
+    /// Marks the key as done, as dropping the claim does.
     pub fn done(self) {}
 
-    /// Takes the key out. It stays in work until [`WorkQueue::done`](crate::WorkQueue::done) is called for it.
+    /// Returns the key. It stays claimed until [`WorkQueue::done`](crate::WorkQueue::done) is
+    /// called for it.
     #[must_use]
     pub fn into_key(mut self) -> T {
         self.key.take().expect("taken only by value")

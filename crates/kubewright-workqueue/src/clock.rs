@@ -1,4 +1,4 @@
-//! The clock of the queue: tokio's, or a simulated one where a test explores interleavings.
+//! The queue's clock: tokio's, or a simulated one in tests under shuttle.
 
 use tokio::time::Instant;
 
@@ -7,20 +7,20 @@ pub(crate) use simulated::{Sleep, sleep_until};
 #[cfg(not(shuttle))]
 pub(crate) use tokio::time::{Sleep, sleep_until};
 
-/// The time now.
+/// The current time.
 #[cfg(not(shuttle))]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The time now.
+/// The current time.
 #[cfg(shuttle)]
 pub(crate) fn now() -> Instant {
     simulated::now()
 }
 
-/// A clock that moves only when a test advances it. Shuttle runs all threads of a test on one
-/// thread of the system, which therefore has a clock of its own.
+/// A clock that moves only when a test advances it. It is thread-local: shuttle runs all threads of
+/// a test on one OS thread.
 #[cfg(shuttle)]
 pub mod simulated {
     use std::cell::RefCell;
@@ -46,7 +46,7 @@ pub mod simulated {
         CLOCK.with_borrow(|clock| clock.now)
     }
 
-    /// Moves the clock, and wakes those whose time has come.
+    /// Advances the clock and wakes every sleeper whose deadline has passed.
     pub fn advance(time: Duration) {
         let woken: Vec<Waker> = CLOCK.with_borrow_mut(|clock| {
             clock.now += time;
@@ -65,7 +65,7 @@ pub mod simulated {
         Sleep { name, deadline }
     }
 
-    /// A simulated sleep, with the methods of tokio's that the queue uses.
+    /// A simulated sleep with the subset of tokio's methods that the queue uses.
     #[derive(Debug)]
     pub struct Sleep {
         name: u64,
@@ -73,12 +73,12 @@ pub mod simulated {
     }
 
     impl Sleep {
-        /// When it ends.
+        /// The current deadline.
         pub fn deadline(&self) -> Instant {
             self.deadline
         }
 
-        /// Ends at another time.
+        /// Changes the deadline.
         pub fn reset(mut self: Pin<&mut Self>, deadline: Instant) {
             self.deadline = deadline;
         }

@@ -1,22 +1,25 @@
-//! Orders delayed keys by the moment they fall due.
+//! Orders delayed keys by deadline.
 //!
-//! A key whose deadline moves leaves its old element behind. Such elements are told by the deadline in the key's entry,
-//! which the caller looks up, and swept before they can outnumber the valid ones.
+//! When the deadline of a key changes, its old heap element stays behind as a stale element. An
+//! element is stale if its deadline differs from the one in the key's entry, which the caller looks
+//! up. Stale elements are swept before they outnumber the valid ones.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Heaps up to this size are not swept, and keep their memory when emptied.
-const UNSWEPT: usize = 1024;
+/// Heaps up to this size are not swept and keep their memory when emptied.
+const SWEEP_THRESHOLD: usize = 1024;
 
-/// Numbers of keys, soonest deadline first, in order of arrival where deadlines are equal.
+/// Numbers of delayed keys by deadline; equal deadlines in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    /// Deadline, arrival, number of the key. Arrivals are half a word, because a million keys may wait: after four
-    /// thousand million the count starts anew, and equal deadlines on either side of that moment change places.
+    /// Deadline, arrival, number of the key.
+    ///
+    /// Arrivals are 32 bits wide to keep elements small. After the counter wraps, two equal
+    /// deadlines on either side of the wrap swap their order.
     heap: BinaryHeap<Reverse<(u64, u32, u32)>>,
     arrivals: u32,
-    /// How many elements count; the rest of the heap is outdated.
+    /// Number of valid elements; the rest of the heap is stale.
     live: usize,
 }
 
@@ -31,24 +34,24 @@ impl Deadlines {
         self.live
     }
 
-    /// Notes that the key with this number, not delayed until now, falls due at `deadline`.
+    /// Schedules a key that is not delayed yet.
     pub(crate) fn push(&mut self, deadline: u64, number: u32) {
         self.arrivals = self.arrivals.wrapping_add(1);
         self.live += 1;
         self.heap.push(Reverse((deadline, self.arrivals, number)));
     }
 
-    /// Notes that a delayed key falls due at `deadline` instead. `is_valid` tells by deadline and number which elements
-    /// still count.
+    /// Moves a delayed key to another deadline. `is_valid` reports whether an element, given by
+    /// deadline and number, is valid.
     pub(crate) fn change(&mut self, deadline: u64, number: u32, is_valid: impl Fn(u64, u32) -> bool) {
         self.arrivals = self.arrivals.wrapping_add(1);
         self.heap.push(Reverse((deadline, self.arrivals, number)));
-        if self.heap.len() > UNSWEPT && self.heap.len() > self.live * 2 {
+        if self.heap.len() > SWEEP_THRESHOLD && self.heap.len() > self.live * 2 {
             self.heap.retain(|&Reverse((deadline, _, number))| is_valid(deadline, number));
         }
     }
 
-    /// The soonest deadline; drops outdated elements before it.
+    /// The earliest deadline and its key. Removes stale elements before it.
     pub(crate) fn soonest(&mut self, is_valid: impl Fn(u64, u32) -> bool) -> Option<(u64, u32)> {
         while let Some(&Reverse((deadline, _, number))) = self.heap.peek() {
             if is_valid(deadline, number) {
@@ -56,24 +59,24 @@ impl Deadlines {
             }
             self.heap.pop();
         }
-        if self.heap.capacity() > UNSWEPT {
+        if self.heap.capacity() > SWEEP_THRESHOLD {
             self.heap = BinaryHeap::new();
         }
         None
     }
 
-    /// Removes the element that `soonest` has just shown.
+    /// Removes the element that `soonest` returned.
     pub(crate) fn pop(&mut self) {
         self.heap.pop();
         self.live -= 1;
     }
 
-    /// Every element, in no order, outdated ones included.
+    /// All elements in arbitrary order, including stale ones.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         self.heap.iter().map(|&Reverse((deadline, _, number))| (deadline, number))
     }
 
-    /// Forgets all deadlines.
+    /// Removes all deadlines.
     pub(crate) fn clear(&mut self) {
         self.heap = BinaryHeap::new();
         self.live = 0;

@@ -1,4 +1,4 @@
-//! A queue that can hold a key back for a while.
+//! A queue that can delay adds.
 
 use std::fmt;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use crate::queue::WorkQueue;
 
 /// A [`WorkQueue`] that also adds keys after a delay.
 ///
-/// It is used like the queue within, to which it dereferences. Clones are handles to the same queue.
+/// It dereferences to the inner [`WorkQueue`]. Clones are handles to the same queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -39,11 +39,11 @@ impl<T: Clone + Eq + Hash + Send + 'static> DelayingQueue<T> {
         Self { queue: WorkQueue::new(options) }
     }
 
-    /// Adds `key` when `delay` is over, or when an earlier delay of the same key is.
+    /// Adds `key` after `delay`, or at an earlier deadline that the key already has.
     ///
-    /// Never waits. Delays are kept apart from adds: a key that is added meanwhile is processed, and comes again when its
-    /// delay is over. Ignored once the queue is shutting down; a delay not over by then is dropped. Counts as a retry in
-    /// metrics, also when there is no delay and the key is added at once.
+    /// Never waits. A delay is independent of plain adds: a key that is added during its delay is
+    /// processed right away and once more when the delay ends. Ignored once the queue is shutting
+    /// down; pending delays are dropped then. Counts as a retry in metrics, even with a zero delay.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.queue.add_after_with_priority(key, delay, 0);
     }

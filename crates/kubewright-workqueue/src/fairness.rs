@@ -1,28 +1,30 @@
-//! Decides which waiting key is handed out next.
+//! Decides which queued key is handed out next.
 //!
-//! Keys stand in one line, or in one for each group with the groups taking turns, so that a group with a thousand keys
-//! delays a group with one by a single key at a time. Within a line they go by arrival, or by rank (see `ageing`).
+//! Keys form one line, or one line per group with round-robin between groups. With groups, a group
+//! of a thousand keys delays a group of one by a single key at a time. A line is ordered by arrival
+//! or by rank (see `ageing`).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 
-use crate::ageing::{Aged, Ageing};
+use crate::ageing::{Ageing, RankedKeys};
 use crate::table::{Details, Table};
 
 /// Lines up to this length keep their memory when they are emptied.
-const KEPT_PLACES: usize = 4096;
+const RETAINED_CAPACITY: usize = 4096;
 
-/// Tells the group of a key, as a number: two groups may share a number, and then share their turns.
+/// Maps a key to the number of its group. Two groups may share a number; they then share their
+/// turns.
 pub(crate) type GroupOf<T> = Box<dyn Fn(&T) -> u64 + Send + Sync>;
 
-/// Turns a function to any hashable group into one to numbers, so that the type of the group stays out of ours.
+/// Erases the group's type by hashing the group.
 pub(crate) fn numbered<T, G: Hash>(group_of: impl Fn(&T) -> G + Send + Sync + 'static) -> GroupOf<T> {
     let hasher = RandomState::new();
     Box::new(move |key| hasher.hash_one(group_of(key)))
 }
 
-/// Numbers of waiting keys in the order in which they are handed out.
+/// Numbers of queued keys in the order in which they are handed out.
 pub(crate) struct Order<T> {
     ageing: Option<Ageing>,
     lines: Lines<T>,
@@ -34,7 +36,8 @@ enum Lines<T> {
     One(Line),
     ByGroup {
         group_of: GroupOf<T>,
-        /// Invariant: holds no empty line, and its groups are exactly those of `turns`, each once.
+        /// Invariant: contains no empty line, and its groups are exactly those of `turns`, each
+        /// once.
         line_of: HashMap<u64, Line>,
         turns: VecDeque<u64>,
     },
@@ -43,7 +46,7 @@ enum Lines<T> {
 #[derive(Debug)]
 enum Line {
     Fifo(VecDeque<u32>),
-    Aged(Aged),
+    Ranked(RankedKeys),
 }
 
 impl<T> Order<T> {
@@ -55,13 +58,12 @@ impl<T> Order<T> {
         Self { ageing, lines, len: 0, arrivals: 0 }
     }
 
-    /// How many keys wait.
+    /// Number of queued keys.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Puts a key at the place in line that its details give it, or else at the end.
-    #[inline]
+    /// Inserts a key at the position that its details determine; without details, at the end.
     pub(crate) fn push(&mut self, number: u32, table: &mut Table<T>) {
         self.len += 1;
         if let Some(details) = table.details_mut(number) {
@@ -81,8 +83,7 @@ impl<T> Order<T> {
         }
     }
 
-    /// Takes out the key that is next.
-    #[inline]
+    /// Removes and returns the next key.
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let number = match &mut self.lines {
             Lines::One(line) => line.pop()?,
@@ -102,22 +103,23 @@ impl<T> Order<T> {
         Some(number)
     }
 
-    /// Moves a waiting key to where another priority puts it. Its time of arrival, and so its age, stays.
+    /// Moves a queued key to the position of its new priority. Its arrival time, and so its age,
+    /// stays.
     pub(crate) fn change_priority(&mut self, number: u32, table: &mut Table<T>, priority: i32) {
         let line = match &mut self.lines {
             Lines::One(line) => Some(line),
             Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(table[number].key())),
         };
         let Some(details) = table.details_mut(number) else { return };
-        if let Some(Line::Aged(aged)) = line {
-            aged.remove(number, details);
+        if let Some(Line::Ranked(ranked)) = line {
+            ranked.remove(number, details);
             details.priority = priority;
-            aged.push(number, details);
+            ranked.push(number, details);
         }
         details.priority = priority;
     }
 
-    /// The keys in line in their order, if there is one line and they go by arrival.
+    /// The queued keys in order, if there is one line ordered by arrival.
     pub(crate) fn fifo(&self) -> Option<impl Iterator<Item = u32>> {
         match &self.lines {
             Lines::One(Line::Fifo(numbers)) => Some(numbers.iter().copied()),
@@ -130,36 +132,34 @@ impl Line {
     fn new(ageing: Option<Ageing>) -> Self {
         match ageing {
             None => Self::Fifo(VecDeque::new()),
-            Some(ageing) => Self::Aged(Aged::new(ageing)),
+            Some(ageing) => Self::Ranked(RankedKeys::new(ageing)),
         }
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Fifo(numbers) => numbers.len(),
-            Self::Aged(aged) => aged.len(),
+            Self::Ranked(ranked) => ranked.len(),
         }
     }
 
-    #[inline]
     fn push(&mut self, number: u32, details: Option<&Details>) {
         match self {
             Self::Fifo(numbers) => numbers.push_back(number),
-            Self::Aged(aged) => aged.push(number, details.expect("kept where priorities count")),
+            Self::Ranked(ranked) => ranked.push(number, details.expect("recorded in queues with priorities")),
         }
     }
 
-    #[inline]
     fn pop(&mut self) -> Option<u32> {
         match self {
             Self::Fifo(numbers) => {
                 let number = numbers.pop_front();
-                if numbers.is_empty() && numbers.capacity() > KEPT_PLACES {
+                if numbers.is_empty() && numbers.capacity() > RETAINED_CAPACITY {
                     *numbers = VecDeque::new();
                 }
                 number
             }
-            Self::Aged(aged) => aged.pop(),
+            Self::Ranked(ranked) => ranked.pop(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A worker's waiting for a key, and its share in watching the clock.
+//! The future of `get`: waits for a key, and takes part in keeping time for delayed keys.
 
 use std::fmt;
 use std::future::Future;
@@ -11,71 +11,72 @@ use tokio::task::{coop, yield_now};
 
 use crate::claim::Claim;
 use crate::clock::{Sleep, sleep_until};
-use crate::queue::{Locked, Shared, change};
+use crate::shared_queue::{Locked, SharedQueue, change};
 use crate::sync::Guard;
 
-/// A timer is never set further ahead than this; it is set again if it rings too early.
+/// The longest sleep of a timer. A timer that fires before the deadline is set again.
 const LONGEST_SLEEP: u64 = 30 * 24 * 3600 * 1_000_000_000;
 
-/// A worker's waiting for a key; see [`WorkQueue::get`](crate::WorkQueue::get).
+/// Future that resolves to the next key; see [`WorkQueue::get`](crate::WorkQueue::get).
 #[must_use = "futures do nothing unless polled"]
 pub struct Get<'a, T> {
-    shared: &'a Arc<Shared<T>>,
-    /// Our name among the waiters, once we had to wait.
+    shared: &'a Arc<SharedQueue<T>>,
+    /// Our id among the waiters, once we have registered.
     waiter: Option<u64>,
-    /// Set while it is on us to watch the clock.
-    alarm: Option<Pin<Box<Sleep>>>,
+    /// Set while this worker is the timekeeper.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// What is left to do where no key waits.
-enum Rest {
-    Over,
-    Wait,
-    LookAgain,
+/// How to continue when no key is queued.
+enum Idle {
+    Closed,
+    Pending,
+    Retry,
 }
 
 impl<'a, T> Get<'a, T> {
-    pub(crate) fn new(shared: &'a Arc<Shared<T>>) -> Self {
-        Self { shared, waiter: None, alarm: None }
+    pub(crate) fn new(shared: &'a Arc<SharedQueue<T>>) -> Self {
+        Self { shared, waiter: None, timer: None }
     }
 }
 
 impl<'a, T: Clone + Eq> Future for Get<'a, T> {
     type Output = Option<Claim<'a, T>>;
 
-    /// Mostly a key waits, and nobody else is concerned. That is short enough to become part of the caller, as long as all else
-    /// is kept apart and the claim is made in one place: moving it about took longer than one of the locks.
+    /// The common case is a queued key and no other waiter to notify. It is inlined into the
+    /// caller; the rare paths are outlined. The claim is built in one place, because moving it is
+    /// measurable.
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if !coop::has_budget_remaining() {
-            // Never ready; has us polled again after the others.
+            // Returns pending and schedules another poll after other tasks have run.
             ready!(coop::poll_proceed(context)).made_progress();
         }
         loop {
             let shared = this.shared;
             let now = if shared.is_timed { shared.now() } else { 0 };
             let mut locked = shared.lock();
-            let is_easy = this.waiter.is_none() && locked.is_untroubled();
-            let due = if is_easy { 0 } else { this.come(&mut locked, now) };
+            let is_uncontended = this.waiter.is_none() && locked.is_uncontended();
+            let due = if is_uncontended { 0 } else { this.unregister_and_advance(&mut locked, now) };
             match locked.state.take(now) {
                 Some(taken) => {
-                    if is_easy {
+                    if is_uncontended {
                         drop(locked)
                     } else {
-                        this.go(locked, due)
+                        this.wake_others(locked, due)
                     }
-                    if is_step(taken.ticket)
+                    if consumes_budget(taken.ticket)
                         && let Poll::Ready(step) = coop::poll_proceed(context)
                     {
                         step.made_progress();
                     }
                     return Poll::Ready(Some(Claim::new(shared, taken)));
                 }
-                None => match this.rest(locked, is_easy, context) {
-                    Rest::Over => return Poll::Ready(None),
-                    Rest::Wait => return Poll::Pending,
-                    Rest::LookAgain => {}
+                None => match this.wait(locked, is_uncontended, context) {
+                    Idle::Closed => return Poll::Ready(None),
+                    Idle::Pending => return Poll::Pending,
+                    Idle::Retry => {}
                 },
             }
         }
@@ -83,10 +84,10 @@ impl<'a, T: Clone + Eq> Future for Get<'a, T> {
 }
 
 impl<T: Clone + Eq> Get<'_, T> {
-    /// Ends our registration, and puts keys in line whose time has come. Returns how many came into line.
+    /// Unregisters this worker and queues keys that are due. Returns how many were queued.
     #[cold]
     #[inline(never)]
-    fn come(&mut self, locked: &mut Locked<T>, now: u64) -> usize {
+    fn unregister_and_advance(&mut self, locked: &mut Locked<T>, now: u64) -> usize {
         let shared = &**self.shared;
         if let Some(id) = self.waiter {
             locked.waiters.unregister(id);
@@ -94,32 +95,33 @@ impl<T: Clone + Eq> Get<'_, T> {
         locked.advance(|| if shared.is_timed { now } else { shared.now() })
     }
 
-    /// Leaves with a key, after `due` keys have come into line.
+    /// Wakes other workers as needed after this one has taken a key and `due` keys were queued.
     #[cold]
     #[inline(never)]
-    fn go(&mut self, locked: Guard<'_, Locked<T>>, due: usize) {
+    fn wake_others(&mut self, locked: Guard<'_, Locked<T>>, due: usize) {
         change(locked, |locked| {
-            // One of them is ours.
+            // One of the due keys is the one this worker has taken.
             locked.waiters.pick(due.saturating_sub(1));
             if locked.state.is_over() {
                 locked.waiters.pick_all();
             }
-            leave(&mut self.waiter, locked);
+            hand_over_timekeeping(&mut self.waiter, locked);
         });
     }
 
-    /// Waits for a key, since there is none.
+    /// Registers as a waiter, since no key is queued.
     #[cold]
     #[inline(never)]
-    fn rest(&mut self, mut locked: Guard<'_, Locked<T>>, is_easy: bool, context: &mut Context<'_>) -> Rest {
-        if is_easy && locked.state.is_after_burst() {
+    fn wait(&mut self, mut locked: Guard<'_, Locked<T>>, is_uncontended: bool, context: &mut Context<'_>) -> Idle {
+        if is_uncontended && locked.state.is_after_burst() {
             drop(locked);
-            // Looks again when other tasks have had their turn: to sleep and to be woken would cost more.
-            return if pin!(yield_now()).poll(context).is_ready() { Rest::LookAgain } else { Rest::Wait };
+            // After a burst, more keys are likely. Yielding once costs less than a sleep and a
+            // wake-up.
+            return if pin!(yield_now()).poll(context).is_ready() { Idle::Retry } else { Idle::Pending };
         }
         if locked.state.is_over() {
             change(locked, |locked| locked.waiters.pick_all());
-            return Rest::Over;
+            return Idle::Closed;
         }
         let deadline = change(locked, |locked| {
             let id = locked.waiters.register(self.waiter, context.waker());
@@ -132,22 +134,22 @@ impl<T: Clone + Eq> Get<'_, T> {
         });
         match deadline.map(|deadline| self.sleep(deadline, context)) {
             None => {
-                self.alarm = None;
-                Rest::Wait
+                self.timer = None;
+                Idle::Pending
             }
-            Some(Poll::Pending) => Rest::Wait,
-            Some(Poll::Ready(())) => Rest::LookAgain,
+            Some(Poll::Pending) => Idle::Pending,
+            Some(Poll::Ready(())) => Idle::Retry,
         }
     }
 
     fn sleep(&mut self, deadline: u64, context: &mut Context<'_>) -> Poll<()> {
         let deadline = deadline.min(self.shared.now().saturating_add(LONGEST_SLEEP));
         let deadline = self.shared.epoch + Duration::from_nanos(deadline);
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if alarm.deadline() != deadline {
-            alarm.as_mut().reset(deadline);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
         }
-        alarm.as_mut().poll(context)
+        timer.as_mut().poll(context)
     }
 }
 
@@ -155,26 +157,26 @@ impl<T> Get<'_, T> {
     #[cold]
     fn give_up(&mut self, id: u64) {
         self.shared.change(|locked| {
-            // Woken but never asked again: the key we were woken for is somebody else's now.
+            // This worker was woken for a key that it will not take: pass the wake-up on.
             if !locked.waiters.unregister(id) && locked.state.len() > 0 {
                 locked.waiters.pick(1);
             }
-            leave(&mut self.waiter, locked);
+            hand_over_timekeeping(&mut self.waiter, locked);
         });
     }
 }
 
-/// Whether the key with this ticket counts as one of the steps that tokio grants a task before others have their turn.
+/// Whether taking the key with this ticket consumes a unit of tokio's cooperative budget.
 ///
-/// One in four does. To let others in takes tokio some microseconds, longer than thirty keys take, and 128 steps are meant for
-/// such as read a socket. Scattered, so that workers who take turns all come upon theirs.
-#[inline]
-fn is_step(ticket: u64) -> bool {
+/// One ticket in four does. A forced yield takes microseconds, longer than about thirty keys, and
+/// tokio's budget of 128 units is meant for costlier operations such as a socket read. The
+/// multiplication scatters the choice, so that workers in lockstep all consume budget.
+fn consumes_budget(ticket: u64) -> bool {
     ticket.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0
 }
 
-/// Ends a worker's waiting, and sees to it that the clock is watched by somebody else.
-fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>) {
+/// Gives up the timekeeper role, and wakes another worker to take it over if keys are delayed.
+fn hand_over_timekeeping<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>) {
     if let Some(id) = waiter.take() {
         locked.waiters.stop_keeping_time(id);
     }
@@ -184,7 +186,6 @@ fn leave<T>(waiter: &mut Option<u64>, locked: &mut Locked<T>) {
 }
 
 impl<T> Drop for Get<'_, T> {
-    #[inline]
     fn drop(&mut self) {
         if let Some(id) = self.waiter {
             self.give_up(id);
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!((woken(), look(&mut get)), (1, Poll::Ready(true)));
         drop(get);
 
-        // After a single key it sleeps at once.
+        // After a single key it goes to sleep without yielding first.
         let mut get = queue.get();
         assert_eq!((look(&mut get), woken()), (Poll::Pending, 0));
         queue.add(7);
@@ -256,7 +257,7 @@ mod tests {
             turns += 1;
             yield_now().await;
         }
-        // 512 keys at a time, give or take what chance does.
+        // On average one yield per 512 keys; the bound leaves room for the scattered choice.
         assert!(turns > KEYS / 2048, "{turns}");
         queue.shut_down();
         worker.await.unwrap();
@@ -266,7 +267,7 @@ mod tests {
     fn every_worker_comes_upon_its_steps() {
         for workers in 1..=16 {
             for worker in 0..workers {
-                let steps = (0..1000).filter(|turn| is_step(turn * workers + worker)).count();
+                let steps = (0..1000).filter(|turn| consumes_budget(turn * workers + worker)).count();
                 assert!((150..350).contains(&steps), "worker {worker} of {workers}: {steps}");
             }
         }

@@ -1,16 +1,17 @@
-//! Work queues for reconcilers: keys in, workers out, each key with one worker at a time.
+//! Work queues for reconcilers: producers add keys, workers process them, one worker per key.
 //!
-//! Knows nothing of Kubernetes: a key is anything that can be cloned, compared and hashed.
+//! Independent of Kubernetes: a key is any type that is `Clone`, `Eq` and `Hash`.
 //!
-//! Start at [`WorkQueue`]. [`DelayingQueue`] adds keys after a delay, [`RateLimitingQueue`] after a delay that a
-//! [`limiter`] decides, and [`PriorityQueue`] hands out important keys first without starving the others. No queue has a
-//! task of its own: the workers that wait for keys watch the clock as well, and time is tokio's, so tests can simulate it.
+//! Start at [`WorkQueue`]. [`DelayingQueue`] adds keys after a delay, [`RateLimitingQueue`] after a
+//! delay that a [`limiter`] decides, and [`PriorityQueue`] hands out important keys first without
+//! starving the others. No queue spawns a task: a waiting worker keeps time for delayed keys. Time
+//! is tokio's, so tests can pause it.
 
 mod ageing;
 mod claim;
 #[cfg(not(shuttle))]
 mod clock;
-/// The clock that tests of interleavings advance.
+/// The clock that tests under shuttle advance.
 #[cfg(shuttle)]
 pub mod clock;
 mod deadlines;
@@ -23,6 +24,7 @@ mod options;
 mod priority;
 mod queue;
 mod rate_limiting;
+mod shared_queue;
 mod state;
 mod sync;
 mod table;
@@ -39,4 +41,4 @@ pub use options::Options;
 pub use priority::{AddOptions, LOW_PRIORITY, PriorityQueue};
 pub use queue::WorkQueue;
 pub use rate_limiting::RateLimitingQueue;
-pub use view::{Delayed, Processing, View, Waiting};
+pub use view::{Delayed, Processing, QueueView, Waiting};

@@ -1,7 +1,7 @@
-//! Shows queues in Prometheus' format, under the names that Go's queues use.
+//! Exposes queue metrics in Prometheus' format under client-go's names.
 //!
-//! A queue counts for itself under its own lock; numbers are read when metrics are scraped, so gauges are exact at that
-//! moment and nothing has to refresh them. A queue that is dropped is gone from the next scrape.
+//! Each queue updates its counters under its own lock. Values are read at scrape time, so gauges
+//! are exact and nothing has to refresh them. A dropped queue is absent from the next scrape.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +12,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::queue::Shared;
-
-/// Upper bounds of the buckets in nanoseconds: ten nanoseconds, and eleven times ten times more.
+/// Upper bounds of the buckets in nanoseconds: 10 ns, then eleven powers of ten.
 const BOUNDS: [u64; 12] = {
     let mut bounds = [10; 12];
     let mut at = 1;
@@ -25,18 +23,18 @@ const BOUNDS: [u64; 12] = {
     bounds
 };
 
-/// How many priorities have a series of their own, as in controller-runtime.
+/// Number of priorities with their own series, as in controller-runtime.
 const MAX_PRIORITIES: usize = 25;
 
-/// The priority of keys beyond [`MAX_PRIORITIES`].
+/// Label value of priorities beyond [`MAX_PRIORITIES`].
 const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 
-/// The metrics of all queues that are shown in one registry.
+/// The metrics of all queues exposed in one registry.
 ///
-/// Made once for each registry and given to queues by
-/// [`Options::metrics`](crate::Options::metrics). Queues with the same labels are shown as one. The
-/// depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25
-/// values; further priorities share the value `exceeded_cardinality_limit`.
+/// Create one per registry and pass it to queues with
+/// [`Options::metrics`](crate::Options::metrics). Queues with the same labels are merged. The depth
+/// of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25 values;
+/// further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
 /// use kubewright_workqueue::{Metrics, Options, WorkQueue};
@@ -58,23 +56,21 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the metrics of queues to `registry`; call it once for each.
+    /// Registers the queue metrics in `registry`. Call it once per registry.
     #[must_use]
-    #[inline]
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Shows a queue for as long as it lives.
+    /// Exposes a queue until it is dropped.
     pub(crate) fn watch(&self, queue: Arc<dyn Observed>) {
         let mut queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
     }
 
-    #[inline]
     fn samples(&self) -> Vec<(Labels, Sample)> {
         let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
         let mut samples: Vec<(Labels, Sample)> = Vec::new();
@@ -88,55 +84,38 @@ impl Metrics {
     }
 }
 
-/// Who a queue is in metrics.
+/// Labels that identify a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Labels {
     pub(crate) name: String,
     pub(crate) controller: String,
 }
 
-/// A queue as metrics see it.
+/// A queue that can be scraped.
 pub(crate) trait Observed: Send + Sync {
     fn observe(&self) -> (Labels, Sample);
 }
 
-impl<T: Send> Observed for Shared<T> {
-    fn observe(&self) -> (Labels, Sample) {
-        let now = self.now();
-        let sample = self.look_at(now, |state| {
-            let ages = state.running.iter().map(|running| seconds(now.saturating_sub(running.started)));
-            Sample {
-                depth: state.depth() as u64,
-                unfinished: ages.clone().sum(),
-                longest: ages.fold(0.0, f64::max),
-                stats: state.stats.as_deref().cloned().unwrap_or_default(),
-            }
-        });
-        (self.labels.clone(), sample)
-    }
-}
-
-/// What a queue counts while it works.
+/// Counters of a queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) adds: u64,
     pub(crate) retries: u64,
     pub(crate) queue_duration: Durations,
     pub(crate) work_duration: Durations,
-    /// Of queues with priorities.
+    /// Set in queues with priorities.
     depths: Option<Depths>,
 }
 
-/// How many keys need processing, by priority.
+/// Number of keys that need processing, by priority.
 #[derive(Clone, Debug)]
 pub(crate) struct Depths {
-    /// The first priorities that were seen. One that has no keys any more stays, and shows 0.
+    /// The first priorities seen. A priority whose depth drops to zero stays.
     of_priority: BTreeMap<i32, u64>,
     others: u64,
 }
 
 impl Depths {
-    #[inline]
     fn of(&mut self, priority: i32) -> &mut u64 {
         let is_known = self.of_priority.len() < MAX_PRIORITIES || self.of_priority.contains_key(&priority);
         if is_known { self.of_priority.entry(priority).or_default() } else { &mut self.others }
@@ -149,15 +128,15 @@ impl Stats {
         Stats { depths, ..Stats::default() }
     }
 
-    /// A key of this priority came to need processing.
-    pub(crate) fn came(&mut self, priority: i32) {
+    /// Counts a key of this priority that now needs processing.
+    pub(crate) fn key_added(&mut self, priority: i32) {
         if let Some(depths) = &mut self.depths {
             *depths.of(priority) += 1;
         }
     }
 
-    /// A key of this priority was handed out, or has another priority now.
-    pub(crate) fn left(&mut self, priority: i32) {
+    /// Counts a key of this priority that was handed out or changed its priority.
+    pub(crate) fn key_removed(&mut self, priority: i32) {
         if let Some(depths) = &mut self.depths {
             let depth = depths.of(priority);
             *depth = depth.saturating_sub(1);
@@ -165,17 +144,16 @@ impl Stats {
     }
 }
 
-/// All numbers of a queue at one moment.
+/// All values of a queue at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
-    depth: u64,
-    unfinished: f64,
-    longest: f64,
-    stats: Stats,
+    pub(crate) depth: u64,
+    pub(crate) unfinished: f64,
+    pub(crate) longest: f64,
+    pub(crate) stats: Stats,
 }
 
 impl Sample {
-    #[inline]
     fn merge(&mut self, other: &Self) {
         self.depth += other.depth;
         self.unfinished += other.unfinished;
@@ -194,7 +172,7 @@ impl Sample {
 /// A histogram of durations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Durations {
-    /// One for each bound, and one for what is above the last.
+    /// One counter per bound, and one for values above the last bound.
     counts: [u64; BOUNDS.len() + 1],
     /// In nanoseconds.
     sum: u128,
@@ -206,13 +184,11 @@ impl Durations {
         self.sum += u128::from(nanoseconds);
     }
 
-    #[inline]
     fn merge(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
     }
 
-    #[inline]
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let bounds = BOUNDS.iter().map(|&bound| seconds(bound)).chain([f64::MAX]);
         let buckets: Vec<(f64, u64)> = bounds.zip(self.counts).collect();
@@ -221,15 +197,14 @@ impl Durations {
     }
 }
 
-#[inline]
-fn seconds(nanoseconds: u64) -> f64 {
+pub(crate) fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-/// How one number of a sample is written.
+/// Encodes one value of a sample.
 type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
 
-/// Writes the depth of a queue, with one series for each priority if it has priorities.
+/// Encodes the depth of a queue, with one series per priority if the queue has priorities.
 fn encode_depth(metric: &mut MetricEncoder<'_>, labels: &Labels, sample: &Sample) -> fmt::Result {
     let (name, controller) = (labels.name.as_str(), labels.controller.as_str());
     let Some(depths) = &sample.stats.depths else {
@@ -276,7 +251,6 @@ const METRICS: [(&str, &str, MetricType, Encode); 6] = [
 ];
 
 impl Collector for Metrics {
-    #[inline]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {

@@ -1,4 +1,4 @@
-//! What can be chosen about a queue of any kind.
+//! Options common to all queues.
 
 use std::fmt;
 use std::hash::Hash;
@@ -6,7 +6,7 @@ use std::hash::Hash;
 use crate::fairness::{GroupOf, numbered};
 use crate::metrics::Metrics;
 
-/// Choices about a queue; the default is a plain queue without a name, metrics or groups.
+/// Options of a queue. The default is a plain queue without a name, metrics or groups.
 pub struct Options<T> {
     pub(crate) name: String,
     pub(crate) controller: Option<String>,
@@ -27,34 +27,36 @@ impl<T> Options<T> {
         Self::default()
     }
 
-    /// Names the queue, in metrics and in views. Empty by default.
+    /// Names the queue in metrics and views. Empty by default.
     ///
-    /// A queue with a name keeps the times at which keys were added and handed out, which views and metrics show. A plain
-    /// queue without one keeps none, and costs less; one with priorities or groups needs them, and keeps them as well.
+    /// A named queue records when keys were added and handed out, for views and metrics. A plain
+    /// queue without a name records no times and is cheaper. Queues with priorities or groups
+    /// always record them.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Names the controller that the queue belongs to, for the label `controller`. The name of the queue by default.
+    /// Sets the label `controller`. The name of the queue by default.
     #[must_use]
     pub fn controller(mut self, controller: impl Into<String>) -> Self {
         self.controller = Some(controller.into());
         self
     }
 
-    /// Shows the queue in these metrics while it lives, if it has a name. Off by default.
+    /// Exposes the queue in these metrics until it is dropped, if it has a name. Off by default.
     #[must_use]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// Lets groups of keys take turns, for example namespaces: each time one key of the group whose turn it is.
+    /// Hands out keys round-robin between groups, for example namespaces.
     ///
-    /// With a priority queue, priorities decide within a group. Off by default. The function is called with the queue
-    /// locked: it must be quick, must not panic, must not use the queue, and must give a key the same group each time.
+    /// In a priority queue, priorities decide within a group. Off by default. The function is
+    /// called with the queue locked: it must be quick, must not panic, must not use the queue, and
+    /// must always return the same group for a key.
     #[must_use]
     pub fn fair_by<G: Hash>(mut self, group_of: impl Fn(&T) -> G + Send + Sync + 'static) -> Self {
         self.group_of = Some(numbered(group_of));

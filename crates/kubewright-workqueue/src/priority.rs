@@ -1,4 +1,4 @@
-//! A queue that hands out important keys first, and every key in the end.
+//! A queue that hands out keys by priority without starving any key.
 
 use std::fmt;
 use std::hash::Hash;
@@ -11,17 +11,17 @@ use crate::limiter::RateLimiter;
 use crate::options::Options;
 use crate::queue::WorkQueue;
 use crate::sync::Lock;
-use crate::view::View;
+use crate::view::QueueView;
 
-/// The priority of keys that come from a first list or a resync: changes that people wait for go before them.
+/// The priority of keys from an initial list or a resync. Keys of live changes go first.
 #[doc(alias = "LowPriority")]
 pub const LOW_PRIORITY: i32 = -100;
 
-/// A [`WorkQueue`] with priorities, delays and rate limits, in which waiting counts as well (see [`Ageing`]).
+/// A [`WorkQueue`] with priorities that age (see [`Ageing`]), delays and rate limits.
 ///
-/// It is used like the queue within, to which it dereferences; [`add`](WorkQueue::add) adds with priority 0. A key that is
-/// added again while it waits keeps the higher priority, the earlier time and its age. Clones are handles to the same
-/// queue.
+/// It dereferences to the inner [`WorkQueue`], whose [`add`](WorkQueue::add) adds with priority 0.
+/// A key that is added again while queued keeps the higher priority, the earlier deadline and its
+/// age. Clones are handles to the same queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -42,7 +42,7 @@ pub struct PriorityQueue<T> {
     limiter: Arc<Lock<Box<dyn RateLimiter<T>>>>,
 }
 
-/// How a key is added to a [`PriorityQueue`]: by default at once, with priority 0.
+/// How a key is added to a [`PriorityQueue`]: by default immediately, with priority 0.
 #[doc(alias = "AddOpts")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AddOptions {
@@ -65,14 +65,15 @@ impl AddOptions {
         self
     }
 
-    /// Holds the key back for `delay`. None by default.
+    /// Delays the key. No delay by default.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.after = delay;
         self
     }
 
-    /// Holds the key back until the limiter allows it; with a delay as well, until both are over. Off by default.
+    /// Delays the key until the limiter allows it. Combined with [`after`](Self::after), the longer
+    /// delay applies. Off by default.
     #[must_use]
     pub fn rate_limited(mut self) -> Self {
         self.is_rate_limited = true;
@@ -87,7 +88,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
         Self { queue: WorkQueue::ordered(options, Some(ageing)), limiter: Arc::new(Lock::new(Box::new(limiter))) }
     }
 
-    /// Adds `key` as `options` say.
+    /// Adds `key` according to `options`.
     #[doc(alias = "AddWithOpts")]
     pub fn add_with(&self, key: T, options: AddOptions) {
         let mut delay = options.after;
@@ -101,12 +102,13 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
         }
     }
 
-    /// Adds a key of a first list, with [`LOW_PRIORITY`].
+    /// Adds a key of an initial list, with [`LOW_PRIORITY`].
     pub fn add_initial(&self, key: T) {
         self.queue.add_with_priority(key, LOW_PRIORITY);
     }
 
-    /// Adds `key` with priority 0 when `delay` is over, or when an earlier delay of the same key is.
+    /// Adds `key` with priority 0 after `delay`, or at an earlier deadline that the key already
+    /// has.
     pub fn add_after(&self, key: T, delay: Duration) {
         self.add_with(key, AddOptions::new().after(delay));
     }
@@ -116,16 +118,19 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
         self.add_with(key, AddOptions::new().rate_limited());
     }
 
-    /// Gives a key that waits another priority, higher or lower; false if the key does not wait.
+    /// Changes the priority of a pending key, upwards or downwards. Returns false if the key is not
+    /// pending.
     ///
-    /// A key also waits while its delay lasts, and when it was added while in work. It keeps its age.
+    /// Pending keys are queued, delayed, or added again while being processed. The key keeps its
+    /// age.
     pub fn set_priority(&self, key: &T, priority: i32) -> bool {
         self.queue.set_priority(key, priority)
     }
 
-    /// A picture of the queue for people: up to `limit` keys of each kind with their retries, and how many there are.
+    /// A snapshot for diagnostics: up to `limit` keys of each kind with their retries, and the
+    /// totals.
     #[must_use]
-    pub fn view(&self, limit: usize) -> View<T> {
+    pub fn view(&self, limit: usize) -> QueueView<T> {
         let view = self.queue.view(limit);
         let limiter = self.limiter.lock();
         view.with_retries(|key| limiter.num_requeues(key))
@@ -133,7 +138,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
 }
 
 impl<T> PriorityQueue<T> {
-    /// Lets the limiter forget the failures of `key`: it succeeded, or was given up.
+    /// Resets the failure count of `key`, because it succeeded or was given up.
     pub fn forget(&self, key: &T) {
         self.limiter.lock().forget(key);
     }

@@ -1,16 +1,14 @@
-//! The plain queue: ordered, without duplicates, and never one key with two workers.
+//! The plain queue: ordered, deduplicated, at most one worker per key.
 //!
-//! This module owns the lock, the clock and the waking up; what follows from what is decided in `state`.
+//! The lock, the clock and the wake-ups are in `shared_queue`. The transitions are in `state`.
 
 use std::fmt;
-use std::hash::{BuildHasher, Hash};
+use std::hash::Hash;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::ageing::Ageing;
 use crate::clock;
@@ -18,16 +16,18 @@ use crate::fairness::Order;
 use crate::get::Get;
 use crate::metrics::{Labels, Stats};
 use crate::options::Options;
-use crate::state::{Phase, State};
-use crate::sync::{Guard, Lock};
-use crate::view::View;
+use crate::shared_queue::{Locked, SharedQueue};
+use crate::state::{Phase, QueueState};
+use crate::sync::Lock;
+use crate::view::QueueView;
 use crate::waiters::Waiters;
 
-/// Keys in need of processing, first come first served.
+/// Keys that need processing, in FIFO order.
 ///
-/// A key that is added while it waits stays where it is. A key that is added while a worker has it comes back into line
-/// when that worker is done, once, however often it was added: so no two workers ever have the same key, and a key is
-/// always processed after it was last added. Clones are handles to the same queue.
+/// Adding a queued key has no effect. A key that is added while it is being processed is queued
+/// again, once, when its worker is done. So two workers never process the same key at the same
+/// time, and a key is always processed after it was last added. Clones are handles to the same
+/// queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -51,25 +51,7 @@ use crate::waiters::Waiters;
 /// ```
 #[doc(alias = "TypedInterface")]
 pub struct WorkQueue<T> {
-    pub(crate) shared: Arc<Shared<T>>,
-}
-
-/// What all handles of a queue share.
-pub(crate) struct Shared<T> {
-    locked: Lock<Locked<T>>,
-    drained: Notify,
-    hasher: RandomState,
-    pub(crate) epoch: Instant,
-    /// Whether it is kept when a key was added or handed out; where it is not, looks at the clock are saved, which cost
-    /// as much as taking the lock twice.
-    pub(crate) is_timed: bool,
-    pub(crate) labels: Labels,
-}
-
-/// What the lock protects.
-pub(crate) struct Locked<T> {
-    pub(crate) state: State<T>,
-    pub(crate) waiters: Waiters,
+    pub(crate) shared: Arc<SharedQueue<T>>,
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
@@ -86,9 +68,9 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let stats = metrics.as_ref().map(|_| Box::new(Stats::new(ageing.is_some())));
         let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
         let controller = options.controller.unwrap_or_else(|| options.name.clone());
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedQueue {
             locked: Lock::new(Locked {
-                state: State::new(Order::new(ageing, options.group_of), is_timed, stats),
+                state: QueueState::new(Order::new(ageing, options.group_of), is_timed, stats),
                 waiters: Waiters::default(),
             }),
             drained: Notify::new(),
@@ -98,18 +80,19 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             labels: Labels { name: options.name, controller },
         });
         if let Some(metrics) = metrics {
-            let observed: Arc<Shared<T>> = shared.clone();
+            let observed: Arc<SharedQueue<T>> = shared.clone();
             metrics.watch(observed);
         }
         Self { shared }
     }
 
-    /// Marks `key` as in need of processing. Ignored once the queue is shutting down.
+    /// Marks `key` as needing processing. Ignored once the queue is shutting down.
     pub fn add(&self, key: T) {
         self.add_with_priority(key, 0);
     }
 
-    /// As [`add`](Self::add), for a key that is often in line already: it is cloned only if it is not.
+    /// Like [`add`](Self::add), but clones the key only if it is not present yet. Cheaper for keys
+    /// that are often queued already.
     pub fn add_ref(&self, key: &T) {
         let shared = &*self.shared;
         let hash = shared.hash(key);
@@ -123,7 +106,8 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     pub(crate) fn add_with_priority(&self, key: T, priority: i32) {
         let shared = &*self.shared;
         let hash = shared.hash(&key);
-        // A key that was known already is dropped after the lock is free, since its own drop may be slow, or use the queue.
+        // A key that is already present is dropped after unlocking: its `Drop` may be slow or use
+        // the queue.
         let _unused = shared.change(|locked| {
             let due = locked.advance(|| shared.now());
             let (is_added, unused) = locked.state.add(hash, key, priority, || shared.now());
@@ -158,18 +142,21 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         });
     }
 
-    /// Waits for the next key, and claims it until the claim is dropped. `None` when the queue is shut down and empty.
+    /// Waits for the next key and claims it until the claim is dropped. Returns `None` once the
+    /// queue is shut down and empty.
     ///
-    /// Cancel safe: dropping the future loses no key, and whoever else waits gets it. Needs a tokio runtime with its
-    /// timer enabled if keys are added with a delay.
+    /// Cancel safe: dropping the future loses no key; another worker gets it. Needs a tokio runtime
+    /// with its timer enabled if keys are added with a delay.
     #[must_use = "futures do nothing unless polled"]
     pub fn get(&self) -> Get<'_, T> {
         Get::new(&self.shared)
     }
 
-    /// Notes that work on `key` is over, for a key whose claim was taken apart by [`Claim::into_key`](crate::Claim::into_key).
+    /// Marks `key` as done, after [`Claim::into_key`](crate::Claim::into_key) released it from its
+    /// claim.
     ///
-    /// Does nothing if no worker has the key; a claim that is still held for it has no effect any more.
+    /// Does nothing if the key is not being processed. A claim that still exists for the key loses
+    /// its effect.
     pub fn done(&self, key: &T) {
         let hash = self.shared.hash(key);
         let ticket = self.shared.locked.lock().state.ticket(hash, key);
@@ -183,40 +170,42 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         self.shared.change(|locked| locked.state.set_priority(hash, key, priority))
     }
 
-    /// A picture of the queue for people: up to `limit` keys of each kind, and how many there are.
+    /// A snapshot for diagnostics: up to `limit` keys of each kind, and the totals.
     #[must_use]
-    pub fn view(&self, limit: usize) -> View<T> {
-        let view = |state: &State<T>| View::of(state, &self.shared.labels.name, self.shared.epoch, limit);
-        self.shared.look_at(self.shared.now(), view)
+    pub fn view(&self, limit: usize) -> QueueView<T> {
+        let view = |state: &QueueState<T>| QueueView::of(state, &self.shared.labels.name, self.shared.epoch, limit);
+        self.shared.inspect(self.shared.now(), view)
     }
 }
 
 impl<T> WorkQueue<T> {
-    /// How many keys wait for a worker; neither those in work nor those whose delay is not over.
+    /// Number of queued keys, without keys being processed and delayed keys.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shared.look_at(self.shared.now(), State::len)
+        self.shared.inspect(self.shared.now(), QueueState::len)
     }
 
-    /// Whether no key waits for a worker.
+    /// Whether no key is queued.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Refuses keys from now on. Those that wait are still handed out; those whose delay is not over are dropped.
+    /// Rejects new keys from now on. Queued keys are still handed out; delayed keys are dropped.
     ///
-    /// Returns at once, and ends the waiting of [`shut_down_with_drain`](Self::shut_down_with_drain).
+    /// Returns immediately, and makes a pending
+    /// [`shut_down_with_drain`](Self::shut_down_with_drain) return.
     pub fn shut_down(&self) {
         self.shared.shut_down(Phase::Closed);
     }
 
-    /// Refuses keys from now on, and waits until every key that was added has been processed.
+    /// Rejects new keys from now on, and waits until every added key has been processed.
     ///
-    /// That is, until no key waits or is in work, keys included that were added again while in work; keys whose delay is
-    /// not over are dropped. Workers must go on calling [`get`](WorkQueue::get): while this waits, `get` ends only when
-    /// no key can come any more. A worker that never finishes can be abandoned by [`shut_down`](Self::shut_down).
-    /// Cancel safe: dropping the future only stops the waiting.
+    /// Drained means that no key is queued or being processed, including keys that were added again
+    /// while being processed. Delayed keys are dropped. Workers must keep calling
+    /// [`get`](WorkQueue::get); it returns `None` only when no key can follow. Call
+    /// [`shut_down`](Self::shut_down) to abandon a worker that never finishes. Cancel safe:
+    /// dropping the future only stops waiting.
     pub async fn shut_down_with_drain(&self) {
         self.shared.shut_down(Phase::Draining);
         loop {
@@ -231,7 +220,7 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Whether keys are refused.
+    /// Whether the queue rejects new keys.
     #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
@@ -242,98 +231,6 @@ impl<T> WorkQueue<T> {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.labels.name
-    }
-}
-
-impl<T> Locked<T> {
-    /// Whether handing out a key concerns nobody but its worker: no key waits for its time, and the queue is not about to end.
-    #[inline]
-    pub(crate) fn is_untroubled(&self) -> bool {
-        self.state.deadlines.is_empty() && self.state.phase == Phase::Open
-    }
-
-    /// Puts keys in line whose time has come; looks at the clock only if there are such as wait for theirs.
-    #[inline]
-    pub(crate) fn advance(&mut self, now: impl FnOnce() -> u64) -> usize {
-        if self.state.deadlines.is_empty() { 0 } else { self.state.advance(now()) }
-    }
-}
-
-impl<T> Shared<T> {
-    /// Nanoseconds since the queue was made.
-    pub(crate) fn now(&self) -> u64 {
-        clock::now().saturating_duration_since(self.epoch).as_nanos() as u64
-    }
-
-    /// Does something under the lock, and wakes the chosen workers after it.
-    #[inline]
-    pub(crate) fn change<R>(&self, work: impl FnOnce(&mut Locked<T>) -> R) -> R {
-        change(self.lock(), work)
-    }
-
-    #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_, Locked<T>> {
-        self.locked.lock()
-    }
-
-    /// Looks at the state as of `now`.
-    pub(crate) fn look_at<R>(&self, now: u64, look: impl FnOnce(&State<T>) -> R) -> R {
-        self.change(|locked| {
-            let added = locked.state.advance(now);
-            locked.waiters.pick(added);
-            look(&locked.state)
-        })
-    }
-
-    /// Ends the work on a key, if `ticket` is still valid.
-    pub(crate) fn finish(&self, number: u32, ticket: u64) {
-        let now = if self.is_timed { self.now() } else { 0 };
-        let _forgotten = self.change(|locked| {
-            let finished = locked.state.finish(number, ticket, now)?;
-            locked.waiters.pick(usize::from(finished.requeued));
-            if locked.state.phase == Phase::Draining && locked.state.is_drained() {
-                self.drained.notify_waiters();
-            }
-            finished.forgotten
-        });
-    }
-
-    fn shut_down(&self, phase: Phase) {
-        let now = self.now();
-        let _forgotten = self.change(|locked| {
-            if locked.state.phase == Phase::Open {
-                locked.state.advance(now);
-            }
-            locked.waiters.pick_all();
-            locked.state.shut_down(phase)
-        });
-        self.drained.notify_waiters();
-    }
-}
-
-/// Does something with what the lock protects, gives the lock back and wakes the chosen workers after it.
-#[inline]
-pub(crate) fn change<T, R>(mut locked: Guard<'_, Locked<T>>, work: impl FnOnce(&mut Locked<T>) -> R) -> R {
-    let result = work(&mut locked);
-    if locked.waiters.has_picked() {
-        wake_picked(locked);
-    }
-    result
-}
-
-/// Wakes the chosen workers once the lock is free.
-#[cold]
-fn wake_picked<T>(mut locked: Guard<'_, Locked<T>>) {
-    let first = locked.waiters.next_picked();
-    // Mostly there is one.
-    let others = if locked.waiters.has_picked() { locked.waiters.take_picked() } else { Vec::new() };
-    drop(locked);
-    first.into_iter().chain(others).for_each(Waker::wake);
-}
-
-impl<T: Hash> Shared<T> {
-    fn hash(&self, key: &T) -> u32 {
-        self.hasher.hash_one(key) as u32
     }
 }
 

@@ -1,4 +1,4 @@
-//! A queue that holds a key back for as long as a limiter says.
+//! A queue that delays keys according to a rate limiter.
 
 use std::fmt;
 use std::hash::Hash;
@@ -9,11 +9,11 @@ use crate::delaying::DelayingQueue;
 use crate::limiter::RateLimiter;
 use crate::options::Options;
 use crate::sync::Lock;
-use crate::view::View;
+use crate::view::QueueView;
 
 /// A [`DelayingQueue`] whose delays come from a [`RateLimiter`].
 ///
-/// It is used like the queue within, to which it dereferences. Clones are handles to the same queue.
+/// It dereferences to the inner queue. Clones are handles to the same queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -40,7 +40,7 @@ pub struct RateLimitingQueue<T> {
 }
 
 impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
-    /// An empty queue whose delays are decided by `limiter`.
+    /// An empty queue with delays from `limiter`.
     #[doc(alias = "NewTypedRateLimitingQueue")]
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     #[must_use]
@@ -54,9 +54,10 @@ impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
         self.queue.add_after(key, delay);
     }
 
-    /// A picture of the queue for people: up to `limit` keys of each kind with their retries, and how many there are.
+    /// A snapshot for diagnostics: up to `limit` keys of each kind with their retries, and the
+    /// totals.
     #[must_use]
-    pub fn view(&self, limit: usize) -> View<T> {
+    pub fn view(&self, limit: usize) -> QueueView<T> {
         let view = self.queue.view(limit);
         let limiter = self.limiter.lock();
         view.with_retries(|key| limiter.num_requeues(key))
@@ -64,9 +65,9 @@ impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
 }
 
 impl<T> RateLimitingQueue<T> {
-    /// Lets the limiter forget the failures of `key`: it succeeded, or was given up.
+    /// Resets the failure count of `key`, because it succeeded or was given up.
     ///
-    /// Concerns the limiter alone: a claim on the key stays, and so does a delay.
+    /// Affects only the limiter: a claim or a pending delay of the key stays.
     pub fn forget(&self, key: &T) {
         self.limiter.lock().forget(key);
     }

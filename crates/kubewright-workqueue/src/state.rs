@@ -1,112 +1,107 @@
-//! The rules of the queue as a state machine: no locks, no clock, no tasks.
+//! The queue as a pure state machine: no locks, no clock, no tasks.
 //!
-//! Everything that may happen to a key is a method here that takes the time as an argument; `queue` puts a lock around it
-//! and wakes whom the results concern. Times are nanoseconds since the queue was made.
+//! Every transition of a key is a method that takes the time as an argument. `queue` adds the lock
+//! and wakes workers according to the results. Times are nanoseconds since the queue was created.
 
 use crate::deadlines::Deadlines;
 use crate::fairness::Order;
 use crate::metrics::Stats;
 use crate::table::{Entry, NEVER, Status, Table};
 
-/// Where so many keys came, more are likely to come at once.
+/// After this many keys without a pause, more are likely to follow soon.
 pub(crate) const BURST: u64 = if cfg!(shuttle) { 2 } else { 64 };
 
-/// How far shutting down has come.
+/// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Keys are accepted.
     Open,
-    /// Keys are refused, and somebody may wait for the last one to be done with.
+    /// Keys are rejected, and a caller may be waiting for the queue to drain.
     Draining,
-    /// Keys are refused, and nobody waits.
+    /// Keys are rejected, and no caller waits.
     Closed,
 }
 
-/// A key handed to a worker.
+/// A key taken by a worker.
 #[derive(Debug)]
-pub(crate) struct Taken<T> {
+pub(crate) struct TakenKey<T> {
     pub(crate) key: T,
     pub(crate) number: u32,
     pub(crate) ticket: u64,
     pub(crate) priority: i32,
 }
 
-/// What came of a worker being done with a key.
+/// The result of marking a key as done.
 #[derive(Debug)]
 pub(crate) struct Finished<T> {
-    /// The key is back in line, having been added meanwhile.
+    /// The key was queued again, because it was added while being processed.
     pub(crate) requeued: bool,
-    /// The key, if the queue knows it no longer; to be dropped outside of the lock.
+    /// The key, if it was removed from the table; the caller drops it after unlocking.
     pub(crate) forgotten: Option<T>,
 }
 
-/// Work under way.
+/// A key being processed.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) number: u32,
-    /// Tells this handing out from a later one of the same key, and which came first.
+    /// Identifies this claim of the key; tickets increase with each claim.
     pub(crate) ticket: u64,
     pub(crate) started: u64,
 }
 
-/// All that the queue knows.
+/// The complete state of a queue.
 ///
-/// Invariants: the numbers in `order` are those of the entries with status `Queued`; those in `running` belong to the
-/// entries with status `Processing` and `ProcessingDirty`, of which there are `redirtied`; an entry that is `Idle` has a
-/// deadline.
+/// Invariants: the numbers in `order` are those of the entries with status `Queued`; those in
+/// `running` belong to the entries with status `Processing` and `ProcessingDirty`, of which there
+/// are `redirtied`; an entry that is `Idle` has a deadline.
 #[derive(Debug)]
-pub(crate) struct State<T> {
+pub(crate) struct QueueState<T> {
     pub(crate) table: Table<T>,
     pub(crate) order: Order<T>,
     pub(crate) deadlines: Deadlines,
     pub(crate) running: Vec<Running>,
     redirtied: usize,
     tickets: u64,
-    /// How many keys had been handed out when a worker last found none.
+    /// The number of tickets issued when a worker last found the queue empty.
     dry_at: u64,
     pub(crate) phase: Phase,
     pub(crate) stats: Option<Box<Stats>>,
 }
 
-impl<T: Clone + Eq> State<T> {
-    /// Marks `key` as in need of processing. Says whether it came into line, and gives it back if it was known already
-    /// or is refused.
+impl<T: Clone + Eq> QueueState<T> {
+    /// Marks `key` as needing processing. Returns whether it was queued, and the key itself if it
+    /// was present already or is rejected.
     pub(crate) fn add(&mut self, hash: u32, key: T, priority: i32, now: impl FnOnce() -> u64) -> (bool, Option<T>) {
         if self.phase != Phase::Open {
             return (false, Some(key));
         }
-        match self.table.find_or_vacancy(hash, &key) {
-            Ok(number) => (self.make_dirty(number, priority, now), Some(key)),
-            Err(vacancy) => {
-                let number = self.table.insert(vacancy, hash, key);
+        match self.table.find(hash, &key) {
+            Some(number) => (self.make_dirty(number, priority, now), Some(key)),
+            None => {
+                let number = self.table.insert(hash, key);
                 (self.make_dirty(number, priority, now), None)
             }
         }
     }
 
-    /// As [`add`](Self::add), with a key that is cloned only if it is not known yet.
+    /// Like [`add`](Self::add), but clones the key only if it is not present yet.
     pub(crate) fn add_ref(&mut self, hash: u32, key: &T, now: impl FnOnce() -> u64) -> bool {
         if self.phase != Phase::Open {
             return false;
         }
-        let number = match self.table.find_or_vacancy(hash, key) {
-            Ok(number) => number,
-            Err(vacancy) => self.table.insert(vacancy, hash, key.clone()),
-        };
+        let number = self.table.find(hash, key).unwrap_or_else(|| self.table.insert(hash, key.clone()));
         self.make_dirty(number, 0, now)
     }
 
-    /// Has `key` added at `deadline`, or earlier if that is already planned. True if no deadline is sooner than this.
+    /// Schedules `key` for `deadline`, unless an earlier deadline is set. Returns true if this is
+    /// now the earliest deadline of the queue.
     pub(crate) fn add_at(&mut self, hash: u32, key: T, priority: i32, deadline: u64) -> bool {
         if self.phase != Phase::Open {
             return false;
         }
-        // The last nanosecond of five centuries is spoken for.
+        // The largest value is reserved for `NEVER`.
         let deadline = deadline.min(NEVER - 1);
-        let number = match self.table.find_or_vacancy(hash, &key) {
-            Ok(number) => number,
-            Err(vacancy) => self.table.insert(vacancy, hash, key),
-        };
+        let number = self.table.find(hash, &key).unwrap_or_else(|| self.table.insert(hash, key));
         self.raise_priority(number, priority);
         let planned = std::mem::replace(&mut self.table[number].deadline, deadline);
         if planned == NEVER {
@@ -121,12 +116,11 @@ impl<T: Clone + Eq> State<T> {
         self.soonest() == Some(deadline)
     }
 
-    /// Hands out the next key.
+    /// Takes the next key.
     ///
-    /// Always part of its caller: what is returned in memory is written in small pieces and read in large ones, for which a
-    /// processor waits until the writes are through.
+    /// Always inlined: returning the result through memory would stall on store forwarding.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: u64) -> Option<Taken<T>> {
+    pub(crate) fn take(&mut self, now: u64) -> Option<TakenKey<T>> {
         let number = self.order.pop()?;
         self.tickets += 1;
         let ticket = self.tickets;
@@ -144,14 +138,15 @@ impl<T: Clone + Eq> State<T> {
             }
             if let Some(stats) = &mut self.stats {
                 stats.queue_duration.observe(now.saturating_sub(details.since));
-                stats.left(priority);
+                stats.key_removed(priority);
             }
         }
-        // Last, so that a clone that panics leaves a key in work and not half a state.
-        Some(Taken { key: self.table[number].key().clone(), number, ticket, priority })
+        // Cloned last: if `clone` panics, the state is consistent and the key counts as being
+        // processed.
+        Some(TakenKey { key: self.table[number].key().clone(), number, ticket, priority })
     }
 
-    /// The number and ticket of the work under way on `key`.
+    /// Number and ticket of `key`, if it is being processed.
     pub(crate) fn ticket(&self, hash: u32, key: &T) -> Option<(u32, u64)> {
         let number = self.table.find(hash, key)?;
         let entry = &self.table[number];
@@ -159,7 +154,8 @@ impl<T: Clone + Eq> State<T> {
             .then(|| (number, self.running[entry.place()].ticket))
     }
 
-    /// Gives a key that waits, now or for its deadline or its worker, another priority. False if none such waits.
+    /// Changes the priority of a key that is queued, delayed or dirty. Returns false for any other
+    /// key.
     pub(crate) fn set_priority(&mut self, hash: u32, key: &T, priority: i32) -> bool {
         let Some(number) = self.table.find(hash, key) else { return false };
         let entry = &self.table[number];
@@ -171,8 +167,8 @@ impl<T: Clone + Eq> State<T> {
     }
 }
 
-impl<T> State<T> {
-    /// Without `is_timed`, times that are given are not kept; keys then have to stand in one line.
+impl<T> QueueState<T> {
+    /// Without `is_timed`, times are ignored, and `order` must be a single FIFO line.
     pub(crate) fn new(order: Order<T>, is_timed: bool, stats: Option<Box<Stats>>) -> Self {
         Self {
             table: Table::new(is_timed),
@@ -187,7 +183,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Puts keys in line whose time has come, in that order. Returns how many came into line.
+    /// Queues keys that are due, in order of their deadlines. Returns how many were queued.
     pub(crate) fn advance(&mut self, now: u64) -> usize {
         let mut added = 0;
         while !self.deadlines.is_empty() {
@@ -197,13 +193,13 @@ impl<T> State<T> {
             self.deadlines.pop();
             self.table[number].deadline = NEVER;
             let priority = self.table.details(number).map_or(0, |details| details.priority);
-            // It waits since it fell due, even if nobody looked at the clock until now.
+            // The waiting time starts at the deadline, even if the clock was not read until now.
             added += usize::from(self.make_dirty(number, priority, || deadline));
         }
         added
     }
 
-    /// The soonest deadline.
+    /// The earliest deadline.
     pub(crate) fn soonest(&mut self) -> Option<u64> {
         if self.deadlines.is_empty() {
             return None;
@@ -212,7 +208,8 @@ impl<T> State<T> {
         self.deadlines.soonest(|deadline, number| is_planned(table, deadline, number)).map(|(deadline, _)| deadline)
     }
 
-    /// Notes that the work on a key is over; `now` matters to statistics alone. Without effect unless `ticket` is that of the work under way.
+    /// Marks a key as done; `now` is used for statistics only. No effect unless `ticket` is the
+    /// current one.
     pub(crate) fn finish(&mut self, number: u32, ticket: u64, now: u64) -> Option<Finished<T>> {
         let entry = self.table.get(number)?;
         let place = entry.place();
@@ -240,7 +237,8 @@ impl<T> State<T> {
         Some(Finished { requeued: false, forgotten: self.forget_if_idle(number) })
     }
 
-    /// Refuses keys from now on and drops those whose time has not come; returned to be dropped outside of the lock.
+    /// Rejects keys from now on and removes delayed keys. The caller drops the returned keys after
+    /// unlocking.
     pub(crate) fn shut_down(&mut self, phase: Phase) -> Vec<T> {
         self.phase = phase;
         let planned: Vec<u32> = self
@@ -252,7 +250,7 @@ impl<T> State<T> {
         self.deadlines.clear();
         let mut forgotten = Vec::new();
         for number in planned {
-            // Two elements can name one key; the first may have removed it.
+            // Two heap elements can name one key; the first may have removed it.
             if self.table.get(number).is_some() {
                 self.table[number].deadline = NEVER;
                 forgotten.extend(self.forget_if_idle(number));
@@ -261,28 +259,31 @@ impl<T> State<T> {
         forgotten
     }
 
-    /// Notes that a worker has found no key. True if many were handed out since this last happened.
+    /// Records that a worker found no key. Returns true if at least [`BURST`] keys were taken since
+    /// the last time.
     pub(crate) fn is_after_burst(&mut self) -> bool {
         let burst = self.tickets - std::mem::replace(&mut self.dry_at, self.tickets);
         burst >= BURST
     }
 
-    /// How many keys are in line.
+    /// Number of queued keys.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// How many keys need processing: those in line, and those added again while in work.
+    /// Number of keys that need processing: queued keys, and keys added again while being
+    /// processed.
     pub(crate) fn depth(&self) -> usize {
         self.order.len() + self.redirtied
     }
 
-    /// Whether nothing is in line or in work.
+    /// Whether no key is queued or being processed.
     pub(crate) fn is_drained(&self) -> bool {
         self.order.len() == 0 && self.running.is_empty()
     }
 
-    /// Whether no more keys will be handed out. While draining, a key that is in work and dirty is still to come.
+    /// Whether no more keys will be handed out. While draining, a dirty key that is being processed
+    /// will be queued again.
     pub(crate) fn is_over(&self) -> bool {
         match self.phase {
             Phase::Open => false,
@@ -291,7 +292,6 @@ impl<T> State<T> {
         }
     }
 
-    #[inline]
     fn make_dirty(&mut self, number: u32, priority: i32, now: impl FnOnce() -> u64) -> bool {
         if self.table.has_details() {
             self.raise_priority(number, priority);
@@ -308,7 +308,7 @@ impl<T> State<T> {
         }
         if let Some(stats) = &mut self.stats {
             stats.adds += 1;
-            stats.came(priority);
+            stats.key_added(priority);
         }
         if status == Status::Processing {
             self.table[number].set_status(Status::ProcessingDirty);
@@ -319,7 +319,6 @@ impl<T> State<T> {
         true
     }
 
-    #[inline]
     fn push(&mut self, number: u32) {
         self.table[number].set_status(Status::Queued);
         self.order.push(number, &mut self.table);
@@ -337,8 +336,8 @@ impl<T> State<T> {
             && let Some(stats) = &mut self.stats
             && let Some(details) = self.table.details(number)
         {
-            stats.left(details.priority);
-            stats.came(priority);
+            stats.key_removed(details.priority);
+            stats.key_added(priority);
         }
         if self.table[number].status() == Status::Queued {
             self.order.change_priority(number, &mut self.table, priority);
@@ -353,7 +352,7 @@ impl<T> State<T> {
     }
 }
 
-/// Whether an element of the heap is the one that counts for its key.
+/// Whether a heap element is the valid one of its key.
 pub(crate) fn is_planned<T>(table: &Table<T>, deadline: u64, number: u32) -> bool {
     table.get(number).is_some_and(|entry: &Entry<T>| entry.deadline == deadline)
 }

@@ -1,8 +1,7 @@
-//! The lock of the queue: that of the standard library, or shuttle's where a test explores
-//! interleavings.
+//! The queue's lock: `std::sync::Mutex`, or shuttle's in tests of interleavings.
 //!
-//! Holders do a few map operations and never wait, so that a blocking lock does not hold up an
-//! executor.
+//! The critical sections are a few map operations and never wait, so a blocking lock does not stall
+//! the executor.
 
 use std::sync::PoisonError;
 
@@ -16,7 +15,7 @@ pub(crate) use shuttle::sync::MutexGuard as Guard;
 #[cfg(not(shuttle))]
 pub(crate) use std::sync::MutexGuard as Guard;
 
-/// A value for one thread at a time.
+/// A mutex without poisoning.
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
@@ -25,8 +24,8 @@ impl<T> Lock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Locks even after a panic of another holder: a user's `Clone` or `Eq` may panic, and the
-    /// state is consistent at each such call.
+    /// Ignores poisoning: a user's `Clone` or `Eq` may panic, and the state is consistent at each
+    /// such call.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -43,7 +42,7 @@ mod tests {
             scope
                 .spawn(|| {
                     let _guard = lock.lock();
-                    panic!("as a user's clone may");
+                    panic!("a user's clone may panic");
                 })
                 .join()
         });

@@ -1,38 +1,45 @@
-//! Holds every key the queue knows once, under a number that stays while the key is known.
+//! Stores every key once, under a number that is stable while the key is present.
 //!
-//! What a key is waiting for is written in its entry by `state`; this module only finds, numbers and forgets. It exists
-//! because a map beside a line of keys would store and hash each key several times: here a key is hashed when it is
-//! added, outside of the lock, and all else goes by number. A million keys may wait, so an entry is small: what only some
-//! queues need is kept in [`Details`], beside the entries and not at all in the other queues.
+//! `state` maintains the status in an entry; this module only finds, numbers and removes. A map
+//! plus a queue of keys would store and hash each key several times. Here a key is hashed once,
+//! outside of the lock, and everything else refers to its number. Entries are small because a
+//! million keys may be pending: fields that only some queues need are in [`Details`], a separate
+//! vector that the other queues do not allocate.
 
-/// Stands for "no deadline" in [`Entry::deadline`].
+use hashbrown::HashTable;
+
+/// Sentinel for "no deadline" in [`Entry::deadline`].
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Tables up to this size keep their memory when the last key leaves.
-const KEPT_SLOTS: usize = 4096;
+/// Sentinel: no free entry.
+const NO_NUMBER: u32 = u32::MAX;
 
-/// Where a key stands between being added and being done with.
+/// Tables up to this size keep their memory when the last key is removed.
+const RETAINED_SLOTS: usize = 4096;
+
+/// State of a key between its first add and its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Neither waiting nor in work; known for its deadline alone.
+    /// Neither queued nor being processed; present because of its deadline.
     Idle,
-    /// In line for a worker.
+    /// Waiting for a worker.
     Queued,
-    /// With a worker.
+    /// Claimed by a worker.
     Processing,
-    /// With a worker, and added again meanwhile.
+    /// Claimed by a worker, and added again since.
     ProcessingDirty,
 }
 
-/// What the queue knows about one key. Times are nanoseconds since the queue was made.
+/// One key and its state. Times are nanoseconds since the queue was created.
 #[derive(Debug)]
 pub(crate) struct Entry<T> {
-    /// `None` in an entry that is free.
+    /// `None` in a free entry.
     key: Option<T>,
-    /// When a delayed add falls due, or [`NEVER`].
+    /// When a delayed add is due, or [`NEVER`].
     pub(crate) deadline: u64,
     hash: u32,
-    /// The status in the lowest two bits, the place above it; in an entry that is free, the number of the next such.
+    /// The status in the two low bits, the place above; in a free entry, the number of the next
+    /// free entry.
     mark: u32,
 }
 
@@ -41,8 +48,8 @@ impl<T> Entry<T> {
         self.key.as_ref().expect("a number is valid until its removal")
     }
 
-    /// Whether the key is to be processed (again): the statuses are numbered so that one bit tells.
-    #[inline]
+    /// Whether the key needs (another) processing. The statuses are numbered such that the lowest
+    /// bit is this flag.
     pub(crate) fn is_dirty(&self) -> bool {
         self.mark & 1 == 1
     }
@@ -56,33 +63,33 @@ impl<T> Entry<T> {
         }
     }
 
-    /// While processing: the index in the list of work under way.
+    /// While processing: the index in the list of running claims.
     pub(crate) fn place(&self) -> usize {
         (self.mark >> 2) as usize
     }
 
-    /// Changes the status; the place stays.
+    /// Sets the status; keeps the place.
     pub(crate) fn set_status(&mut self, status: Status) {
         self.mark = self.mark & !3 | status as u32;
     }
 
-    /// Changes the place; the status stays.
+    /// Sets the place; keeps the status.
     pub(crate) fn set_place(&mut self, place: usize) {
         let place = u32::try_from(place).ok().filter(|&place| place < 1 << 30);
-        self.mark = place.expect("a thousand million claims do not fit into memory") << 2 | self.mark & 3;
+        self.mark = place.expect("2^30 claims do not fit into memory") << 2 | self.mark & 3;
     }
 }
 
-/// What queues know about a key whose order depends on more than arrival, or that people watch.
+/// Fields of a key in queues with priorities, groups, metrics or a name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Details {
-    /// When the key was first added since it was last handed out; meaningful while dirty.
+    /// When the key was first added since it was last taken; valid while dirty.
     pub(crate) since: u64,
     pub(crate) priority: i32,
-    /// While queued: how many came into line before it.
+    /// While queued: a sequence number.
     ///
-    /// Half a word, because a million keys may wait: after four thousand million arrivals the count starts anew, and two
-    /// keys of equal rank that stand on either side of that moment change places.
+    /// 32 bits wide to keep details small. After the counter wraps, two keys of equal rank on
+    /// either side of the wrap swap their order.
     pub(crate) arrival: u32,
 }
 
@@ -90,84 +97,37 @@ impl Details {
     const NEW: Self = Self { since: 0, priority: i32::MIN, arrival: 0 };
 }
 
-/// Every known key, by number and by value.
+/// All keys, by number and by value.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     entries: Vec<Entry<T>>,
-    /// The first number that is free, if not as many as there are entries; each such entry names the next.
+    /// Head of the free list, or [`NO_NUMBER`]; each free entry holds the number of the next one.
     free: u32,
-    /// As long as `entries`, if details are kept.
+    /// As long as `entries`, if details are recorded.
     details: Option<Vec<Details>>,
-    /// Open addressing with linear probing. An element is the hash of a key, with its number plus one instead of as many
-    /// low bits as the length of the index has: those are told by the place. Zero is a gap.
-    ///
-    /// A key that is removed leaves its element behind: far apart in memory as elements are, taking it out would cost as
-    /// much as all else that is done with a key. An outdated element is told by its number, which is free or belongs to
-    /// a key with another hash. If the high bits of that one happen to be the same it stays, and leads to a key that has
-    /// an element of its own; whoever looks compares keys.
-    ///
-    /// Invariant: a power of two long (or empty), longer than `entries`, at least a quarter of it gaps, and no gap between
-    /// an element and the place its hash points to.
-    index: Vec<u32>,
-    /// How many gaps may still be filled.
-    room: usize,
-    live: usize,
+    /// Invariant: contains the numbers of all entries that have a key, by the hash of the key.
+    numbers: HashTable<u32>,
 }
 
-/// Stands for "none" among free numbers.
-const NO_NUMBER: u32 = u32::MAX;
-
-/// Where the index has room for a key that is not known; valid until the table changes.
-pub(crate) struct Vacancy(usize);
-
 impl<T: Eq> Table<T> {
-    /// The number of `key`, if it is known.
+    /// The number of `key`, if present.
     pub(crate) fn find(&self, hash: u32, key: &T) -> Option<u32> {
-        if self.index.is_empty() { None } else { self.probe(hash, key).ok() }
-    }
-
-    /// The number of `key`, or where to insert it.
-    #[inline]
-    pub(crate) fn find_or_vacancy(&mut self, hash: u32, key: &T) -> Result<u32, Vacancy> {
-        if self.room == 0 {
-            self.rebuild_index();
-        }
-        self.probe(hash, key)
-    }
-
-    #[inline]
-    fn probe(&self, hash: u32, key: &T) -> Result<u32, Vacancy> {
-        let mask = self.mask();
-        let mut at = (hash & mask) as usize;
-        let mut outdated = usize::MAX;
-        loop {
-            let element = self.index[at];
-            if element == 0 {
-                return Err(Vacancy(if outdated == usize::MAX { at } else { outdated }));
-            }
-            if (element ^ hash) & !mask == 0 {
-                let number = (element & mask) - 1;
-                match self.get(number) {
-                    Some(entry) if entry.hash == hash && entry.key() == key => return Ok(number),
-                    Some(entry) if (entry.hash ^ hash) & !mask == 0 => {}
-                    // To be overwritten if the key is not known, which only the rest of the run can tell.
-                    _ => outdated = at,
-                }
-            }
-            at = (at + 1) & mask as usize;
-        }
+        let is_it = |number: &u32| {
+            let entry = &self.entries[*number as usize];
+            entry.hash == hash && entry.key.as_ref() == Some(key)
+        };
+        self.numbers.find(spread(hash), is_it).copied()
     }
 }
 
 impl<T> Table<T> {
     pub(crate) fn new(has_details: bool) -> Self {
         let details = has_details.then(Vec::new);
-        Self { entries: Vec::new(), free: NO_NUMBER, details, index: Vec::new(), room: 0, live: 0 }
+        Self { entries: Vec::new(), free: NO_NUMBER, details, numbers: HashTable::new() }
     }
 
-    /// Gives a number to `key`, for which `vacancy` was found.
-    #[inline]
-    pub(crate) fn insert(&mut self, Vacancy(at): Vacancy, hash: u32, key: T) -> u32 {
+    /// Assigns a number to `key`, which must be absent.
+    pub(crate) fn insert(&mut self, hash: u32, key: T) -> u32 {
         let entry = Entry { key: Some(key), deadline: NEVER, hash, mark: Status::Idle as u32 };
         let number = match self.entries.get_mut(self.free as usize) {
             Some(free) => {
@@ -180,90 +140,62 @@ impl<T> Table<T> {
             }
             None => self.append(entry),
         };
-        self.live += 1;
-        self.room -= usize::from(self.index[at] == 0);
-        self.index[at] = element(hash, number, self.mask());
+        self.numbers.insert_unique(spread(hash), number, |number| spread(self.entries[*number as usize].hash));
         number
     }
 
-    #[cold]
     fn append(&mut self, entry: Entry<T>) -> u32 {
         let number = u32::try_from(self.entries.len()).ok().filter(|&number| number < NO_NUMBER);
         self.entries.push(entry);
         if let Some(details) = &mut self.details {
             details.push(Details::NEW);
         }
-        number.expect("four thousand million keys do not fit into memory")
+        number.expect("2^32 keys do not fit into memory")
     }
 
-    /// Forgets the key with this number and returns it, for its owner to drop outside of the lock.
-    #[inline]
+    /// Removes the key with this number and returns it, so that the caller can drop it after
+    /// unlocking.
     pub(crate) fn remove(&mut self, number: u32) -> T {
         let entry = &mut self.entries[number as usize];
         let key = entry.key.take().expect("a number is valid until its removal");
         entry.mark = std::mem::replace(&mut self.free, number);
-        self.live -= 1;
-        if self.live == 0 && self.entries.len() > KEPT_SLOTS {
+        if let Ok(known) = self.numbers.find_entry(spread(entry.hash), |known| *known == number) {
+            known.remove();
+        }
+        if self.numbers.is_empty() && self.entries.len() > RETAINED_SLOTS {
             *self = Self::new(self.details.is_some());
         }
         key
     }
 
     /// The entry with this number, if the number is in use.
-    #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&Entry<T>> {
         self.entries.get(number as usize).filter(|entry| entry.key.is_some())
     }
 
-    /// Whether details are kept.
+    /// Whether details are recorded.
     pub(crate) fn has_details(&self) -> bool {
         self.details.is_some()
     }
 
-    /// What is known besides about the key with this number, if details are kept.
-    #[inline]
+    /// The details of the key with this number, if recorded.
     pub(crate) fn details(&self, number: u32) -> Option<&Details> {
         self.details.as_ref().map(|details| &details[number as usize])
     }
 
-    #[inline]
     pub(crate) fn details_mut(&mut self, number: u32) -> Option<&mut Details> {
         self.details.as_mut().map(|details| &mut details[number as usize])
     }
 
-    /// Every entry with its number.
+    /// All entries with their numbers.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
         (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some())
     }
-
-    #[inline]
-    fn mask(&self) -> u32 {
-        (self.index.len() - 1) as u32
-    }
-
-    /// Leaves outdated elements out, and makes room for as many keys again: as are known, and as there are places to go
-    /// through here, so that going through them is paid for by the keys that come until the next time.
-    #[cold]
-    fn rebuild_index(&mut self) {
-        let len = (self.live * 8 / 3).max(self.entries.len() * 2).next_power_of_two().max(16);
-        assert!(len <= 1 << 31, "a thousand million keys do not fit into memory");
-        self.index.clear();
-        self.index.resize(len, 0);
-        self.index.shrink_to(len);
-        self.room = len / 4 * 3 - self.live;
-        let mask = self.mask();
-        for (number, entry) in (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some()) {
-            let mut at = (entry.hash & mask) as usize;
-            while self.index[at] != 0 {
-                at = (at + 1) & mask as usize;
-            }
-            self.index[at] = element(entry.hash, number, mask);
-        }
-    }
 }
 
-fn element(hash: u32, number: u32, mask: u32) -> u32 {
-    hash & !mask | (number + 1)
+/// A 64-bit hash for `HashTable`, which uses bits of both ends.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl<T> std::ops::Index<u32> for Table<T> {
@@ -293,13 +225,12 @@ mod tests {
         fn the_table_agrees_with_a_map(mix in 1..=5u32, steps in vec((any::<bool>(), 0..60u32), 0..400)) {
             let mut table = Table::new(false);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
-            // Few hashes, far apart ones as well, so that runs collide and wrap around the end.
+            // Few distinct hashes, to provoke collisions.
             let hash = |key: u32| (key % (mix * 3)).wrapping_mul(0x9fff_ffff);
             for (insert, key) in steps {
                 match model.get(&key) {
                     None if insert => {
-                        let vacancy = table.find_or_vacancy(hash(key), &key).err().unwrap();
-                        model.insert(key, table.insert(vacancy, hash(key), key));
+                        model.insert(key, table.insert(hash(key), key));
                     }
                     Some(&number) if !insert => {
                         prop_assert_eq!(table.remove(number), key);
@@ -319,8 +250,7 @@ mod tests {
     fn a_removed_key_leaves_nothing_behind() {
         let mut table = Table::new(false);
         let key = std::sync::Arc::new(7);
-        let vacancy = table.find_or_vacancy(7, &key).err().unwrap();
-        let number = table.insert(vacancy, 7, key.clone());
+        let number = table.insert(7, key.clone());
         drop(table.remove(number));
         assert_eq!(std::sync::Arc::strong_count(&key), 1);
     }
@@ -328,15 +258,10 @@ mod tests {
     #[test]
     fn a_table_that_was_large_gives_its_memory_back() {
         let mut table = Table::new(false);
-        let numbers: Vec<u32> = (0..10_000)
-            .map(|key| {
-                let vacancy = table.find_or_vacancy(key, &key).err().unwrap();
-                table.insert(vacancy, key, key)
-            })
-            .collect();
+        let numbers: Vec<u32> = (0..10_000).map(|key| table.insert(key, key)).collect();
         for number in numbers {
             table.remove(number);
         }
-        assert_eq!((table.entries.capacity(), table.index.capacity()), (0, 0));
+        assert_eq!((table.entries.capacity(), table.numbers.capacity()), (0, 0));
     }
 }

@@ -1,74 +1,77 @@
-//! A picture of a queue at one moment, for dashboards and debugging.
+//! A snapshot of a queue, for dashboards and debugging.
 
 use tokio::time::Instant;
 
-use crate::state::{State, is_planned};
+use crate::state::{QueueState, is_planned};
 use crate::table::Status;
 
-/// What a queue held at one moment.
+/// The contents of a queue at one moment.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct View<T> {
+pub struct QueueView<T> {
     /// The name of the queue, or an empty string.
     pub name: String,
-    /// Keys in line for a worker, the one that has waited longest first.
+    /// Queued keys, longest waiting first.
     pub waiting: Vec<Waiting<T>>,
-    /// How many keys wait in all.
+    /// Total number of queued keys.
     pub waiting_count: usize,
-    /// Keys whose delay is not over, the soonest first.
+    /// Delayed keys, earliest deadline first.
     pub delayed: Vec<Delayed<T>>,
-    /// How many keys are delayed in all.
+    /// Total number of delayed keys.
     pub delayed_count: usize,
-    /// Keys in work, the one that takes longest first.
+    /// Keys being processed, longest running first.
     pub processing: Vec<Processing<T>>,
-    /// How many keys are in work in all.
+    /// Total number of keys being processed.
     pub processing_count: usize,
 }
 
-/// A key in line for a worker.
+/// A queued key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Waiting<T> {
     /// The key.
     pub key: T,
-    /// When it was added, or its delay was over; `None` in a queue that keeps no times (see
+    /// When it was added or became due; `None` in a queue that records no times (see
     /// [`Options::name`](crate::Options::name)).
     pub since: Option<Instant>,
     /// Its priority; 0 in a queue without priorities.
     pub priority: i32,
-    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without limiter.
+    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without
+    /// limiter.
     pub retries: u32,
 }
 
-/// A key whose delay is not over. It may wait or be in work as well.
+/// A delayed key. It may be queued or being processed as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delayed<T> {
     /// The key.
     pub key: T,
-    /// When its delay is over.
+    /// When the delay ends.
     pub until: Instant,
-    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without limiter.
+    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without
+    /// limiter.
     pub retries: u32,
 }
 
-/// A key in work.
+/// A key being processed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Processing<T> {
     /// The key.
     pub key: T,
-    /// When it was handed to its worker; `None` in a queue that keeps no times (see
+    /// When a worker claimed it; `None` in a queue that records no times (see
     /// [`Options::name`](crate::Options::name)).
     pub since: Option<Instant>,
-    /// Whether it was added again meanwhile.
+    /// Whether it was added again since.
     pub is_dirty: bool,
-    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without limiter.
+    /// How often it was added with a rate limit since it was last forgotten; 0 in a queue without
+    /// limiter.
     pub retries: u32,
 }
 
-impl<T: Clone> View<T> {
-    pub(crate) fn of(state: &State<T>, name: &str, epoch: Instant, limit: usize) -> Self {
+impl<T: Clone> QueueView<T> {
+    pub(crate) fn of(state: &QueueState<T>, name: &str, epoch: Instant, limit: usize) -> Self {
         let time = |nanoseconds| epoch + std::time::Duration::from_nanos(nanoseconds);
         let planned = state.deadlines.iter().filter(|&(deadline, number)| is_planned(&state.table, deadline, number));
         let delayed = first(limit, planned);
@@ -78,7 +81,8 @@ impl<T: Clone> View<T> {
             waiting: waiting(state, limit)
                 .into_iter()
                 .map(|number| {
-                    let (key, details) = (state.table[number].key().clone(), state.table.details(number));
+                    let key = state.table[number].key().clone();
+                    let details = state.table.details(number);
                     let since = details.map(|details| time(details.since));
                     Waiting { key, since, priority: details.map_or(0, |details| details.priority), retries: 0 }
                 })
@@ -106,7 +110,7 @@ impl<T: Clone> View<T> {
         }
     }
 
-    /// Fills in the retries of every key shown.
+    /// Fills in the retries of all keys.
     pub(crate) fn with_retries(mut self, retries_of: impl Fn(&T) -> u32) -> Self {
         self.waiting.iter_mut().for_each(|waiting| waiting.retries = retries_of(&waiting.key));
         self.delayed.iter_mut().for_each(|delayed| delayed.retries = retries_of(&delayed.key));
@@ -115,8 +119,8 @@ impl<T: Clone> View<T> {
     }
 }
 
-/// The numbers of the `limit` keys that have waited longest.
-fn waiting<T>(state: &State<T>, limit: usize) -> Vec<u32> {
+/// The numbers of the `limit` longest-waiting keys.
+fn waiting<T>(state: &QueueState<T>, limit: usize) -> Vec<u32> {
     if !state.table.has_details()
         && let Some(numbers) = state.order.fifo()
     {
@@ -127,7 +131,7 @@ fn waiting<T>(state: &State<T>, limit: usize) -> Vec<u32> {
     first(limit, queued.map(|(number, _)| (since(number), number))).into_iter().map(|(_, number)| number).collect()
 }
 
-/// The `limit` smallest, in order.
+/// The `limit` smallest elements, sorted.
 fn first(limit: usize, all: impl Iterator<Item = (u64, u32)>) -> Vec<(u64, u32)> {
     let mut all: Vec<_> = all.collect();
     if limit < all.len() {

@@ -232,7 +232,8 @@ async fn a_view_says_what_waits_since_when_and_what_was_retried() {
 }
 
 proptest! {
-    // WQ-12: what is due, and how often each key failed, follows from the failures since it was forgotten.
+    // WQ-12: delays and failure counts depend only on the failures since the key was last
+    // forgotten.
     #[test]
     fn failures_are_counted_for_each_key_until_it_is_forgotten(steps in vec((0..3u8, 0..4u8), 0..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -261,7 +262,8 @@ proptest! {
         });
     }
 
-    // WQ-9 to WQ-11: each firing is at the earliest of the deadlines set since the last one, to the millisecond.
+    // WQ-9 to WQ-11: each firing is at the earliest of the deadlines set since the last one, to the
+    // millisecond.
     #[test]
     fn every_key_fires_at_its_earliest_deadline(
         workers in 1..4usize,
@@ -287,7 +289,8 @@ proptest! {
             let mut planned: BTreeMap<u8, u64> = BTreeMap::new();
             let mut expected = Vec::new();
             for (at, key, delay) in adds {
-                // Adds at even milliseconds and firings at odd ones, so that none fall together.
+                // Adds happen at even milliseconds and deadlines at odd ones, so that they never
+                // coincide.
                 let (at, delay) = (at * 2, delay * 2 - 1);
                 sleep_until(start + Duration::from_millis(at)).await;
                 planned.retain(|&key, &mut deadline| {

@@ -1,7 +1,7 @@
-//! The concurrent core under a scheduler that tries many interleavings of its threads.
+//! Runs the concurrent core under shuttle, which explores many thread interleavings.
 //!
-//! The code under test is the one that is shipped: shuttle's lock stands in for that of the
-//! standard library, and a simulated clock for tokio's.
+//! The code under test is the shipped code: shuttle's mutex replaces the standard one, and a
+//! simulated clock replaces tokio's.
 //!
 //! Run with `RUSTFLAGS="--cfg shuttle" cargo test -p kubewright-workqueue --test interleavings`.
 #![cfg(shuttle)]
@@ -27,6 +27,24 @@ fn work(queue: &WorkQueue<usize>, in_work: &[AtomicBool], processed: &AtomicUsiz
         thread::yield_now();
         processed.fetch_add(1, Ordering::SeqCst);
         in_work[*claim].store(false, Ordering::SeqCst);
+    }
+}
+
+/// Starts a worker that waits for one key and returns it.
+fn spawn_get(queue: &WorkQueue<&'static str>) -> thread::JoinHandle<Option<&'static str>> {
+    let queue = queue.clone();
+    thread::spawn(move || block_on(queue.get()).map(|claim| *claim))
+}
+
+/// Polls `get` once and drops it, whether it was woken since or not. A key that it got is added
+/// again.
+fn poll_once(queue: &WorkQueue<&'static str>) {
+    let mut get = queue.get();
+    let polled = Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()));
+    thread::yield_now();
+    drop(get);
+    if let Poll::Ready(Some(claim)) = polled {
+        queue.add(*claim);
     }
 }
 
@@ -96,21 +114,9 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
             let queue = WorkQueue::default();
             let impatient = thread::spawn({
                 let queue = queue.clone();
-                move || {
-                    let mut get = queue.get();
-                    let asked = Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()));
-                    // Woken or not, it asks no more; what it got it gives back.
-                    thread::yield_now();
-                    drop(get);
-                    if let Poll::Ready(Some(claim)) = asked {
-                        queue.add(*claim);
-                    }
-                }
+                move || poll_once(&queue)
             });
-            let patient = thread::spawn({
-                let queue = queue.clone();
-                move || block_on(queue.get()).map(|claim| *claim)
-            });
+            let patient = spawn_get(&queue);
             queue.add("foo");
             impatient.join().unwrap();
             assert_eq!(patient.join().unwrap(), Some("foo"));
@@ -121,19 +127,13 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// WQ-9, WQ-11: nothing but the clock wakes the workers here, and one of them has to watch it for
-// all.
+// WQ-9, WQ-11: only the clock wakes the workers here, and one of them keeps time for all.
 #[test]
 fn every_delayed_key_is_handed_out_when_its_time_has_come() {
     shuttle::check_random(
         || {
             let queue = DelayingQueue::new(Options::new());
-            let workers: Vec<_> = (0..2)
-                .map(|_| {
-                    let queue = queue.clone();
-                    thread::spawn(move || block_on(queue.get()).map(|claim| *claim))
-                })
-                .collect();
+            let workers: Vec<_> = (0..2).map(|_| spawn_get(&queue)).collect();
             let producer = thread::spawn({
                 let queue = queue.clone();
                 move || queue.add_after("late", 2 * SECOND)
@@ -154,16 +154,14 @@ fn every_delayed_key_is_handed_out_when_its_time_has_come() {
     );
 }
 
-// WQ-10: the earliest time counts, in whatever order the delays are added, and the key comes once.
+// WQ-10: the earliest deadline wins, whatever the order of the adds, and the key is handed out
+// once.
 #[test]
 fn of_several_delays_of_one_key_the_earliest_counts() {
     shuttle::check_random(
         || {
             let queue = DelayingQueue::new(Options::new());
-            let worker = thread::spawn({
-                let queue = queue.clone();
-                move || block_on(queue.get()).map(|claim| *claim)
-            });
+            let worker = spawn_get(&queue);
             let producers: Vec<_> = [3, 1, 2]
                 .into_iter()
                 .map(|seconds| {
@@ -182,8 +180,7 @@ fn of_several_delays_of_one_key_the_earliest_counts() {
     );
 }
 
-// WQ-10: a delay is independent of an immediate add of the same key, so that the key is processed
-// twice.
+// WQ-10: a delay is independent of an immediate add of the same key, so the key is processed twice.
 #[test]
 fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
     shuttle::check_random(
@@ -212,8 +209,8 @@ fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
             });
             queue.add("foo");
             delayed.join().unwrap();
-            // The first is out of the queue before the clock moves, so that the second is another
-            // one.
+            // A worker has taken the first add before the clock moves, so the delayed add is a
+            // second one.
             while queue.len() > 0 {
                 thread::yield_now();
             }
@@ -226,8 +223,7 @@ fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
     );
 }
 
-// WQ-9, WQ-11: a delayed key is dropped by a shutdown or handed out before it, and nobody waits for
-// ever.
+// WQ-9, WQ-11: a shutdown drops delayed keys that are not due, and every waiting worker returns.
 #[test]
 fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     for drains in [false, true] {
@@ -274,8 +270,7 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     }
 }
 
-// WQ-11: the worker that watches the clock may be dropped, or get another key, and another takes
-// its place.
+// WQ-11: when the timekeeper is dropped or takes a key, another worker becomes timekeeper.
 #[test]
 fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
     shuttle::check_random(
@@ -283,20 +278,9 @@ fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
             let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
             let impatient = thread::spawn({
                 let queue = queue.clone();
-                move || {
-                    let mut get = queue.get();
-                    let asked = Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()));
-                    thread::yield_now();
-                    drop(get);
-                    if let Poll::Ready(Some(claim)) = asked {
-                        queue.add(*claim);
-                    }
-                }
+                move || poll_once(&queue)
             });
-            let patient = thread::spawn({
-                let queue = queue.clone();
-                move || block_on(queue.get()).map(|claim| *claim)
-            });
+            let patient = spawn_get(&queue);
             queue.add_with("foo", AddOptions::new().after(2 * SECOND));
             queue.add_with("foo", AddOptions::new().after(SECOND).priority(1));
             thread::yield_now();

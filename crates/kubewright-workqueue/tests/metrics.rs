@@ -59,7 +59,7 @@ async fn the_depth_of_a_priority_queue_is_told_by_priority() {
         drop(queue.get().await.unwrap());
     }
     assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 0"#, r#"priority="7"} 0"#]);
-    // A delayed key counts when its time has come.
+    // A delayed key counts when it is due.
     queue.add_with(9, AddOptions::new().priority(7).after(Duration::from_secs(1)));
     assert_eq!(depths(&registry)[2], r#"priority="7"} 0"#);
     sleep(Duration::from_secs(2)).await;
@@ -140,7 +140,7 @@ async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
     queue.add_after("bar", Duration::ZERO);
     assert_eq!((value(&registry, "workqueue_retries_total"), value(&registry, "workqueue_adds_total")), (2.0, 1.0));
     sleep(Duration::from_secs(3)).await;
-    // Nobody asked for a key meanwhile, and still it waits since it was due.
+    // No worker polled in between, but the waiting time starts at the deadline.
     assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (2.0, 2.0));
     queue.get().await.unwrap().done();
     queue.get().await.unwrap().done();

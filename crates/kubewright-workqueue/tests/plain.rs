@@ -131,7 +131,7 @@ async fn a_key_taken_out_of_its_claim_is_done_by_name() {
     queue.done(&"other");
     queue.done(&key);
     let claim = next(&queue).await;
-    // An outdated claim has no say in the work of the next worker.
+    // A stale claim does not end the claim of the next worker.
     queue.done(&key);
     queue.add("foo");
     let second = next(&queue).await;
@@ -227,7 +227,7 @@ async fn a_cancelled_get_hands_its_turn_to_another() {
     let mut first = tokio_test_task(&queue);
     let mut second = tokio_test_task(&queue);
     assert!(poll(&mut first).await.is_none() && poll(&mut second).await.is_none());
-    // Wakes one of the two; whichever is dropped, the other has to get the key.
+    // Wakes one of the two workers; if that one is dropped, the other must get the key.
     queue.add("foo");
     drop(second);
     assert_eq!(timeout(Duration::ZERO, first).await.unwrap(), Some("foo"));
@@ -269,7 +269,7 @@ async fn shutdown_ends_the_waiting_of_all_workers() {
     assert!(workers.join_all().await.into_iter().all(|ended| ended));
 }
 
-// WQ-7: Go's drain family, and what it leaves out: keys that wait, and keys added again.
+// WQ-7: client-go's drain tests, plus queued keys and keys added again, which those do not cover.
 #[tokio::test(start_paused = true)]
 async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
     let queue = WorkQueue::default();
@@ -285,7 +285,7 @@ async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
     let bar = next(&queue).await;
     assert_eq!(*bar, "bar");
     drop(bar);
-    // Nothing waits, but `foo` will: `get` must not end the other worker's life yet.
+    // No key is queued, but `foo` will be: `get` must not return `None` to the other worker yet.
     assert!(has_nothing(&queue).await);
     drop(foo);
     sleep(Duration::from_secs(60)).await;

@@ -1,4 +1,4 @@
-//! Priorities: what goes first, and that everything goes.
+//! Priority queue: order, and absence of starvation.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -40,7 +40,8 @@ async fn a_first_list_waits_for_changes_but_not_for_ever() {
     let queue = queue();
     queue.add_initial(0);
     let start = Instant::now();
-    // One change every 100 ms and a worker that takes as long: without ageing the listed key would never come.
+    // One change every 100 ms and a worker that takes as long: without ageing the listed key would
+    // starve.
     for change in 1.. {
         queue.add(change);
         let claim = queue.get().await.unwrap();
@@ -202,7 +203,8 @@ proptest! {
                             .unwrap();
                         assert_eq!((*claim, claim.priority()), (next.0, next.1));
                         model.retain(|waiting| waiting.0 != next.0);
-                        // The bound: nothing that came more than twice the limit later goes before what waits.
+                        // The bound: a key is never overtaken by one added more than twice the
+                        // limit later.
                         for &(_, priority, since, _) in &model {
                             let later = i128::from(next.2) - i128::from(since);
                             assert!(later <= head_start(next.1) - head_start(priority) && later <= 2 * LIMIT);

@@ -1,4 +1,4 @@
-//! Sixty-four producers and as many consumers on real threads: nothing lost, nothing shared.
+//! Soak test: 64 producers and 64 consumers on real threads lose no key and never share one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tokio::task::{JoinSet, yield_now};
 const KEYS: usize = 200;
 const ROUNDS: u64 = 10_000;
 
-/// What the world wants of a key, what a worker saw last, and whether one is at it.
+/// Desired version of a key, the version last processed, and whether a worker is processing it.
 #[derive(Default)]
 struct Object {
     wanted: AtomicU64,
@@ -28,7 +28,8 @@ async fn every_key_is_processed_after_its_last_add_and_by_one_worker_at_a_time()
         let (queue, objects) = (queue.clone(), objects.clone());
         consumers.spawn(async move {
             loop {
-                // Some are impatient, so that waiting is cancelled at every possible moment.
+                // Consumers time out at different intervals, so that `get` is cancelled at every
+                // possible point.
                 let claim = match tokio::time::timeout(Duration::from_micros(50 + consumer * 40), queue.get()).await {
                     Ok(Some(claim)) => claim,
                     Ok(None) => break,

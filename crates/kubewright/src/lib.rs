@@ -10,6 +10,10 @@ pub use kubewright_client as client;
 #[cfg(feature = "client")]
 pub use kubewright_client::{Api, Client, Config, Error, Result};
 pub use kubewright_core::*;
+#[cfg(feature = "apply")]
+pub use kubewright_merge::apply;
+#[cfg(feature = "patch")]
+pub use kubewright_merge::patch;
 #[cfg(feature = "runtime")]
 pub use kubewright_runtime as runtime;
 #[cfg(feature = "workqueue")]

@@ -1,4 +1,5 @@
-//! The metric of each row that matters most, as bars: one SVG, no script, readable in both light and dark.
+//! The metric of each row that matters most, as bars: one SVG, no script, readable in both light
+//! and dark.
 
 use std::fmt::Write;
 

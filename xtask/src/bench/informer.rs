@@ -1,10 +1,12 @@
-//! Informers of all contestants over the pods of the replay server: the runs that the rows `sync`, `updates`, `relist` and `growth` look at.
+//! Informers of all contestants over the pods of the replay server: the runs that the rows `sync`,
+//! `updates`, `relist` and `growth` look at.
 
 use std::process::Command;
 
 use super::json::Line;
 use super::process::{self, Server};
-use super::{Session, programs::Programs};
+use super::programs::Programs;
+use super::session::Session;
 
 /// Events that are played after each sync.
 pub const EVENTS: u64 = 50_000;
@@ -18,7 +20,8 @@ pub struct Run {
     pub line: Line,
 }
 
-/// All runs, and what went wrong with others: one contestant that breaks must not take the others' figures with it.
+/// All runs, and what went wrong with others: one contestant that breaks must not take the others'
+/// figures with it.
 #[derive(Default)]
 pub struct Runs {
     pub done: Vec<Run>,
@@ -46,7 +49,8 @@ const ENTRIES: &[Entry] = &[
     ("kubewright, compact", "pb-watchlist", "pb-watchlist-compact"),
 ];
 
-/// Left out of quick runs with many pods: slow (client-go takes 80 s for one), and near to the others.
+/// Left out of quick runs with many pods: slow (client-go takes 80 s for one), and near to the
+/// others.
 const MORE: &[Entry] = &[
     ("kubewright", "json-watchlist", "json-watchlist"),
     ("kube-rs", "json-watchlist", "json-watchlist-drop"),
@@ -65,14 +69,15 @@ pub fn play(session: &Session) -> Result<Runs, String> {
         let more = if session.quick && pods > 10_000 { &[] } else { MORE };
         let entries: Vec<Entry> = ENTRIES.iter().chain(more).copied().collect();
         let repetitions = if session.quick { 2 } else { 3 };
-        let more = play_size(&session.programs, &entries, pods, EVENTS, repetitions, true)?;
+        let more = play_size(&session.programs, &entries, pods, EVENTS, repetitions, true, false)?;
         runs.done.extend(more.done);
         runs.failures.extend(more.failures);
     }
     Ok(runs)
 }
 
-/// So many pods as protobuf lists, or JSON lists where a contestant knows no protobuf, without events: how costs grow.
+/// So many pods as protobuf lists, or JSON lists where a contestant knows no protobuf, without
+/// events: how costs grow.
 pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
     let free = free_memory_gb();
     let wanted = |&&(contestant, variant, _): &&Entry| {
@@ -89,7 +94,13 @@ pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
         needed <= free
     };
     let entries: Vec<Entry> = ENTRIES.iter().filter(wanted).copied().collect();
-    play_size(&session.programs, &entries, pods, 0, if pods < 100_000 { 3 } else { 1 }, false)
+    play_size(&session.programs, &entries, pods, 0, if pods < 100_000 { 3 } else { 1 }, false, false)
+}
+
+/// 10,000 pods, each with a template of its own: what sharing between siblings cannot save.
+pub fn play_diverse(session: &Session) -> Result<Runs, String> {
+    let repetitions = if session.quick { 2 } else { 3 };
+    play_size(&session.programs, ENTRIES, 10_000, EVENTS, repetitions, false, true)
 }
 
 fn free_memory_gb() -> f64 {
@@ -106,11 +117,14 @@ fn play_size(
     events: u64,
     repetitions: usize,
     relist: bool,
+    diverse: bool,
 ) -> Result<Runs, String> {
-    // Without events or streaming lists, the server needs half the memory, which a million pods make worth saving.
+    // Without events or streaming lists, the server needs half the memory, which a million pods
+    // make worth saving.
     let (streamed, kube) = (events > 0, entries.iter().any(|entry| entry.1.starts_with("json")));
     let mut command = programs.rust("replay");
     command.args(["--pods", &pods.to_string(), "--events", &events.to_string(), "--streamed", &streamed.to_string()]);
+    command.args(["--diverse", &diverse.to_string()]);
     let server = Server::start(command.args(["--formats", if kube { "json,pb" } else { "pb" }]))?;
     let url = server.url()?;
     let mut runs = Runs::default();
@@ -162,8 +176,5 @@ pub fn program(programs: &Programs, contestant: &str) -> Option<Command> {
 
 /// Go's flags have one dash, ours have two.
 fn flag(contestant: &str, word: &str) -> String {
-    match word.starts_with('-') && contestant != "client-go" {
-        true => format!("-{word}"),
-        false => word.to_owned(),
-    }
+    if word.starts_with('-') && contestant != "client-go" { format!("-{word}") } else { word.to_owned() }
 }

@@ -1,4 +1,5 @@
-//! Instructions that codec, store and queue execute, against the committed baseline: what a busy machine does not blur.
+//! Instructions that codec, store and queue execute, against the committed baseline: what a busy
+//! machine does not blur.
 //!
 //! Needs valgrind; without it nothing is checked, and that is said.
 
@@ -71,9 +72,10 @@ fn compare(counts: &BTreeMap<String, u64>, baseline: &str) -> Result<String, Str
         }
     }
     out.push_str("Counts that fall for good: `cargo xtask bench --instructions --update`.");
-    match worse.is_empty() {
-        true => Ok(out),
-        false => Err(format!("{out}\nmore instructions than the baseline, or none known: {}", worse.join(", "))),
+    if worse.is_empty() {
+        Ok(out)
+    } else {
+        Err(format!("{out}\nmore instructions than the baseline, or none known: {}", worse.join(", ")))
     }
 }
 

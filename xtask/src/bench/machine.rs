@@ -15,7 +15,8 @@ impl Machine {
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted as users already.
+        // user, nice, system, idle, iowait, irq, softirq, steal; guests are counted as users
+        // already.
         let ticks: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
         Machine {
             load: load.split_whitespace().next().unwrap_or("unknown").to_owned(),

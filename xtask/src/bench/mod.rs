@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: kubewright beside client-go and kube-rs on the same input, each contestant in its own process.
+//! `cargo xtask bench`: kubewright beside client-go and kube-rs on the same input, each contestant
+//! in its own process.
 //!
-//! Builds what it can, plays the rows in `rows/`, writes `bench/results/LATEST.md` with a chart, and fails when a goal is missed.
-//! What is measured, and with which programs: `bench/README.md`.
+//! Builds what it can, plays the rows in `rows/`, writes `bench/results/LATEST.md` with a chart,
+//! and fails when a goal is missed. What is measured, and with which programs: `bench/README.md`.
 
 #![allow(clippy::print_stderr, reason = "progress is no part of the report that goes to standard output")]
 
@@ -16,7 +17,9 @@ mod process;
 mod programs;
 mod real_server;
 mod report;
+mod row;
 mod rows;
+mod session;
 
 use std::cell::OnceCell;
 use std::fs;
@@ -25,32 +28,11 @@ use std::path::{Path, PathBuf};
 use goals::Goals;
 use machine::Machine;
 use programs::Programs;
+use row::Row;
+use session::Session;
 
 pub const USAGE: &str =
     "cargo xtask bench [--quick] [--no-build] [--pods MOST] [--only PART|PART…] [--list] [--instructions [--update]]";
-
-/// What a row needs to play.
-struct Session {
-    programs: Programs,
-    /// Fewer repetitions: half an hour in all.
-    quick: bool,
-    /// Sizes above this are left out, for small machines.
-    most_pods: u64,
-    /// Several rows look at the same runs.
-    informers: OnceCell<Result<informer::Runs, String>>,
-}
-
-impl Session {
-    /// The runs of informers, played for the first row that asks.
-    fn informers(&self) -> Result<&informer::Runs, String> {
-        self.informers.get_or_init(|| informer::play(self)).as_ref().map_err(Clone::clone)
-    }
-
-    /// How often a case is played.
-    fn repetitions(&self) -> usize {
-        if self.quick { 3 } else { 5 }
-    }
-}
 
 /// Does what the words after `bench` say.
 pub fn run(words: &[&str]) -> Result<String, String> {
@@ -79,7 +61,7 @@ pub fn run(words: &[&str]) -> Result<String, String> {
         return instructions::run(&bench_folder(), update);
     }
     let wanted = |name: &str| only.is_empty() || only.split('|').any(|part| name.contains(part));
-    let rows: Vec<&rows::Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
+    let rows: Vec<&Row> = rows::ALL.iter().filter(|row| wanted(row.name)).collect();
     let began = Machine::now();
     let session = Session {
         programs: Programs::find(&bench_folder(), &rows, build)?,
@@ -94,7 +76,8 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     for row in rows {
         eprintln!("== {}: {}", row.name, row.title);
         let mut figures = figures::Figures::default();
-        // A row that breaks must not take the others' figures with it, but nobody may miss that it broke.
+        // A row that breaks must not take the others' figures with it, but nobody may miss that it
+        // broke.
         let failure = (row.play)(&session, &mut figures).err();
         if let Some(failure) = &failure {
             eprintln!("FAILED {}: {failure}", row.name);

@@ -1,4 +1,5 @@
-//! Contestants and servers as processes of their own: none outlives the bench, and none is waited for in vain.
+//! Contestants and servers as processes of their own: none outlives the bench, and none is waited
+//! for in vain.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -101,7 +102,8 @@ impl Server {
     }
 }
 
-/// Writes a kubeconfig for a server whose certificate nobody can know; an empty token for a server that asks for none.
+/// Writes a kubeconfig for a server whose certificate nobody can know; an empty token for a server
+/// that asks for none.
 pub fn write_kubeconfig(path: &Path, url: &str, token: &str) -> Result<(), String> {
     let insecure = if url.starts_with("https") { ", insecure-skip-tls-verify: true" } else { "" };
     let user = if token.is_empty() { String::new() } else { format!("token: {token}") };
@@ -117,7 +119,8 @@ pub fn children_cpu_seconds() -> f64 {
     ticks("/proc/self/stat", 13)
 }
 
-/// User and system time, from this field after the name in parentheses on, in the kernel's hundredths of a second.
+/// User and system time, from this field after the name in parentheses on, in the kernel's
+/// hundredths of a second.
 fn ticks(file: &str, field: usize) -> f64 {
     let stat = fs::read_to_string(file).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::rows::Row;
+use super::row::Row;
 
 /// Where the built programs are.
 pub struct Programs {
@@ -15,8 +15,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds what the rows name, or takes what was built before. Ours and kube-rs's have to build; client-go's only where Go and its
-    /// sources are found.
+    /// Builds what the rows name, or takes what was built before. Ours and kube-rs's have to build;
+    /// client-go's only where Go and its sources are found.
     pub fn find(bench: &Path, rows: &[&Row], build: bool) -> Result<Programs, String> {
         let bench = bench.canonicalize().map_err(|error| format!("{}: {error}", bench.display()))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| bench.join("target"), PathBuf::from);

@@ -1,4 +1,5 @@
-//! A real kube-apiserver over etcd, where `KUBEBUILDER_ASSETS` has both: what the embedded server is measured against.
+//! A real kube-apiserver over etcd, where `KUBEBUILDER_ASSETS` has both: what the embedded server
+//! is measured against.
 
 use std::fs;
 use std::net::TcpListener;
@@ -16,7 +17,8 @@ pub struct RealServer {
 }
 
 impl RealServer {
-    /// Starts both in an empty folder, without fsync as test environments do. They are not ready yet.
+    /// Starts both in an empty folder, without fsync as test environments do. They are not ready
+    /// yet.
     pub fn start(assets: &Path, folder: &Path) -> Result<RealServer, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let [client, peer, secure] = [free_port()?, free_port()?, free_port()?];

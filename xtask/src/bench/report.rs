@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::figures::Figures;
 use super::goals::Goals;
-use super::rows::Row;
+use super::row::Row;
 
 /// A row that has been played.
 pub struct Played {

@@ -1,7 +1,9 @@
-//! Informers by name: for each version of a group one method for each resource that can be watched, thin over the factory.
+//! Informers by name: for each version of a group one method for each resource that can be watched,
+//! thin over the factory.
 //!
-//! They are `#[inline]` so that an informer is compiled where it is asked for and nowhere else: without it the crate holds one for each
-//! kind of the chosen groups, which was four fifths of what it cost to build.
+//! They are `#[inline]` so that an informer is compiled where it is asked for and nowhere else:
+//! without it the crate holds one for each kind of the chosen groups, which was four fifths of what
+//! it cost to build.
 
 use std::fmt::Write;
 

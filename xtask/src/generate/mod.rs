@@ -1,6 +1,7 @@
 //! Writes the code that is derived from the description.
 
 mod clientset;
+mod docs;
 mod informers;
 mod names;
 mod resources;
@@ -19,6 +20,7 @@ use crate::description::{self, FieldType, GroupVersion};
 pub fn run(check: bool) -> Result<String, String> {
     let root = root();
     let api = description::read(&root.join("api"))?;
+    docs::check(&api)?;
     let mut files = BTreeMap::new();
     for gv in &api {
         files.insert(root.join(path_of(gv)), format(&root, &file(gv))?);
@@ -112,7 +114,7 @@ fn modules(api: &[GroupVersion]) -> String {
     }
     for (doc, name, item, all, gate) in [
         ("All resources", "resources", "kubewright_core::ResourceInfo", resources, ""),
-        ("All types", "types", "kubewright_core::scheme::TypeEntry", types, "#[cfg(feature = \"registry\")]\n"),
+        ("All types", "types", "kubewright_core::message::TypeEntry", types, "#[cfg(feature = \"registry\")]\n"),
     ] {
         out.push_str(&format!(
             "/// {doc} of the groups that are compiled in.\n{gate}pub fn {name}() -> Vec<&'static {item}> {{\n\

@@ -1,6 +1,7 @@
 //! Names in Rust for names of the API.
 
-/// `podIPs` → `pod_ips`, `hostPID` → `host_pid`, `x-kubernetes-list-type` → `x_kubernetes_list_type`.
+/// `podIPs` → `pod_ips`, `hostPID` → `host_pid`, `x-kubernetes-list-type` →
+/// `x_kubernetes_list_type`.
 pub fn field(name: &str) -> String {
     let name = match name {
         "$ref" => "refPath",

@@ -1,16 +1,17 @@
 //! Structs and the two functions that reach their fields.
 //!
-//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program compiles those of the types that it uses, and not
-//! of all in a group, with the lists and sub-objects that belong to them.
+//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program compiles
+//! those of the types that it uses, and not of all in a group, with the lists and sub-objects that
+//! belong to them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::{names, tables};
+use super::{docs, names, tables};
 use crate::description::{Field, FieldType, GroupVersion, Type};
 
-/// Types that most bytes of a cluster's objects belong to: each of their fields has code of its own when protobuf is decoded. A type more costs
-/// a program that uses it 1 to 10 kB.
+/// Types that most bytes of a cluster's objects belong to: each of their fields has code of its own
+/// when protobuf is decoded. A type more costs a program that uses it 1 to 10 kB.
 const OWN_LOOP: &[&str] = &[
     "Container",
     "ContainerState",
@@ -29,7 +30,7 @@ const OWN_LOOP: &[&str] = &[
 /// What a file of types uses.
 pub fn imports(gv: &GroupVersion) -> String {
     let core = if gv.module == "meta" { "crate" } else { "kubewright_core" };
-    let mut out = format!("#[allow(unused_imports)]\nuse {core}::generated_prelude::*;\n");
+    let mut out = format!("#[allow(unused_imports)]\nuse {core}::generated_support::*;\n");
     let mut modules = BTreeSet::new();
     for field in gv.types.iter().flat_map(|ty| &ty.fields) {
         collect(&field.ty, gv, &mut modules);
@@ -58,7 +59,7 @@ fn collect(ty: &FieldType, gv: &GroupVersion, modules: &mut BTreeSet<(String, St
 pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     let name = &ty.name;
     let has_rare = ty.fields.iter().any(|field| field.rare);
-    let _ = writeln!(out, "\n/// `{name}` of `{}`.", gv.package);
+    let _ = writeln!(out, "\n/// {}", docs::rust(&ty.doc));
     if has_rare {
         let _ = writeln!(out, "///\n/// Dereferences to [`{name}Rare`], the fields that few objects set.");
     }
@@ -79,7 +80,8 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
             write_field(out, gv, field);
         }
         out.push_str("}\n");
-        // All unset, spelt out: a constant needs no code to make it, and that of `Default` would bring along how to drop each field.
+        // All unset, spelt out: a constant needs no code to make it, and that of `Default` would
+        // bring along how to drop each field.
         let unset = |field: &Field| match &field.ty {
             FieldType::List(_) => "List::new()",
             FieldType::Map(_) => "Map::new()",
@@ -110,8 +112,8 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     }
 }
 
-/// The loop of a type that has its own; see `own_loop!`. Fields that few objects set have no code there unless Go writes them as zero.
-/// (Managed fields are rare in memory only.)
+/// The loop of a type that has its own; see `own_loop!`. Fields that few objects set have no code
+/// there unless Go writes them as zero. (Managed fields are rare in memory only.)
 fn write_own_loop(out: &mut String, ty: &Type) {
     let [mut values, mut integers, mut empty, mut zero] = [const { Vec::new() }; 4];
     for field in &ty.fields {
@@ -140,9 +142,11 @@ pub fn write_list(out: &mut String, gv: &GroupVersion) {
     for ty in &gv.types {
         let _ = writeln!(
             out,
-            "&TypeEntry {{ info: &{}, new: || Box::<{}>::default() }},",
+            "&TypeEntry {{ info: &{}, new: || Box::<{}>::default(), doc: {:?}, field_docs: &{:?} }},",
             names::constant(&ty.name),
-            ty.name
+            ty.name,
+            ty.doc,
+            ty.fields.iter().map(|field| &field.doc).collect::<Vec<_>>()
         );
     }
     out.push_str("];\n");
@@ -154,16 +158,8 @@ pub fn metadata_is(ty: &Type, wanted: &str) -> bool {
 }
 
 fn write_field(out: &mut String, gv: &GroupVersion, field: &Field) {
-    let _ = write!(out, "/// `{}`", field.name);
-    let _ = write!(out, ": {}", if field.required { "required" } else { "optional" });
-    if !field.values.is_empty() {
-        let values: Vec<String> = field.values.iter().map(|value| format!("`{value}`")).collect();
-        let _ = write!(out, ", one of {}", values.join(", "));
-    }
-    if let Some(default) = field.default.as_ref().filter(|default| *default != "\"\"" && *default != "0") {
-        let _ = write!(out, ", default `{default}`");
-    }
-    let _ = writeln!(out, ".\npub {}: {},", names::field(&field.name), rust_type(gv, field));
+    docs::write_field(out, field);
+    let _ = writeln!(out, "pub {}: {},", names::field(&field.name), rust_type(gv, field));
 }
 
 fn write_accessor(
@@ -221,7 +217,8 @@ fn is_plain_message(field: &Field) -> bool {
     field.required || metadata
 }
 
-/// Nearly all objects have a specification and a status; boxing them would cost an allocation and save nothing.
+/// Nearly all objects have a specification and a status; boxing them would cost an allocation and
+/// save nothing.
 fn is_inline(field: &Field) -> bool {
     field.inline || field.name == "spec" || field.name == "status"
 }

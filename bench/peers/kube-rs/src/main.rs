@@ -1,4 +1,5 @@
-//! Informer peer: kube-rs watcher + reflector store for pods against the replay server; prints one JSON line.
+//! Informer peer: kube-rs watcher + reflector store for pods against the replay server; prints one
+//! JSON line.
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -62,7 +63,8 @@ fn trim() {
     }
 }
 
-/// Waits until the process has spent at least so much CPU since `from`, and then nothing to speak of for a second.
+/// Waits until the process has spent at least so much CPU since `from`, and then nothing to speak
+/// of for a second.
 async fn quiet(from: f64, least: f64) {
     let (mut last, mut since) = (cpu(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) || cpu() - from < least {
@@ -219,7 +221,8 @@ fn main() {
                 wc = wc.streaming_lists();
             }
             if has("rv0") {
-                // resourceVersion=0: one whole list, as client-go asks for it (kube drops the 0 while a page size is set)
+                // resourceVersion=0: one whole list, as client-go asks for it (kube drops the 0
+                // while a page size is set)
                 wc = wc.any_semantic();
                 wc.page_size = None;
             }

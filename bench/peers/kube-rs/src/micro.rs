@@ -1,4 +1,5 @@
-//! In-process micro-benchmarks of kube-rs's store, scheduler and Controller; one JSON line per result.
+//! In-process micro-benchmarks of kube-rs's store, scheduler and Controller; one JSON line per
+//! result.
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use kube::runtime::{
@@ -101,7 +102,8 @@ fn store_bench(n: u64) {
         bench("store_get_warm", 2_000_000, &mut |i| {
             black_box(r.get(&refs[i as usize % 1000]));
         });
-        // no index in kube-rs: the documented way to the pods of a namespace or node is a filter over everything
+        // no index in kube-rs: the documented way to the pods of a namespace or node is a filter
+        // over everything
         bench("store_filter_ns_500", 50, &mut |i| {
             let ns = format!("payments-{:03}", i % 200);
             black_box(r.state_filter(|p| p.metadata.namespace.as_deref() == Some(&ns)));
@@ -133,7 +135,8 @@ fn store_bench(n: u64) {
 async fn sched(name: &str, adds: u64, distinct: u64, p: u64) {
     let ks: Arc<Vec<Arc<str>>> = Arc::new((0..distinct).map(|i| key(i).into()).collect());
     let (t, c0) = (Instant::now(), cpu());
-    // the scheduler ends with its input and forgets what is still in it, so `tx` stays open here to the end
+    // the scheduler ends with its input and forgets what is still in it, so `tx` stays open here to
+    // the end
     let (tx, rx) = futures::channel::mpsc::channel::<ScheduleRequest<Arc<str>>>(1024);
     for w in 0..p {
         let (mut tx, ks) = (tx.clone(), ks.clone());

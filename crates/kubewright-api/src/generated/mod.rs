@@ -158,9 +158,9 @@ pub fn resources() -> Vec<&'static kubewright_core::ResourceInfo> {
 }
 /// All types of the groups that are compiled in.
 #[cfg(feature = "registry")]
-pub fn types() -> Vec<&'static kubewright_core::scheme::TypeEntry> {
+pub fn types() -> Vec<&'static kubewright_core::message::TypeEntry> {
     #[allow(unused_mut)]
-    let mut all: Vec<&'static kubewright_core::scheme::TypeEntry> = Vec::new();
+    let mut all: Vec<&'static kubewright_core::message::TypeEntry> = Vec::new();
     #[cfg(feature = "admissionregistration")]
     all.extend(admissionregistration::v1::TYPES);
     #[cfg(feature = "apiextensions")]

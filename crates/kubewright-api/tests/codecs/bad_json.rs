@@ -1,4 +1,5 @@
-//! JSON that is broken, wrong or hostile: an error that says where, never a panic, never memory beyond measure.
+//! JSON that is broken, wrong or hostile: an error that says where, never a panic, never memory
+//! beyond measure.
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_api::core::v1::{ConfigMap, Pod, Secret};
@@ -241,7 +242,8 @@ fn null_leaves_a_field_unset() {
     assert_eq!(pod.metadata.finalizers[..], [""]);
 }
 
-/// What is kept as text was only looked over; taking it apart later must not be worse than an error.
+/// What is kept as text was only looked over; taking it apart later must not be worse than an
+/// error.
 #[test]
 fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
@@ -260,8 +262,8 @@ fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
     }
 }
 
-/// What decoding holds at the most, compared to what it was given: an empty object of a few bytes makes one of
-/// some hundred, and nothing more than that.
+/// What decoding holds at the most, compared to what it was given: an empty object of a few bytes
+/// makes one of some hundred, and nothing more than that.
 #[test]
 fn memory_is_in_proportion_to_the_text() {
     let largest = crate::model::types().iter().map(|entry| size_of_val(&*(entry.new)())).max().expect("types");

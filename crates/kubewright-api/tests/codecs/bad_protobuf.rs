@@ -1,4 +1,5 @@
-//! Protobuf that is broken, wrong or hostile: an error that says where, never a panic, never memory beyond measure.
+//! Protobuf that is broken, wrong or hostile: an error that says where, never a panic, never memory
+//! beyond measure.
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_api::core::v1::{ConfigMap, Pod, Service};
@@ -30,7 +31,8 @@ fn bytes_that_end_early_are_an_error_wherever_they_end() {
     let envelope = Envelope::decode(POD_PROTOBUF).expect("whole");
     for end in 0..POD_PROTOBUF.len() - 4 {
         let cut = Decoder::new().protobuf::<Pod>(&POD_PROTOBUF[..end]);
-        // After the kind and version, what follows could just as well be missing; Go takes it for empty, too.
+        // After the kind and version, what follows could just as well be missing; Go takes it for
+        // empty, too.
         match cut {
             Ok(pod) => assert_eq!((pod, end < 20), (Pod::default(), true), "cut at {end}"),
             Err(error) => assert!(error.is_truncated(), "cut at {end}: {error}"),
@@ -162,7 +164,8 @@ fn unknown_fields_of_every_form_are_passed_over() {
 
 #[test]
 fn absurd_nesting_is_an_error() {
-    // A schema holds schemas as `not`, which is field 28, and as `items`, field 24, where field 1 is one and field 2 a list.
+    // A schema holds schemas as `not`, which is field 28, and as `items`, field 24, where field 1
+    // is one and field 2 a list.
     for numbers in [&[28][..], &[24, 1], &[24, 2]] {
         let mut schema = Vec::new();
         for number in numbers.iter().rev().cycle().take(4000) {

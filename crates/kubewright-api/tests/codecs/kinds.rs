@@ -12,7 +12,8 @@ pub struct KindCase {
     pub info: &'static TypeInfo,
     /// Decodes, clones, compares, and goes through serde.
     pub sanity: fn(json: &str),
-    /// Decodes protobuf as k8s-pb does; returns the bytes it writes, and what it prints if that is asked for.
+    /// Decodes protobuf as k8s-pb does; returns the bytes it writes, and what it prints if that is
+    /// asked for.
     pub k8s_pb: Option<ThroughK8sPb>,
     /// Decodes JSON as k8s-openapi does, and returns what that writes.
     pub k8s_openapi: fn(Value) -> serde_json::Result<Value>,

@@ -1,6 +1,7 @@
 //! The codecs, driven over all types of the API.
 //!
-//! Types are reached through their tables, so that one generator of random values (`model`) serves them all.
+//! Types are reached through their tables, so that one generator of random values (`model`) serves
+//! them all.
 
 mod applying;
 mod bad_json;

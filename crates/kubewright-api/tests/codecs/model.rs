@@ -1,15 +1,17 @@
-//! JSON that fits a type, made from the type's table: what random values and complete samples consist of.
+//! JSON that fits a type, made from the type's table: what random values and complete samples
+//! consist of.
 //!
-//! The text is made without the type's own code, so that a round trip compares the type with its table. It is in
-//! the form that encoding gives back: nothing empty, nothing `null`, and no zero where Go holds a field by value,
-//! because protobuf says nothing of those.
+//! The text is made without the type's own code, so that a round trip compares the type with its
+//! table. It is in the form that encoding gives back: nothing empty, nothing `null`, and no zero
+//! where Go holds a field by value, because protobuf says nothing of those.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use kubewright_core::json::Writer;
+use kubewright_core::message::TypeEntry;
 use kubewright_core::message::{Message, Ref};
-use kubewright_core::scheme::{FieldInfo, Flags, Type, TypeEntry, TypeInfo};
+use kubewright_core::scheme::{FieldInfo, Flags, Type, TypeInfo};
 use kubewright_core::{ByteString, MicroTime, Time};
 use serde_json::{Map, Value, json};
 
@@ -53,7 +55,8 @@ pub fn with_kind(info: &TypeInfo, object: &mut Value) {
     }
 }
 
-/// Says where two values differ first, rather than show both: objects that hold everything are long.
+/// Says where two values differ first, rather than show both: objects that hold everything are
+/// long.
 #[track_caller]
 pub fn assert_same(found: &Value, wanted: &Value, context: impl std::fmt::Display) {
     if let Some(difference) = difference(found, wanted) {
@@ -165,8 +168,8 @@ pub fn is_lost(field: &FieldInfo, value: &Value) -> bool {
     zero && !field.flags.has(Flags::POINTER | Flags::REQUIRED) && !matches!(field.ty, Type::SchemaOrBool | Type::Raw)
 }
 
-/// Choices that random bytes make. When they are used up, everything is absent or zero, so that fewer and
-/// smaller bytes make smaller values.
+/// Choices that random bytes make. When they are used up, everything is absent or zero, so that
+/// fewer and smaller bytes make smaller values.
 pub struct Entropy<'a> {
     bytes: &'a [u8],
 }
@@ -318,7 +321,8 @@ impl Choices for Entropy<'_> {
     }
 }
 
-/// Choices that set every field once, except where a type would contain itself, to values that tell the field.
+/// Choices that set every field once, except where a type would contain itself, to values that tell
+/// the field.
 #[derive(Default)]
 pub struct Everything {
     types: Vec<&'static str>,

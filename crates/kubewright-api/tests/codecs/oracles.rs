@@ -70,8 +70,9 @@ fn k8s_pb_reads_our_bytes_and_we_read_its() {
     }
 }
 
-/// Makes sure that k8s-pb has put each value into the field of its name: [`Everything`] consists of values that tell
-/// their field, and two fields that had exchanged their numbers would otherwise pass.
+/// Makes sure that k8s-pb has put each value into the field of its name: [`Everything`] consists of
+/// values that tell their field, and two fields that had exchanged their numbers would otherwise
+/// pass.
 fn check_names(printed: &str) {
     let mut path: Vec<(usize, String)> = Vec::new();
     for line in printed.lines() {
@@ -95,7 +96,8 @@ fn check_names(printed: &str) {
         if let Some(text) = leaf.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
             match text.parse::<i32>() {
                 Ok(number) => assert_eq!(number, model::integer_of(name), "quantity {names:?}"),
-                // The path in JSON is that of k8s-pb without the messages that JSON shows as part of their parent.
+                // The path in JSON is that of k8s-pb without the messages that JSON shows as part
+                // of their parent.
                 Err(_) if text.contains('.') || text == *name => {
                     let mut rest = names.iter();
                     let found = text.split('.').all(|step| rest.any(|name| *name == model::plain(step)));

@@ -1,15 +1,16 @@
 //! Objects that a real API server has written: decoded and written again, they are the same.
 //!
-//! They are the answers in the scenarios of the conformance kit, which lies beside the workspace in `../shared`, or
-//! where `KUBEWRIGHT_SHARED` says. An object counts if it says of which kind it is and we have that kind; custom
-//! resources, tables and answers that were recorded in part, by pointers, thereby fall out.
+//! They are the answers in the scenarios of the conformance kit, which lies beside the workspace in
+//! `../shared`, or where `KUBEWRIGHT_SHARED` says. An object counts if it says of which kind it is
+//! and we have that kind; custom resources, tables and answers that were recorded in part, by
+//! pointers, thereby fall out.
 
 use std::path::PathBuf;
 use std::{env, fs};
 
 use kubewright_core::Decoder;
+use kubewright_core::message::TypeEntry;
 use kubewright_core::protobuf::Envelope;
-use kubewright_core::scheme::TypeEntry;
 use serde_json::Value;
 
 use crate::model::{self, assert_same, to_server_json};

@@ -4,8 +4,9 @@ use std::cell::RefCell;
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::message::Message;
+use kubewright_core::message::TypeEntry;
 use kubewright_core::protobuf::encode_message;
-use kubewright_core::scheme::{TypeEntry, TypeInfo};
+use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, StringPool};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -81,7 +82,7 @@ fn check(entry: &TypeEntry, model: &Value, pooled: &mut Decoder) {
     assert_same(&parse(&to_server_json(&*answered)), &parse(&server), "what a server answers, twice");
     assert_same(&parse(&to_server_json(&*again)), &parse(&server), "what a server answers after protobuf");
 
-    let through_serde = kubewright_core::message_serde::serialize(&*decoded, serde_json::value::Serializer);
+    let through_serde = kubewright_core::generated_support::serialize(&*decoded, serde_json::value::Serializer);
     assert_same(&through_serde.expect("serialises"), &object, "through serde");
 }
 

@@ -14,8 +14,8 @@ use kubewright_core::{Decoder, Object};
 
 use crate::model;
 
-/// Go writes zeros of what it holds by value into protobuf and leaves them out of JSON; so both are absent. What it
-/// points to can be zero, and is kept.
+/// Go writes zeros of what it holds by value into protobuf and leaves them out of JSON; so both are
+/// absent. What it points to can be zero, and is kept.
 #[test]
 fn zero_is_absent_after_protobuf_unless_go_holds_a_pointer() {
     let json = br#"{"spec":{"nodeName":"","hostNetwork":false,"priority":0,"enableServiceLinks":false,
@@ -115,7 +115,7 @@ fn resources_belong_to_types() {
     let resources = kubewright_api::resources();
     assert_eq!(resources.len(), 68);
     for resource in resources {
-        let is_its = |entry: &&kubewright_core::scheme::TypeEntry| entry.info.kind == Some(resource.kind);
+        let is_its = |entry: &&kubewright_core::message::TypeEntry| entry.info.kind == Some(resource.kind);
         assert!(model::types().iter().any(is_its), "{} has a type", resource.plural);
     }
 }

@@ -39,7 +39,8 @@ fn a_watch_event_holds_the_same_pod() {
     assert_eq!(pod.name(), "search-worker-1-k99lc5ljkh-pmcxc11");
 }
 
-/// Go writes more than we do: zero values of fields that it holds by value. Ours is what remains without them.
+/// Go writes more than we do: zero values of fields that it holds by value. Ours is what remains
+/// without them.
 #[test]
 fn our_protobuf_is_no_longer_than_that_of_go() {
     let pod: Pod = Decoder::new().protobuf(POD_PROTOBUF).expect("protobuf");

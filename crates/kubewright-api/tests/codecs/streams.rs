@@ -46,7 +46,8 @@ fn a_list_that_ends_early_is_an_error_wherever_it_ends() {
     }
 }
 
-/// A list may be larger than memory, so that waiting for its end is no way to find the end of an item.
+/// A list may be larger than memory, so that waiting for its end is no way to find the end of an
+/// item.
 #[test]
 fn an_item_is_given_as_soon_as_it_is_whole_wherever_the_pieces_end() {
     let pods = pods(3);
@@ -131,7 +132,8 @@ fn a_number_may_be_cut_after_its_sign() {
     }
 }
 
-/// A failed stream leaves its decoder as it was: the next stream has the whole depth and no findings of the last.
+/// A failed stream leaves its decoder as it was: the next stream has the whole depth and no
+/// findings of the last.
 #[test]
 fn a_decoder_outlives_the_streams_that_fail() {
     let mut decoder = Decoder::new();

@@ -1,37 +1,37 @@
-//! Service accounts of pods: each pod has one, which has to be there, has its secrets for pulling images, and finds a token of it in its
-//! containers.
+//! The ServiceAccount admission plugin: sets the account of a pod, adds the account's image pull
+//! secrets, and mounts a token into the containers.
 //!
-//! Off unless the owner of the server wants it, as in the test environments that people come from: without the controllers
-//! of a cluster nobody would make the accounts.
+//! Off by default, as in envtest: without the controllers of a cluster, nothing creates the
+//! accounts.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
 use super::control::Control;
+use crate::admission::state::ClusterState;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
 
-/// The account that each namespace has.
+/// The default account of each namespace.
 pub(crate) const DEFAULT: &str = "default";
-/// Where containers find the token.
+/// Mount path of the token.
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// How long a token in a pod is good for: an hour, and time to fetch the next one.
+/// Token lifetime: one hour, plus time for the rotation.
 const TOKEN_SECONDS: i64 = 3607;
 
-/// Gives a new pod its account.
+/// Sets the service account of a new pod.
 pub(crate) fn assign(
-    registry: &Registry,
+    cluster: &dyn ClusterState,
     resource: &Resource,
     namespace: &str,
     pod: &mut Value,
     control: &Control<'_>,
 ) -> Result<(), Rejection> {
-    // Mirrors of what a node runs by itself have none.
+    // Mirror pods have no service account.
     let is_mirror = || tree::get(pod, &["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some();
-    if !registry.assigns_accounts || !resource.is("", "pods") || is_mirror() {
+    if !cluster.assigns_accounts() || !resource.is("", "pods") || is_mirror() {
         return Ok(());
     }
     if tree::text(pod, &["spec", "serviceAccountName"]).is_empty() {
@@ -39,9 +39,9 @@ pub(crate) fn assign(
     }
     let name = Str::from(tree::text(pod, &["spec", "serviceAccountName"]));
     tree::set(pod, &["spec", "serviceAccount"], name.clone());
-    let catalog = registry.catalog();
+    let catalog = cluster.catalog();
     let accounts = catalog.of_storage("serviceaccounts").ok_or_else(Rejection::no_such_resource)?;
-    let account = registry.get(accounts, namespace, &name).map_err(|_| {
+    let account = cluster.newest(&accounts.key(namespace, &name)).ok_or_else(|| {
         let why = format!("error looking up service account {namespace}/{name}: serviceaccount {:?} not found", &*name);
         Status::forbidden(&resource.group_resource(), pod.name(), why)
     })?;
@@ -59,22 +59,7 @@ pub(crate) fn assign(
     Ok(())
 }
 
-/// Creates the account that each namespace has, unless it is there.
-pub(crate) fn create_default(registry: &Registry, namespace: &str) {
-    use crate::registry::{CreateRequest, Ownership};
-    let catalog = registry.catalog();
-    let Some(resource) = catalog.of_storage("serviceaccounts").filter(|_| registry.assigns_accounts) else { return };
-    let value = tree::map([
-        ("apiVersion", "v1".into()),
-        ("kind", "ServiceAccount".into()),
-        ("metadata", tree::map([("name", DEFAULT.into())])),
-    ]);
-    let (control, ownership, dry_run) = (None, Ownership::Keep, false);
-    // One that is there already is as good, and a namespace that is going needs none.
-    let _ = registry.create(CreateRequest { resource, namespace, value, control, ownership, dry_run });
-}
-
-/// Mounts a token into all containers that have nothing else in that place.
+/// Mounts the token into all containers that mount nothing else at its path.
 fn mount(pod: &mut Value, volume: &str) {
     let Some(spec) = tree::field_mut(pod, "spec") else { return };
     let has_one =

@@ -1,48 +1,49 @@
-//! Groups that belong to Kubernetes: who defines resources in them has to say who has approved it.
+//! Requires an approval annotation for CustomResourceDefinitions in groups of Kubernetes.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use crate::object::{Meta, text_map, tree};
 
-/// The annotation of a definition with the address of its review.
+/// The annotation with the URL of the API review.
 const ANNOTATION: &str = "api-approved.kubernetes.io";
-/// Where the rule is explained.
+/// The document that explains the rule.
 const EXPLANATION: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
-/// What a definition says of its approval.
+/// The approval state of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Neither of the two things that it may say.
+enum ApprovalState {
+    /// Neither a URL nor `unapproved`.
     Invalid,
-    /// The address of a review.
+    /// The URL of a review.
     Approved,
-    /// That there is none, and why.
+    /// `unapproved`, with a reason.
     Bypassed,
-    /// Nothing.
+    /// No annotation.
     Missing,
 }
 
-/// What is wrong with the approval of a definition, and was not wrong in the same way before.
+/// Validates the approval annotation, unless its state is the same as in `old`.
 pub(super) fn complaint(definition: &Value, old: Option<&Value>) -> Option<StatusCause> {
     if !is_protected(definition) {
         return None;
     }
     let annotation = annotation(definition);
     let state = state(&annotation);
-    // Whoever changes something else in a definition that is there already is not asked.
+    // An update of something else does not need an approval.
     if old.is_some_and(|old| self::state(&self::annotation(old)) == state) {
         return None;
     }
     let (field, reason) = (format!("metadata.annotations[{ANNOTATION}]"), reason(state, &annotation));
     match state {
-        State::Invalid => Some(StatusCause::invalid(field, format!("{annotation:?}"), &reason)),
-        State::Missing => Some(StatusCause::required(field, &reason)),
-        State::Approved | State::Bypassed => None,
+        ApprovalState::Invalid => Some(StatusCause::invalid(field, format!("{annotation:?}"), &reason)),
+        ApprovalState::Missing => Some(StatusCause::required(field, &reason)),
+        ApprovalState::Approved | ApprovalState::Bypassed => None,
     }
 }
 
-/// The condition `KubernetesAPIApprovalPolicyConformant` of a definition in such a group: status, reason and message.
+/// The condition `KubernetesAPIApprovalPolicyConformant` of a definition in a protected group:
+/// status, reason and message.
 pub(crate) fn condition(definition: &Value) -> Option<(&'static str, &'static str, String)> {
     if !is_protected(definition) {
         return None;
@@ -50,10 +51,10 @@ pub(crate) fn condition(definition: &Value) -> Option<(&'static str, &'static st
     let annotation = annotation(definition);
     let state = state(&annotation);
     let (status, name) = match state {
-        State::Invalid => ("False", "InvalidAnnotation"),
-        State::Approved => ("True", "ApprovedAnnotation"),
-        State::Bypassed => ("False", "UnapprovedAnnotation"),
-        State::Missing => ("False", "MissingAnnotation"),
+        ApprovalState::Invalid => ("False", "InvalidAnnotation"),
+        ApprovalState::Approved => ("True", "ApprovedAnnotation"),
+        ApprovalState::Bypassed => ("False", "UnapprovedAnnotation"),
+        ApprovalState::Missing => ("False", "MissingAnnotation"),
     };
     Some((status, name, reason(state, &annotation)))
 }
@@ -70,21 +71,23 @@ fn annotation(definition: &Value) -> String {
     annotations.get(ANNOTATION).map(|text| text.to_string()).unwrap_or_default()
 }
 
-fn state(annotation: &str) -> State {
+fn state(annotation: &str) -> ApprovalState {
     match annotation {
-        "" => State::Missing,
-        text if text.starts_with("unapproved") => State::Bypassed,
-        text if is_address(text) => State::Approved,
-        _ => State::Invalid,
+        "" => ApprovalState::Missing,
+        text if text.starts_with("unapproved") => ApprovalState::Bypassed,
+        text if is_address(text) => ApprovalState::Approved,
+        _ => ApprovalState::Invalid,
     }
 }
 
-fn reason(state: State, annotation: &str) -> String {
+fn reason(state: ApprovalState, annotation: &str) -> String {
     match state {
-        State::Missing => format!("protected groups must have approval annotation {ANNOTATION:?}, {EXPLANATION}"),
-        State::Bypassed => format!("not approved: {annotation:?}"),
-        State::Approved => format!("approved in {annotation}"),
-        State::Invalid => format!(
+        ApprovalState::Missing => {
+            format!("protected groups must have approval annotation {ANNOTATION:?}, {EXPLANATION}")
+        }
+        ApprovalState::Bypassed => format!("not approved: {annotation:?}"),
+        ApprovalState::Approved => format!("approved in {annotation}"),
+        ApprovalState::Invalid => format!(
             "protected groups must have approval annotation {ANNOTATION:?} with either a URL or a reason starting with \
              \"unapproved\", {EXPLANATION}"
         ),
@@ -123,22 +126,22 @@ fn are_escapes(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{State, state};
+    use super::{ApprovalState, state};
 
     #[test]
-    fn a_definition_names_its_review_or_why_there_is_none() {
+    fn a_protected_definition_needs_an_approval_or_a_reason() {
         for text in ["https://github.com/kubernetes/kubernetes/pull/78458", "a://x", "https://:80", "https://x/a b"] {
-            assert_eq!(state(text), State::Approved, "{text}");
+            assert_eq!(state(text), ApprovalState::Approved, "{text}");
         }
         for text in ["https://u:p@x", "https://ü", "https://x?%zz", "https://x<y", "https://[::1]:8/"] {
-            assert_eq!(state(text), State::Approved, "{text}");
+            assert_eq!(state(text), ApprovalState::Approved, "{text}");
         }
         for text in ["nonsense", "/path", "http:///path", "https://ex ample", "https://x:port", "mailto:me", "://x"] {
-            assert_eq!(state(text), State::Invalid, "{text}");
+            assert_eq!(state(text), ApprovalState::Invalid, "{text}");
         }
         for text in ["https://x/%zz", "https://x#y", "1a://x", "https://[::1", "https://x\u{1}", "approved"] {
-            assert_eq!(state(text), State::Invalid, "{text}");
+            assert_eq!(state(text), ApprovalState::Invalid, "{text}");
         }
-        assert_eq!((state(""), state("unapproved, for tests")), (State::Missing, State::Bypassed));
+        assert_eq!((state(""), state("unapproved, for tests")), (ApprovalState::Missing, ApprovalState::Bypassed));
     }
 }

@@ -1,21 +1,21 @@
-//! Objects that a class completes or allows: volumes of a storage class, ingresses, and pods of a runtime.
+//! Applies StorageClasses, IngressClasses and RuntimeClasses to objects that use them.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use crate::admission::state::ClusterState;
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::{Key, Scope};
+use kubewright_storage::{Key, Scope};
 
-/// The annotation by which a claim used to name its class.
+/// The deprecated annotation with the storage class of a claim.
 const OLD_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-/// The annotation by which an ingress used to name its class.
+/// The deprecated annotation with the class of an ingress.
 const OLD_INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
-/// Gives a new object the class that is the default for its kind, or what its class says.
-pub(crate) fn complete(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+/// Sets the default class of a new object, or applies its RuntimeClass to a pod.
+pub(crate) fn complete(cluster: &dyn ClusterState, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
     let (field, annotation, classes, mark) = match (&*resource.group, &*resource.plural) {
         ("", "persistentvolumeclaims") => (
             "storageClassName",
@@ -29,41 +29,41 @@ pub(crate) fn complete(registry: &Registry, resource: &Resource, value: &mut Val
             "ingressclasses.networking.k8s.io",
             "ingressclass.kubernetes.io/is-default-class",
         ),
-        ("", "pods") => return run(registry, resource, value),
+        ("", "pods") => return apply_runtime_class(cluster, resource, value),
         _ => return Ok(()),
     };
     let says =
         tree::get(value, &["spec", field]).is_some() || text_map(value.meta("annotations")).contains_key(annotation);
-    if !says && let Some(name) = default_of(registry, classes, mark) {
+    if !says && let Some(name) = default_of(cluster, classes, mark) {
         tree::set(value, &["spec", field], name);
     }
     Ok(())
 }
 
-/// Lets a pod pass that is still what its runtime wants, whatever became of it since.
-pub(crate) fn check(registry: &Registry, resource: &Resource, value: &Value) -> Result<(), Rejection> {
+/// Checks again after mutation that a pod agrees with its RuntimeClass.
+pub(crate) fn check(cluster: &dyn ClusterState, resource: &Resource, value: &Value) -> Result<(), Rejection> {
     let spec = |field: &str| tree::get(value, &["spec", field]).is_some();
     if !resource.is("", "pods") || !(spec("runtimeClassName") || spec("overhead")) {
         return Ok(());
     }
-    run(registry, resource, &mut value.clone())
+    apply_runtime_class(cluster, resource, &mut value.clone())
 }
 
-/// The latest of the classes that are marked as the default.
-fn default_of(registry: &Registry, classes: &str, mark: &str) -> Option<Str> {
-    let all = registry.all(&Scope::resource(classes.to_owned()));
+/// The newest class with the default-class annotation.
+fn default_of(cluster: &dyn ClusterState, classes: &str, mark: &str) -> Option<Str> {
+    let all = cluster.all(&Scope::resource(classes.to_owned()));
     let is_default =
         |class: &&Value| text_map(class.meta("annotations")).get(mark).is_some_and(|is| is.as_str() == "true");
     let made = |class: &Value| class.meta("creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();
     let defaults = all.iter().map(|entry| entry.object.value()).filter(is_default);
-    // By name where they are of the same second.
+    // Classes of the same second are ordered by name.
     let latest = defaults.max_by(|one, two| made(one).cmp(&made(two)).then_with(|| two.name().cmp(one.name())));
     latest.map(|class| class.name().into())
 }
 
-/// Lets a claim grow whose class says that its volumes can.
+/// Rejects the expansion of a claim whose storage class does not allow it.
 pub(crate) fn check_growth(
-    registry: &Registry,
+    cluster: &dyn ClusterState,
     resource: &Resource,
     old: &Value,
     new: &Value,
@@ -79,7 +79,7 @@ pub(crate) fn check_growth(
         None => tree::text(claim, &["spec", "storageClassName"]).into(),
     };
     let name = class_of(old);
-    let class = registry.store.get(&Key::cluster("storageclasses.storage.k8s.io", &name));
+    let class = cluster.newest(&Key::cluster("storageclasses.storage.k8s.io", &name));
     let may_grow = class.is_some_and(|class| tree::is_true(class.object.value(), &["allowVolumeExpansion"]));
     let why = match (tree::text(old, &["status", "phase"]), may_grow && !name.is_empty() && class_of(new) == name) {
         ("Bound", true) => return Ok(()),
@@ -91,16 +91,17 @@ pub(crate) fn check_growth(
     Err(Status::forbidden(&resource.group_resource(), new.name(), why).into())
 }
 
-/// Gives a pod what its runtime costs, and where it can be had.
-fn run(registry: &Registry, resource: &Resource, pod: &mut Value) -> Result<(), Rejection> {
+/// Applies the overhead, node selector and tolerations of a pod's RuntimeClass.
+fn apply_runtime_class(cluster: &dyn ClusterState, resource: &Resource, pod: &mut Value) -> Result<(), Rejection> {
     let refuse = |pod: &Value, why: &str| Err(Status::forbidden(&resource.group_resource(), pod.name(), why).into());
     let name: Str = tree::text(pod, &["spec", "runtimeClassName"]).into();
-    let class = match name.is_empty() {
-        true => None,
-        false => match registry.store.get(&Key::cluster("runtimeclasses.node.k8s.io", &name)) {
+    let class = if name.is_empty() {
+        None
+    } else {
+        match cluster.newest(&Key::cluster("runtimeclasses.node.k8s.io", &name)) {
             Some(class) => Some(class.object),
             None => return refuse(pod, &format!("pod rejected: RuntimeClass {:?} not found", name.as_str())),
-        },
+        }
     };
     let nothing = Value::default();
     let class = class.as_ref().map_or(&nothing, |class| class.value());
@@ -134,7 +135,7 @@ fn run(registry: &Registry, resource: &Resource, pod: &mut Value) -> Result<(), 
     Ok(())
 }
 
-/// Whether two maps of amounts mean the same, however they are written.
+/// Whether two resource lists are equal, whatever the notation of their quantities.
 fn is_same_amount(one: &Value, two: &Value) -> bool {
     let read = |value: &Value| -> Vec<(Str, Option<Quantity>)> {
         text_map(Some(value)).iter().map(|(key, amount)| (key.clone(), amount.parse().ok())).collect()

@@ -1,11 +1,14 @@
-//! What a claimed volume is filled with, which goes by two names: the older takes claims and snapshots only.
+//! Keeps `dataSource` and `dataSourceRef` of claims in step. The older field supports claims and
+//! snapshots only.
 
 use kubewright_core::Value;
 
 use crate::object::tree;
 
-/// Settles the two names of a claim that is new, or takes the place of another: what the older one cannot name is dropped,
-/// as servers did that knew no other, and then both say the same.
+/// Normalizes the two fields of a new or updated claim.
+///
+/// A `dataSource` that names another kind is dropped, as servers without `dataSourceRef` did. Then
+/// both fields get the same value.
 pub(super) fn settle(claim: &mut Value, old: Option<&Value>) {
     let was_filled = old.is_some_and(|old| tree::get(old, &["spec", "dataSource"]).is_some());
     let Some(spec) = tree::field_mut(claim, "spec") else { return };
@@ -15,7 +18,8 @@ pub(super) fn settle(claim: &mut Value, old: Option<&Value>) {
     align(spec);
 }
 
-/// Lets both names say the same, unless the newer one means another namespace, which the older cannot.
+/// Copies the set field to the unset one, unless `dataSourceRef` names another namespace, which
+/// `dataSource` cannot.
 pub(super) fn align(spec: &mut Value) {
     let (plain, reference) = (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned());
     match (plain, reference) {
@@ -28,7 +32,7 @@ pub(super) fn align(spec: &mut Value) {
     }
 }
 
-/// Whether it is a claim or a snapshot.
+/// Whether the source is a claim or a snapshot.
 fn is_plain(source: &Value) -> bool {
     let of = |part: &str| tree::text(source, &[part]);
     matches!(

@@ -1,28 +1,38 @@
-//! What happens to an object between the request and the store: it is completed, then checked.
+//! Admission: defaults, changes and validates objects before they are stored.
 //!
-//! The stages of a write by a user, in the order in which `registry` calls them: `limits` and `accounts` fill in what a
-//! namespace gives to its pods; `control` lets webhooks change the object; [`create`] or [`update`] sets defaults and
-//! checks the rules of the kind; `limits`, `security` and `control` (policies, then webhooks) may refuse it; `quota` comes last,
-//! because what it counts is then written. What the server writes by itself passes only the middle one.
+//! `registry` calls the stages of a user's write in this order:
+//!
+//! 1. `limits` and `accounts` set namespace-specific defaults of pods;
+//! 2. `control` runs mutating policies and webhooks;
+//! 3. [`create`] or [`update`] sets defaults and validates the object;
+//! 4. `limits`, `security` and `control` (policies, then webhooks) may reject it;
+//! 5. `quota` is last, because it charges exactly what is stored.
+//!
+//! The server's own writes pass stage 3 only.
 
 pub(crate) mod accounts;
-mod allocation;
+pub(crate) mod allocation;
 pub(crate) mod approval;
 pub(crate) mod classes;
 pub(crate) mod control;
 mod data_source;
 mod defaulting;
 pub(crate) mod limits;
-mod own_labels;
+mod match_label_keys;
+mod part;
+mod pod_totals;
 mod priority;
 pub(crate) mod quota;
 pub(crate) mod security;
+mod signer;
+pub(crate) mod state;
 mod strategy;
 mod validation;
 mod warnings;
 
-pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, note_requester};
-pub(crate) use validation::{dns1035_label, path_segment};
+pub(crate) use signer::check as check_signer;
+pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, set_requester};
+pub(crate) use validation::path_segment;
 pub(crate) use warnings::warnings;
 
 use kubewright_core::Value;
@@ -30,31 +40,32 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 
 use crate::catalog::Resource;
 use crate::object::Meta;
-use crate::registry::{Part, Registry};
 use crate::rejection::Rejection;
+use allocation::ServiceState;
+pub(crate) use part::Part;
 
 /// Completes and checks an object that is to be created.
-pub(crate) fn create(registry: &Registry, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
+pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
     defaulting::apply(resource, value);
     strategy::prepare_create(resource, value);
     if resource.is("", "pods") {
-        priority::set(registry, value)?;
+        priority::set(cluster, value)?;
     }
     let mut causes = validation::create(resource, value);
     if causes.is_empty() {
-        causes = allocation::create(registry, resource, value);
+        causes = allocation::create(cluster, resource, value);
     }
     check(resource, value, causes)
 }
 
-/// Fills in what a request leaves out, and nothing that the server decides otherwise.
+/// Sets defaults only. Fields that the server controls stay as they are.
 pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
     defaulting::apply(resource, value);
 }
 
-/// Completes and checks an object that is to take the place of `old`. What may stay because it was there is in `warnings`.
+/// Defaults and validates an update. Violations that `old` already had may become `warnings`.
 pub(crate) fn update(
-    registry: &Registry,
+    cluster: &dyn ServiceState,
     resource: &Resource,
     old: &Value,
     new: &mut Value,
@@ -63,7 +74,8 @@ pub(crate) fn update(
 ) -> Result<(), Rejection> {
     strategy::carry_over(resource, old, new);
     defaulting::apply(resource, new);
-    // What an earlier server stored may lack defaults of today, and nobody changes them by a change of something else.
+    // An older server may have stored `old` without today's defaults. Those must not count as
+    // changes.
     let completed;
     let old = if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) && !resource.is_custom() {
         let mut before = old.clone();
@@ -76,14 +88,11 @@ pub(crate) fn update(
     strategy::prepare_update(resource, old, new, part);
     let mut causes = validation::update(resource, old, new, part, warnings);
     if causes.is_empty() && part == Part::Main {
-        causes = allocation::update(registry, resource, old, new);
+        causes = allocation::update(cluster, resource, old, new);
     }
     check(resource, new, causes)
 }
 
 fn check(resource: &Resource, value: &Value, causes: Vec<StatusCause>) -> Result<(), Rejection> {
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(Status::invalid(&resource.group_kind(), value.name(), causes).into()),
-    }
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(&resource.group_kind(), value.name(), causes).into()) }
 }

@@ -1,23 +1,23 @@
-//! What a new pod gets from its cluster: a priority, and some patience with nodes that fail.
+//! The Priority and DefaultTolerationSeconds admission plugins.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{List, Value};
 
+use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::{Key, Scope};
+use kubewright_storage::{Key, Scope};
 
-/// How long a pod stays on a node that is not there, in seconds.
-const PATIENCE: i64 = 300;
+/// Default toleration of unreachable and not-ready nodes, in seconds.
+const TOLERATION_SECONDS: i64 = 300;
 
-/// Sets the priority and the tolerations of a new pod.
-pub(super) fn set(registry: &Registry, pod: &mut Value) -> Result<(), Rejection> {
-    tolerate(pod);
+/// Sets the priority and the default tolerations of a new pod.
+pub(super) fn set(cluster: &dyn ClusterState, pod: &mut Value) -> Result<(), Rejection> {
+    add_default_tolerations(pod);
     let name = tree::text(pod, &["spec", "priorityClassName"]).to_owned();
     let class = match name.as_str() {
-        "" => default_class(registry),
-        name => Some(class(registry, name).ok_or_else(|| {
+        "" => default_class(cluster),
+        name => Some(class(cluster, name).ok_or_else(|| {
             let resource = kubewright_core::GroupResource::from_static("", "pods");
             let why = format!("no PriorityClass with name {name} was found");
             Rejection::from(Status::forbidden(&resource, pod.name(), why))
@@ -55,13 +55,13 @@ pub(super) fn set(registry: &Registry, pod: &mut Value) -> Result<(), Rejection>
 /// Name, value and preemption policy.
 type Class = (String, i64, String);
 
-fn class(registry: &Registry, name: &str) -> Option<Class> {
-    let entry = registry.store.get(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
+fn class(cluster: &dyn ClusterState, name: &str) -> Option<Class> {
+    let entry = cluster.newest(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
     Some(read(entry.object.value()))
 }
 
-fn default_class(registry: &Registry) -> Option<Class> {
-    let classes = registry.all(&Scope::resource("priorityclasses.scheduling.k8s.io"));
+fn default_class(cluster: &dyn ClusterState) -> Option<Class> {
+    let classes = cluster.all(&Scope::resource("priorityclasses.scheduling.k8s.io"));
     let defaults = classes.iter().filter(|class| tree::is_true(class.object.value(), &["globalDefault"]));
     defaults.map(|class| read(class.object.value())).min_by_key(|(_, value, _)| *value)
 }
@@ -71,8 +71,8 @@ fn read(class: &Value) -> Class {
     (class.name().to_owned(), value, tree::text(class, &["preemptionPolicy"]).to_owned())
 }
 
-/// A pod leaves a node that fails only after a while, unless it says otherwise.
-fn tolerate(pod: &mut Value) {
+/// Adds the default tolerations that the pod does not set itself.
+fn add_default_tolerations(pod: &mut Value) {
     let mut tolerations: List<Value> = tree::items(pod, &["spec", "tolerations"]).iter().cloned().collect();
     let before = tolerations.len();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
@@ -85,7 +85,7 @@ fn tolerate(pod: &mut Value) {
                 ("key", key.into()),
                 ("operator", "Exists".into()),
                 ("effect", "NoExecute".into()),
-                ("tolerationSeconds", PATIENCE.into()),
+                ("tolerationSeconds", TOLERATION_SECONDS.into()),
             ]));
         }
     }

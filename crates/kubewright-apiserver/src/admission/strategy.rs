@@ -1,15 +1,15 @@
-//! What the server decides about an object of a kind: its generation, and who may write its status.
+//! The create and update strategies of kinds: server-controlled fields, generation and status.
 
 use std::collections::HashMap;
 
 use kubewright_core::{Map, Value};
 
-use crate::authentication::User;
+use crate::admission::Part;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
-use crate::registry::Part;
+use crate::user::User;
 
-/// Built-in kinds whose generation counts the changes of their content.
+/// Built-in kinds whose generation counts spec changes.
 const COUNTED: [(&str, &str); 27] = [
     ("", "pods"),
     ("", "podtemplates"),
@@ -40,24 +40,24 @@ const COUNTED: [(&str, &str); 27] = [
     ("scheduling.k8s.io", "priorityclasses"),
 ];
 
-/// Keeps a claim while a pod uses it.
+/// Blocks the deletion of a claim while a pod uses it.
 pub(crate) const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Keeps a volume while a claim uses it.
+/// Blocks the deletion of a volume while a claim uses it.
 pub(crate) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-/// Fields of a request for a certificate that say who asks.
+/// The requester fields of a CertificateSigningRequest.
 const REQUESTER: [&str; 4] = ["username", "uid", "groups", "extra"];
 
 fn is_counted(resource: &Resource) -> bool {
     resource.is_custom() || COUNTED.contains(&(&*resource.group, &*resource.plural))
 }
 
-/// Sets what a new object starts with.
+/// Sets the initial state of a new object.
 pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
     if is_counted(resource) {
         value.set_meta("generation", 1);
     }
-    // Nodes come with the status that their kubelet gives them.
+    // Kubelets register nodes together with their status.
     if resource.has_status() && !resource.is("", "nodes") {
         reset(value, "status", resource.empty.get("status"));
     }
@@ -77,9 +77,9 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
             let class = super::defaulting::pod::quality_of_service(value);
             tree::set(value, &["status"], tree::map([("phase", "Pending".into()), ("qosClass", class.into())]));
             if !tree::items(value, &["spec", "schedulingGates"]).is_empty() {
-                tree::set(value, &["status", "conditions"], Value::from(vec![gated()]));
+                tree::set(value, &["status", "conditions"], Value::from(vec![gated_condition()]));
             }
-            super::own_labels::select(value);
+            super::match_label_keys::select(value);
         }
         ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             tree::set(value, &["status"], tree::map([("phase", "Pending".into())]));
@@ -106,8 +106,8 @@ pub(super) fn prepare_create(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Says of a pod that it waits for somebody, and not for a node.
-fn gated() -> Value {
+/// The condition of a pod that is not scheduled because of its scheduling gates.
+fn gated_condition() -> Value {
     tree::map([
         ("type", "PodScheduled".into()),
         ("status", "False".into()),
@@ -118,8 +118,8 @@ fn gated() -> Value {
     ])
 }
 
-/// Makes the selector of a job of its uid, so that it meets no other pods. Labels that somebody else has chosen stay, and are refused later if they
-/// are wrong.
+/// Generates a selector by the UID of a job, so that it selects no other pods. Labels that the
+/// client set are kept and validated later.
 fn select_by_uid(job: &mut Value) {
     const UID: &str = "batch.kubernetes.io/controller-uid";
     let (uid, name) = (job.uid().to_owned(), job.name().to_owned());
@@ -144,8 +144,8 @@ fn select_by_uid(job: &mut Value) {
     }
 }
 
-/// Notes who asks, where an object is about just that. What the object says of it does not count.
-pub(crate) fn note_requester(resource: &Resource, value: &mut Value, user: &User) {
+/// Sets the requester of a CertificateSigningRequest, whatever the object says.
+pub(crate) fn set_requester(resource: &Resource, value: &mut Value, user: &User) {
     if !resource.is("certificates.k8s.io", "certificatesigningrequests") {
         return;
     }
@@ -164,7 +164,7 @@ pub(crate) fn note_requester(resource: &Resource, value: &mut Value, user: &User
     }
 }
 
-/// Keeps what an update may leave out but not change.
+/// Keeps immutable fields that an update may omit.
 pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     if resource.is("", "services") {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
@@ -172,7 +172,7 @@ pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
                 tree::set(new, &["spec", field], value.clone());
             }
         }
-        // Who changes the one address means the list as well.
+        // A changed `clusterIP` also replaces an unchanged list.
         let [now, before] = [&*new, old].map(|service| tree::text(service, &["spec", "clusterIP"]).to_owned());
         let list = ["spec", "clusterIPs"];
         if now != before && !now.is_empty() && tree::get(new, &list) == tree::get(old, &list) {
@@ -181,8 +181,8 @@ pub(super) fn carry_over(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
-/// Takes from a Service what its former type had and its new one has not, unless the request says it anew.
-fn drop_former(old: &Value, new: &mut Value) {
+/// Drops fields of the former type of a Service, unless the request sets them anew.
+fn drop_obsolete(old: &Value, new: &mut Value) {
     let kind = |service: &Value| tree::text(service, &["spec", "type"]).to_owned();
     let is_balancer = |service: &Value| kind(service) == "LoadBalancer";
     let is_outside = |service: &Value| match &*kind(service) {
@@ -204,7 +204,7 @@ fn drop_former(old: &Value, new: &mut Value) {
     }
 }
 
-/// Keeps the parts that this request may not change, and counts a change of the content.
+/// Resets the parts that this request may not change, and increments the generation.
 pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, part: Part) {
     match part {
         Part::Internal => return,
@@ -222,19 +222,19 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
         reset_at(new, &["spec", "finalizers"], tree::get(old, &["spec", "finalizers"]));
     }
     if resource.is("", "services") && part == Part::Main {
-        drop_former(old, new);
+        drop_obsolete(old, new);
     }
     if resource.is("", "persistentvolumeclaims") && part == Part::Main {
         super::data_source::settle(new, Some(old));
     }
-    // What was asked for stays, and so does who asked.
+    // The spec of a CertificateSigningRequest is immutable.
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
         reset(new, "spec", old.get("spec"));
     }
-    // A status may name other versions, but not none at all.
+    // A status update may change the stored versions, but not remove all of them.
     let has_forgotten = || tree::items(new, &["status", "storedVersions"]).is_empty();
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && (part == Part::Main || has_forgotten()) {
-        remember_storage_version(new);
+        add_stored_version(new);
     }
     if matches!(part, Part::Status | Part::Approval) || !is_counted(resource) {
         return;
@@ -252,15 +252,15 @@ pub(super) fn prepare_update(resource: &Resource, old: &Value, new: &mut Value, 
         let mut old_fields = old.as_object().into_iter().flat_map(Map::iter).filter(|(name, _)| is_content(name));
         fields(old) != fields(new) || old_fields.any(|(name, value)| new.get(name) != Some(value))
     };
-    // A deployment is new for its controller when its annotations change.
+    // Annotations of a deployment count for its generation, too.
     let annotated = resource.is("apps", "deployments") && old.meta("annotations") != new.meta("annotations");
     if annotated || differs() {
         new.set_meta("generation", old.generation() + 1);
     }
 }
 
-/// Notes in the status of a definition that objects may be stored in its storage version.
-fn remember_storage_version(definition: &mut Value) {
+/// Adds the storage version to the stored versions of a definition.
+fn add_stored_version(definition: &mut Value) {
     let mut versions = tree::items(definition, &["spec", "versions"]).iter();
     let stored = versions.find(|version| tree::is_true(version, &["storage"])).and_then(|version| version.get("name"));
     let Some(stored) = stored.cloned() else { return };
@@ -277,7 +277,8 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     *new = old.clone();
     reset(new, "status", status.as_ref());
     if resource.is_custom() {
-        // Of the metadata, only who owns what goes along.
+        // The managed fields are the only metadata that a status update of a custom resource
+        // changes.
         reset_at(new, &["metadata", "managedFields"], metadata.get("managedFields"));
         return;
     }
@@ -287,15 +288,15 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
     }
     if resource.is("", "pods") {
         reset_at(new, &["metadata", "ownerReferences"], old.meta("ownerReferences"));
-        keep_what_old_nodes_drop(old, new);
+        keep_unknown_status_fields(old, new);
     }
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
         ["Approved", "Denied"].iter().for_each(|kind| keep_conditions(old, new, kind));
     }
 }
 
-/// Clients that do not know these fields of a pod leave them out, and do not mean it.
-fn keep_what_old_nodes_drop(old: &Value, new: &mut Value) {
+/// Keeps status fields that older kubelets do not know and therefore omit.
+fn keep_unknown_status_fields(old: &Value, new: &mut Value) {
     for field in ["qosClass", "observedGeneration"] {
         let path = ["status", field];
         if tree::get(new, &path).is_none()
@@ -306,7 +307,7 @@ fn keep_what_old_nodes_drop(old: &Value, new: &mut Value) {
     }
     let before = tree::items(old, &["status", "conditions"]);
     let Some(status) = tree::field_mut(new, "status") else { return };
-    // The first one of each type counts.
+    // The first condition of each type counts.
     let kind = |condition: &Value| condition.get("type").map(Value::to_string);
     let before_of: HashMap<_, _> = before.iter().rev().map(|condition| (kind(condition), condition)).collect();
     for condition in tree::items_mut(status, "conditions") {
@@ -319,7 +320,7 @@ fn keep_what_old_nodes_drop(old: &Value, new: &mut Value) {
     }
 }
 
-/// Keeps the conditions of a type as they were, unless some came or went.
+/// Restores the conditions of a type, unless their number changed.
 fn keep_conditions(old: &Value, new: &mut Value, kind: &str) {
     let is_meant = |condition: &Value| tree::text(condition, &["type"]) == kind;
     let before = tree::items(old, &["status", "conditions"]).iter().filter(|one| is_meant(one));

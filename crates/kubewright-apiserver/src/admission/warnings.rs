@@ -1,9 +1,9 @@
-//! What is allowed and yet odd about an object: clients print it.
+//! Warnings about valid but suspicious objects, which clients print.
 //!
-//! Only what most people meet: finalizers of custom objects that others may use as well, and what a pod says twice, or
-//! says in a way that has no effect any more.
+//! Covers the common cases only: finalizers of custom objects without a domain, and duplicate or
+//! ineffective fields of pods.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kubewright_core::validation::{dns1123_label, qualified_name};
 use kubewright_core::{Quantity, Str, Value};
@@ -11,10 +11,10 @@ use kubewright_core::{Quantity, Str, Value};
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 
-/// Finalizers without a domain that are known all the same.
+/// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
-/// Labels of nodes that have other names now.
+/// Deprecated node labels.
 const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/arch", "deprecated since v1.14; use \"kubernetes.io/arch\" instead"),
     ("beta.kubernetes.io/os", "deprecated since v1.14; use \"kubernetes.io/os\" instead"),
@@ -26,7 +26,7 @@ const OLD_NODE_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"),
 ];
 
-/// Sources of volumes that are on their way out, or gone.
+/// Deprecated and removed volume types.
 const OLD_VOLUMES: [(&str, &str); 9] = [
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     ("gitRepo", "deprecated in v1.11"),
@@ -39,7 +39,7 @@ const OLD_VOLUMES: [(&str, &str); 9] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// Formats of schemas that mean something to the server.
+/// String formats of schemas that the server validates.
 const KNOWN_FORMATS: [&str; 31] = [
     "bsonobjectid",
     "uri",
@@ -74,7 +74,7 @@ const KNOWN_FORMATS: [&str; 31] = [
     "double",
 ];
 
-/// What is odd about an object that takes the place of `old`.
+/// The warnings about an object that replaces `old`.
 pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<String> {
     if resource.is_custom() {
         return finalizers(old, new);
@@ -92,7 +92,7 @@ pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) ->
         _ => return Vec::new(),
     };
     let Some(pod) = tree::get(new, template) else { return Vec::new() };
-    // Whoever changes something else has been warned before.
+    // An unchanged pod spec was warned about before.
     if old.is_some_and(|old| tree::get(old, template).and_then(|pod| pod.get("spec")) == pod.get("spec")) {
         return Vec::new();
     }
@@ -112,29 +112,28 @@ pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) ->
     found
 }
 
-/// Formats in the schemas of a definition that the server does not know and so does not check.
-fn unknown_formats(definition: &Value) -> Vec<String> {
-    fn collect(schema: &Value, found: &mut Vec<String>) {
+/// Formats in the schemas of a definition that the server ignores.
+fn unknown_formats(definition: &Value) -> BTreeSet<String> {
+    fn collect(schema: &Value, found: &mut BTreeSet<String>) {
         let format = tree::text(schema, &["format"]);
-        if !format.is_empty() && !KNOWN_FORMATS.contains(&format) && !found.iter().any(|one| one == format) {
-            found.push(format.to_owned());
+        if !format.is_empty() && !KNOWN_FORMATS.contains(&format) && !found.contains(format) {
+            found.insert(format.to_owned());
         }
         let properties = schema.get("properties").and_then(Value::as_object);
         let properties = properties.into_iter().flat_map(|fields| fields.iter().map(|(_, part)| part));
         let parts = ["additionalProperties", "items"].into_iter().filter_map(|field| schema.get(field));
         properties.chain(parts).for_each(|part| collect(part, found));
     }
-    let mut found = Vec::new();
+    let mut found = BTreeSet::new();
     for version in tree::items(definition, &["spec", "versions"]) {
         collect(tree::get(version, &["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null), &mut found);
     }
-    found.sort();
     found
 }
 
-/// Finalizers that are new and that somebody else may have taken for their own.
+/// Warnings about new finalizers without a domain, which may conflict with others.
 fn finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
-    let before = old.map(Meta::finalizers).unwrap_or_default();
+    let before: HashSet<Str> = old.map(Meta::finalizers).unwrap_or_default().into_iter().collect();
     let mut added: Vec<Str> = new.finalizers().into_iter().filter(|one| !before.contains(one)).collect();
     added.sort();
     added.dedup();
@@ -210,7 +209,7 @@ fn containers<'a>(path: &str, spec: &'a Value) -> Vec<(String, &'a Value)> {
     ["initContainers", "containers", "ephemeralContainers"].into_iter().flat_map(of_kind).collect()
 }
 
-/// Items of a list that say the same again.
+/// Warnings about duplicate items of a list.
 fn duplicates(path: &str, spec: &Value, list: &str, field: &str, found: &mut Vec<String>) {
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, item) in tree::items(spec, &[list]).iter().enumerate() {
@@ -221,7 +220,7 @@ fn duplicates(path: &str, spec: &Value, list: &str, field: &str, found: &mut Vec
     }
 }
 
-/// Variables that take the place of others of the same name, without building on them.
+/// Warnings about environment variables that hide earlier ones without referring to them.
 fn hidden_variables(path: &str, container: &Value, found: &mut Vec<String>) {
     let mut seen: HashSet<&str> = HashSet::new();
     for (index, variable) in tree::items(container, &["env"]).iter().enumerate() {
@@ -238,10 +237,10 @@ fn hidden_variables(path: &str, container: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Warnings of an object after which no more ports are compared; responses have fewer.
+/// Maximum number of warnings about ports.
 const PORT_WARNINGS_MAX: usize = 1000;
 
-/// Ports that are opened twice, in one container or in several.
+/// Warnings about duplicate ports, in one container or in several.
 fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
     let number = |port: &Value, field: &str| tree::int(port, &[field]).unwrap_or_default();
     let mut seen: HashMap<(i64, &str), Vec<(String, &Value)>> = HashMap::new();
@@ -259,12 +258,32 @@ fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
                     _ => continue,
                 };
                 found.push(format!("{here}: {how} port definition with {there}"));
-                // There may be a warning for each pair of ports.
+                // Each pair of equal ports causes a warning, so there may be many.
                 if found.len() >= PORT_WARNINGS_MAX {
                     return;
                 }
             }
             same.push((here, port));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::complexity::{assert_linear, processor_time};
+
+    #[test]
+    fn many_unknown_formats_are_named_once_each() {
+        assert_linear(2000, |count| {
+            let field = |number| format!(r#""f{number:06}":{{"type":"string","format":"format-{number:06}"}}"#);
+            let fields: Vec<String> = (0..count).map(field).collect();
+            let schema = format!(r#"{{"openAPIV3Schema":{{"properties":{{{}}}}}}}"#, fields.join(","));
+            let definition = format!(r#"{{"spec":{{"versions":[{{"schema":{schema}}},{{"schema":{schema}}}]}}}}"#);
+            let definition = definition.parse().expect("valid JSON");
+            let start = processor_time();
+            assert_eq!(unknown_formats(&definition).len(), count);
+            start
+        });
     }
 }

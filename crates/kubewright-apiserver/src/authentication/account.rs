@@ -1,7 +1,8 @@
-//! Tokens of service accounts: signed by the server, bound to an account and perhaps to one of its objects.
+//! Issues and verifies service account tokens.
 //!
-//! A token is a JSON Web Token (ES256) with the claims of the real server. It counts as long as it has not expired and the
-//! account it was issued for is still there, recognized by its uid.
+//! A token is an ES256 JSON Web Token with the claims of the real server. It is bound to a service
+//! account, and optionally to a further object. It is valid until it expires or one of these
+//! objects is deleted; their UIDs are compared.
 
 use std::path::Path;
 use std::{fmt, io};
@@ -13,56 +14,61 @@ use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
 };
 
-use super::{CREDENTIAL_ID, User};
+use super::CREDENTIAL_ID;
+use crate::lookup::ObjectReader;
 use crate::object::{Meta, to_json, tree};
-use crate::registry::Registry;
-use crate::{private_file, random};
+use crate::user::User;
+use kubewright_storage::private_file;
 
-/// Who issues tokens, and whom they are for unless they say otherwise.
+use crate::random;
+
+/// The issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// Where the public key is served.
+/// The path of the JSON Web Key Set.
 pub(crate) const KEY_SET_PATH: &str = "/openid/v1/jwks";
-/// How tokens are signed.
+/// The signature algorithm.
 const ALGORITHM: &str = "ES256";
-/// Bytes of a coordinate on the curve P-256.
+/// Size of a P-256 coordinate, in bytes.
 const COORDINATE: usize = 32;
 /// The DER encoding of a P-256 public key up to the point itself (RFC 5480).
 const SUBJECT_PUBLIC_KEY_INFO: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
-/// The file that holds the key of a server that keeps its objects.
+/// The file with the signing key of a persistent server.
 const KEY_FILE: &str = "service-accounts.key";
 
-/// The key that signs tokens of service accounts.
+/// The signing key of service account tokens.
 pub(crate) struct Accounts {
     key: EcdsaKeyPair,
     random: SystemRandom,
 }
 
-/// Whom a token is issued to, and for what.
+/// The account and the properties of a token.
 pub(crate) struct Grant<'a> {
     pub(crate) account: &'a Value,
     pub(crate) audiences: &'a [Str],
     pub(crate) seconds: i64,
-    /// What the token ends with besides the account: kind, name and uid.
+    /// Kind, name and UID of a further object that the token is bound to.
     pub(crate) bound: Option<[Str; 3]>,
 }
 
 impl Accounts {
-    /// A new key, which ends with the server.
+    /// A new key, loaded in memory only.
     pub(crate) fn generate() -> io::Result<Self> {
         Accounts::from_pkcs8(&new_key()?)
     }
 
-    /// The key in a directory, or a new one there.
+    /// Loads the key from a directory, or creates it there.
     ///
     /// # Errors
-    /// If the file can be neither used nor made; the error names it.
-    pub(crate) fn kept_in(directory: &Path) -> io::Result<Self> {
+    ///
+    /// The file can be neither read nor created. The error contains its path.
+    pub(crate) fn load_or_create(directory: &Path) -> io::Result<Self> {
         let path = directory.join(KEY_FILE);
-        let kept = match std::fs::read(&path) {
-            // A server that died, or had no room, while it made the file has left it empty.
+        let loaded = match std::fs::read(&path) {
+            // An empty file is left when the server stops or the disk is full during its creation.
+            // Replace it.
             Ok(key) if !key.is_empty() => Accounts::from_pkcs8(&key),
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => new_key().and_then(|key| {
@@ -70,17 +76,17 @@ impl Accounts {
                 Accounts::from_pkcs8(&key)
             }),
         };
-        kept.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+        loaded.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
 
     fn from_pkcs8(key: &[u8]) -> io::Result<Self> {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random);
-        let unusable = |_| io::Error::new(io::ErrorKind::InvalidData, "it is no key of service accounts");
+        let unusable = |_| io::Error::new(io::ErrorKind::InvalidData, "not a private key for service account tokens");
         Ok(Accounts { key: key.map_err(unusable)?, random })
     }
 
-    /// A token, and when it expires.
+    /// Issues a token. Returns it with its expiry time.
     pub(crate) fn issue(&self, grant: &Grant<'_>) -> io::Result<(String, Time)> {
         let now = Time::now().as_unix();
         let (namespace, name) = (grant.account.namespace(), grant.account.name());
@@ -111,7 +117,7 @@ impl Accounts {
 
     /// The public key as a JSON Web Key Set, for verifiers of tokens.
     pub(crate) fn key_set(&self) -> Value {
-        // A point of an elliptic curve: a byte for its form, then its two coordinates.
+        // An uncompressed curve point: one byte for the format, then the two coordinates.
         let (x, y) = self.key.public_key().as_ref()[1..].split_at(COORDINATE);
         let key = tree::map([
             ("use", "sig".into()),
@@ -125,7 +131,8 @@ impl Accounts {
         tree::map([("keys", Value::Array([key].into()))])
     }
 
-    /// The OpenID Connect discovery document of a server that clients reach at this host.
+    /// The OpenID Connect discovery document. `host` is the host by which the client reached the
+    /// server.
     pub(crate) fn provider(host: &str) -> Value {
         tree::map([
             ("issuer", ISSUER.into()),
@@ -136,15 +143,14 @@ impl Accounts {
         ])
     }
 
-    /// Names the key in tokens: the SHA-256 digest of its `SubjectPublicKeyInfo`, as in
-    /// kube-apiserver.
+    /// The key ID in tokens: the SHA-256 digest of `SubjectPublicKeyInfo`, as in kube-apiserver.
     fn key_id(&self) -> String {
         let encoded = [&SUBJECT_PUBLIC_KEY_INFO[..], self.key.public_key().as_ref()].concat();
         encode(digest(&SHA256, &encoded).as_ref())
     }
 
-    /// Whose token this is, and which of the wanted audiences it is for; `None` if it does not count.
-    pub(crate) fn user(&self, registry: &Registry, token: &str, wanted: &[Str]) -> Option<(User, Vec<Str>)> {
+    /// Verifies a token. Returns its user and those of the `wanted` audiences that it is valid for.
+    pub(crate) fn user(&self, objects: &dyn ObjectReader, token: &str, wanted: &[Str]) -> Option<(User, Vec<Str>)> {
         let (signed, signature) = token.rsplit_once('.')?;
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
         public.verify(signed.as_bytes(), &decode(signature)?).ok()?;
@@ -158,10 +164,10 @@ impl Accounts {
         let audiences: Vec<Str> = wanted.iter().filter(has).cloned().collect();
         let bound = claims.get("kubernetes.io")?;
         let namespace = tree::text(bound, &["namespace"]);
-        let account = find(registry, "serviceaccounts", namespace, bound.get("serviceaccount")?)?;
+        let account = find(objects, "serviceaccounts", namespace, bound.get("serviceaccount")?)?;
         for (claim, storage) in [("pod", "pods"), ("secret", "secrets")] {
             if let Some(object) = bound.get(claim) {
-                find(registry, storage, namespace, object)?;
+                find(objects, storage, namespace, object)?;
             }
         }
         let user = User::authenticated(
@@ -186,19 +192,19 @@ impl fmt::Debug for Accounts {
     }
 }
 
-/// The object that a claim names, if it is still the same one.
-fn find(registry: &Registry, storage: &str, namespace: &str, claim: &Value) -> Option<Value> {
-    let catalog = registry.catalog();
-    let found = registry.get(catalog.of_storage(storage)?, namespace, tree::text(claim, &["name"])).ok()?;
-    Some(found.object.value().clone()).filter(|object| object.uid() == tree::text(claim, &["uid"]))
+/// The object of a claim, if its UID is unchanged.
+fn find(objects: &dyn ObjectReader, storage: &str, namespace: &str, claim: &Value) -> Option<Value> {
+    let catalog = objects.catalog();
+    let found = objects.durable(&catalog.of_storage(storage)?.key(namespace, tree::text(claim, &["name"])))?;
+    Some(found.object.tree().into_owned()).filter(|object| object.uid() == tree::text(claim, &["uid"]))
 }
 
 fn new_key() -> io::Result<Vec<u8>> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
-    key.map(|key| key.as_ref().to_vec()).map_err(|_| io::Error::other("no key can be made"))
+    key.map(|key| key.as_ref().to_vec()).map_err(|_| io::Error::other("the key cannot be generated"))
 }
 
-/// Base64 as it is safe in addresses, without padding.
+/// Unpadded base64url.
 fn encode(bytes: &[u8]) -> String {
     let text = ByteString::from(bytes.to_vec()).to_base64();
     text.trim_end_matches('=').replace('+', "-").replace('/', "_")

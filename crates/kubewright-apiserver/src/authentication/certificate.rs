@@ -1,52 +1,35 @@
-//! The user that a client certificate names: its common name, its organizations as groups, and perhaps a uid.
+//! Reads the user from a client certificate: common name, organizations as groups, and an optional
+//! UID.
 //!
-//! Whether the certificate is genuine has been checked by TLS; here only its subject is read.
+//! TLS has already verified the certificate.
 
 use kubewright_core::Str;
-use kubewright_core::der::{OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
+use kubewright_net::der::{COMMON_NAME, Certificate, ORGANIZATION, SEQUENCE, of};
 use ring::digest::{SHA256, digest};
 
-use super::{CREDENTIAL_ID, User};
+use super::CREDENTIAL_ID;
+use crate::user::User;
 
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
-/// 1.3.6.1.4.1.57683.2, of Kubernetes.
+/// The OID 1.3.6.1.4.1.57683.2 of Kubernetes.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
-/// The user of a certificate in DER form, or `None` where it has no common name or cannot be read.
+/// The user of a DER certificate. `None` if it is malformed or has no common name.
 pub(crate) fn subject(der: &[u8]) -> Option<User> {
-    let certificate = of(&mut &*der, SEQUENCE)?;
-    let to_be_signed = of(&mut { certificate }, SEQUENCE)?;
-    let mut fields = to_be_signed;
-    // The version has a tag of its own and may be left out.
-    if fields.first() == Some(&0xa0) {
-        any(&mut fields)?;
-    }
-    // Serial number, signature, issuer and validity come first.
-    for _ in 0..4 {
-        any(&mut fields)?;
-    }
-    let mut names = of(&mut fields, SEQUENCE)?;
     let (mut name, mut uid, mut groups) = (None, Str::new(), Vec::new());
-    while !names.is_empty() {
-        let mut set = of(&mut names, SET)?;
-        while !set.is_empty() {
-            let mut attribute = of(&mut set, SEQUENCE)?;
-            let kind = of(&mut attribute, OBJECT_IDENTIFIER)?;
-            let text = Str::from(std::str::from_utf8(any(&mut attribute)?.1).ok()?);
-            match kind {
-                COMMON_NAME => name = Some(text),
-                ORGANIZATION => groups.push(text),
-                UID => uid = text,
-                _ => {}
-            }
+    for (kind, value) in Certificate::read(der)?.subject()? {
+        let text = Str::from(std::str::from_utf8(value).ok()?);
+        match kind {
+            COMMON_NAME => name = Some(text),
+            ORGANIZATION => groups.push(text),
+            UID => uid = text,
+            _ => {}
         }
     }
     let user = User::authenticated(name.filter(|name| !name.is_empty())?, uid, groups);
     Some(user.with_extra(CREDENTIAL_ID, format!("X509SHA256={}", fingerprint(der))))
 }
 
-/// Whether bytes are just one sequence, as requests and certificates are.
+/// Whether the bytes are exactly one DER sequence, as in certificates and certificate requests.
 pub(crate) fn is_one_sequence(der: &[u8]) -> bool {
     let mut rest = der;
     of(&mut rest, SEQUENCE).is_some_and(|content| !content.is_empty()) && rest.is_empty()
@@ -78,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_certificates_name_nobody() {
+    fn malformed_certificates_have_no_user() {
         for der in [&b""[..], b"\x30\x80", b"\x30\x84\xff\xff\xff\xff", b"\x30\x03\x30\x01\xa0"] {
             assert!(subject(der).is_none());
         }

@@ -1,4 +1,4 @@
-//! Acting as somebody else, for those who may.
+//! User impersonation by request headers.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use hyper::header::HeaderValue;
 use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
 
-use super::User;
 use crate::authorization::{self, Action};
-use crate::registry::Registry;
+use crate::lookup::ObjectReader;
 use crate::rejection::Rejection;
 use crate::request::unescape;
+use crate::user::User;
 
-/// Headers that begin like this say what else is known of the user.
+/// Prefix of the headers with extra user attributes.
 const EXTRA: &str = "impersonate-extra-";
 
-/// The user that a request is to be treated as; who asks, unless the headers name another.
-pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) -> Result<User, Rejection> {
+/// The effective user of a request: `user`, unless the headers impersonate another one.
+pub(crate) fn impersonate(objects: &dyn ObjectReader, user: User, headers: &HeaderMap) -> Result<User, Rejection> {
     let header = |name: &str| headers.get(name).map(text).transpose();
     let mut groups = headers.get_all("impersonate-group").iter().map(text).collect::<Result<Vec<Str>, _>>()?;
     let extra = extra(headers)?;
@@ -32,7 +32,7 @@ pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) 
     let may = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let verb = "impersonate";
         authorization::authorize(
-            registry,
+            objects,
             &user,
             Action::Resource { verb, group, resource, subresource, namespace, name },
         )
@@ -52,7 +52,7 @@ pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) 
     if let (Some((namespace, _)), true) = (account, groups.is_empty()) {
         groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
     }
-    // Whoever says in so many words which of the two it is, is believed.
+    // The system groups follow from the user name, unless the caller sets one of them explicitly.
     let has = |group: &str| groups.iter().any(|have| have == group);
     match (name == "system:anonymous", has("system:authenticated"), has("system:unauthenticated")) {
         (true, _, false) => groups.push("system:unauthenticated".into()),
@@ -62,14 +62,17 @@ pub(crate) fn impersonate(registry: &Registry, user: User, headers: &HeaderMap) 
     Ok(User { name, uid, groups, extra })
 }
 
-/// The text of a header, which is UTF-8 as in Kubernetes. One that cannot be read must not count as missing: the request would
-/// be done as somebody else.
+/// The UTF-8 text of a header.
+///
+/// # Errors
+///
+/// The header is not UTF-8. Ignoring it would run the request as a different user.
 fn text(value: &HeaderValue) -> Result<Str, Rejection> {
     let text = std::str::from_utf8(value.as_bytes()).map(Str::from);
-    text.map_err(|_| Status::bad_request("a header that says whom to impersonate is not UTF-8").into())
+    text.map_err(|_| Status::bad_request("an impersonation header is not UTF-8").into())
 }
 
-/// What headers say of the user besides names, by the rest of their own name.
+/// The extra attributes in the headers, by name.
 fn extra(headers: &HeaderMap) -> Result<BTreeMap<Str, Vec<Str>>, Rejection> {
     let mut extra: BTreeMap<Str, Vec<Str>> = BTreeMap::new();
     for (name, value) in headers {

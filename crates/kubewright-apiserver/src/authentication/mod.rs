@@ -1,108 +1,45 @@
-//! Who asks: a client certificate, a token, or nobody.
+//! Authenticates callers by client certificate, by token, or as anonymous.
 
 mod account;
 mod certificate;
 mod impersonation;
-mod page;
 mod token;
-
-use std::collections::BTreeMap;
+mod web_page;
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Str, Value};
+use kubewright_core::{GroupResource, Str};
 
 pub(crate) use account::{Accounts, Grant, ISSUER, KEY_SET_PATH};
 pub(crate) use certificate::{is_one_sequence, subject};
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 
-use crate::object::tree;
-use crate::registry::Registry;
+use crate::lookup::ObjectReader;
 use crate::rejection::Rejection;
+use crate::user::User;
 
-/// What is known of the credential that was shown, under this name.
+/// The extra attribute with the ID of the credential.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-/// Members may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
 
-/// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct User {
-    pub(crate) name: Str,
-    pub(crate) uid: Str,
-    pub(crate) groups: Vec<Str>,
-    /// What else is known, by names with a domain.
-    pub(crate) extra: BTreeMap<Str, Vec<Str>>,
-}
-
-impl User {
-    /// A user who has shown credentials.
-    pub(crate) fn authenticated(name: impl Into<Str>, uid: impl Into<Str>, mut groups: Vec<Str>) -> Self {
-        groups.push("system:authenticated".into());
-        User { name: name.into(), uid: uid.into(), groups, extra: BTreeMap::new() }
-    }
-
-    /// Who has shown none.
-    pub(crate) fn anonymous() -> Self {
-        User { name: "system:anonymous".into(), groups: vec!["system:unauthenticated".into()], ..User::default() }
-    }
-
-    /// Who needs none, because the connection is only open to the owner of the server.
-    pub(crate) fn admin() -> Self {
-        User::authenticated("kubernetes-admin", "", vec![MASTERS.into()])
-    }
-
-    /// The user with one more thing that is known.
-    pub(crate) fn with_extra(mut self, name: &str, value: impl Into<Str>) -> Self {
-        self.extra.entry(name.into()).or_default().push(value.into());
-        self
-    }
-
-    /// The user as objects describe one.
-    pub(crate) fn info(&self) -> Value {
-        let mut info = tree::map([("username", self.name.clone().into())]);
-        if !self.uid.is_empty() {
-            tree::set(&mut info, &["uid"], self.uid.clone());
-        }
-        tree::set(&mut info, &["groups"], tree::list(self.groups.iter().map(|group| group.as_str())));
-        if let Some(extra) = self.extra() {
-            tree::set(&mut info, &["extra"], extra);
-        }
-        info
-    }
-
-    /// What else is known, unless it is nothing.
-    pub(crate) fn extra(&self) -> Option<Value> {
-        let texts = |values: &[Str]| tree::list(values.iter().map(|value| value.as_str()));
-        let extra = self.extra.iter().map(|(name, values)| (name.clone(), texts(values)));
-        (!self.extra.is_empty()).then(|| Value::Object(extra.collect()))
-    }
-
-    /// Whether the user belongs to `group`.
-    pub(crate) fn is_in(&self, group: &str) -> bool {
-        self.groups.iter().any(|have| have == group)
-    }
-}
-
-/// What a connection says of its peer.
+/// The peer of a connection.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    /// The connection itself is trusted: it is made in memory.
+    /// An in-memory connection, which is trusted.
     Trusted,
-    /// Plain HTTP. Trusted if the server has no tokens and the caller is no web page.
+    /// Plain HTTP. Trusted if the server has no tokens and the request is not from a web page.
     Plain {
-        /// Whether it is made on this machine.
+        /// Whether the peer is on this machine.
         is_on_loopback: bool,
     },
     /// TLS without a client certificate.
     Unknown,
-    /// TLS with a certificate that our authority has signed.
+    /// TLS with a client certificate of the server's authority.
     Certified(User),
 }
 
-/// Who can show whose token: those in a file, and those of service accounts.
+/// Verifies static tokens and service account tokens.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     pub(crate) tokens: Tokens,
@@ -110,22 +47,23 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    /// Whose token this is, and for which of these audiences; tokens of the file are for all.
-    pub(crate) fn user(&self, registry: &Registry, token: &str, audiences: &[Str]) -> Option<(User, Vec<Str>)> {
+    /// The user of a token, and those of `audiences` that it is valid for. Static tokens are valid
+    /// for all.
+    pub(crate) fn user(&self, objects: &dyn ObjectReader, token: &str, audiences: &[Str]) -> Option<(User, Vec<Str>)> {
         match self.tokens.user(token) {
             Some(user) => Some((user, audiences.to_vec())),
-            None => self.accounts.user(registry, token, audiences),
+            None => self.accounts.user(objects, token, audiences),
         }
     }
 }
 
-/// Identifies the caller. An unknown token is an error, except on a connection with a client
+/// Authenticates the caller. An unknown token is an error, except on a connection with a client
 /// certificate.
 ///
-/// Over plain HTTP a server without tokens trusts every program that reaches it. With tokens, a
+/// Over plain HTTP, a server without tokens trusts every program that reaches it. With tokens, a
 /// request without one is anonymous.
 pub(crate) fn authenticate(
-    registry: &Registry,
+    objects: &dyn ObjectReader,
     peer: &Peer,
     headers: &HeaderMap,
     authenticator: &Authenticator,
@@ -134,12 +72,12 @@ pub(crate) fn authenticate(
     match (peer, token) {
         (Peer::Certified(user), _) => Ok(user.clone()),
         (_, Some(token)) => {
-            let known = authenticator.user(registry, token, &[ISSUER.into()]);
+            let known = authenticator.user(objects, token, &[ISSUER.into()]);
             known.map(|(user, _)| user).ok_or_else(|| Status::unauthorized("Unauthorized").into())
         }
         (Peer::Plain { .. }, None) if !authenticator.tokens.is_empty() => Ok(User::anonymous()),
-        (Peer::Plain { is_on_loopback }, None) if page::is_foreign(headers, *is_on_loopback) => {
-            let why = "a web page asks, and not a program of this machine; show a token, or serve over TLS";
+        (Peer::Plain { is_on_loopback }, None) if web_page::is_foreign(headers, *is_on_loopback) => {
+            let why = "requests from web pages are rejected over plain HTTP; use a token, or serve over TLS";
             Err(Status::forbidden(&GroupResource::default(), "", why).into())
         }
         (Peer::Trusted | Peer::Plain { .. }, None) => Ok(User::admin()),

@@ -1,27 +1,27 @@
-//! Static tokens, from a file as kube-apiserver takes it.
+//! Static tokens, in the file format of kube-apiserver.
 
 use std::collections::HashMap;
 use std::{fmt, io, path::Path};
 
 use kubewright_core::Str;
 
-use super::User;
+use crate::user::User;
 
-/// Tokens that the server accepts, and whose they are. Prints none of them.
+/// Static tokens and their users. `Debug` does not print them.
 #[derive(Clone, Default)]
 pub struct Tokens {
     users: HashMap<String, User>,
 }
 
-/// Why tokens could not be read.
+/// Why a token file was rejected.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TokenFileError {
     /// The file could not be read.
     Read(io::Error),
-    /// A line has not the form `token,user,uid,"group,group"`.
+    /// A line does not have the form `token,user,uid,"group,group"`.
     Line {
-        /// Which line, counted from 1.
+        /// The line number, from 1.
         line: usize,
     },
 }
@@ -47,18 +47,20 @@ impl std::error::Error for TokenFileError {
 }
 
 impl Tokens {
-    /// Reads a file of lines `token,user,uid,"group,group"`; groups may be left out.
+    /// Reads a file of lines `token,user,uid,"group,group"`. The groups are optional.
     ///
     /// # Errors
-    /// When the file cannot be read, or a line is of another form.
+    ///
+    /// The file cannot be read, or a line is malformed.
     pub fn from_file(path: &Path) -> Result<Self, TokenFileError> {
         Tokens::from_csv(&std::fs::read_to_string(path).map_err(TokenFileError::Read)?)
     }
 
-    /// Reads the same from text.
+    /// Like [`from_file`](Self::from_file), from text.
     ///
     /// # Errors
-    /// When a line is of another form.
+    ///
+    /// A line is malformed.
     pub fn from_csv(text: &str) -> Result<Self, TokenFileError> {
         let mut tokens = Tokens::default();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -75,17 +77,17 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// How many tokens there are.
+    /// Number of tokens.
     pub(crate) fn len(&self) -> usize {
         self.users.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tokens.
     pub(crate) fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
-    /// Whose token this is.
+    /// The user of a token.
     pub(crate) fn user(&self, token: &str) -> Option<User> {
         self.users.get(token).cloned()
     }
@@ -97,7 +99,7 @@ impl fmt::Debug for Tokens {
     }
 }
 
-/// The fields of a line, where quotes hold commas; `None` where a quote is not closed.
+/// Splits a CSV line. Quotes protect commas. `None` if a quote is not closed.
 fn fields(line: &str) -> Option<Vec<String>> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

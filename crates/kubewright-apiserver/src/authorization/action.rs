@@ -1,33 +1,33 @@
-//! What somebody wants to do, in the words that rules are written in.
+//! The attributes that authorization decides about.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Value};
 
-use crate::authentication::User;
 use crate::object::tree;
 use crate::request::RequestInfo;
+use crate::user::User;
 
-/// What somebody wants to do.
+/// An action to authorize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action<'a> {
-    /// With objects.
+    /// An action on a resource.
     Resource {
-        /// Any word: besides those of requests there are `bind`, `escalate`, `impersonate`, `use` and more.
+        /// Request verbs, or others such as `bind`, `escalate`, `impersonate` and `use`.
         verb: &'a str,
         group: &'a str,
         resource: &'a str,
         subresource: &'a str,
-        /// Empty for objects of the cluster, and for those of all namespaces.
+        /// Empty for cluster-scoped objects and for all namespaces.
         namespace: &'a str,
         /// Empty for collections.
         name: &'a str,
     },
-    /// With something beside the objects.
+    /// An action on a non-resource URL.
     Path { verb: &'a str, path: &'a str },
 }
 
 impl<'a> Action<'a> {
-    /// What a request wants; `selected` is the only name that its field selector allows.
+    /// The action of a request. `selected` is the name that its field selector requires.
     pub(crate) fn of_request(info: &'a RequestInfo, selected: &'a str) -> Self {
         match &info.target {
             Some(target) => Action::Resource {
@@ -42,7 +42,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// What an access review asks about.
+    /// The action of an access review.
     pub(crate) fn of_review(review: &'a Value) -> Self {
         if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
             return Action::Path { verb: tree::text(path, &["verb"]), path: tree::text(path, &["path"]) };
@@ -58,7 +58,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The namespace whose roles count, besides those of the cluster.
+    /// The namespace whose roles apply besides cluster roles.
     pub(crate) fn namespace(&self) -> &'a str {
         match self {
             Action::Resource { namespace, .. } => namespace,
@@ -66,7 +66,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// 403, in the words of the real server; `more` is what went wrong on the way.
+    /// 403 with the message of the real server. `more` lists errors during the evaluation.
     pub(crate) fn forbidden(&self, user: &User, more: &str) -> Status {
         let who = &user.name;
         match *self {

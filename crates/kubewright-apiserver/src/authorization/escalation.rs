@@ -1,19 +1,27 @@
-//! Nobody grants what they do not have.
+//! Prevents privilege escalation: users can only grant permissions that they have.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
 use super::rule::{Rule, Shown, Single};
 use super::{Action, decide, rbac};
-use crate::authentication::User;
 use crate::catalog::Resource;
+use crate::lookup::ObjectReader;
 use crate::object::{Meta, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
+use crate::user::User;
 
-/// As [`check`], for a change. One that is only about collecting the object grants nothing.
+/// Maximum number of single permissions that a writer without the verb `escalate` may grant. A rule
+/// expands to the product of its verbs, groups, resources and names, so a small role could exhaust
+/// the memory.
+const MAX_ACTIONS: usize = 20_000;
+
+/// Maximum number of missing permissions in an error message.
+const MAX_MISSING: usize = 256;
+
+/// Like [`check`], for an update. An update that only serves garbage collection grants nothing.
 pub(crate) fn check_change(
-    registry: &Registry,
+    objects: &dyn ObjectReader,
     user: &User,
     resource: &Resource,
     old: &Value,
@@ -32,16 +40,22 @@ pub(crate) fn check_change(
     if rest(old) == rest(new) {
         return Ok(());
     }
-    // A role that collected rules still has them, until they are collected anew.
+    // Without its aggregation rule, a role keeps the aggregated rules for now. They count as
+    // granted.
     let mut new = new.clone();
     if let (Some(rule), None) = (old.get("aggregationRule"), new.get("aggregationRule")) {
         tree::set(&mut new, &["aggregationRule"], rule.clone());
     }
-    check(registry, user, resource, &new)
+    check(objects, user, resource, &new)
 }
 
-/// Lets a role or binding pass whose rules the user has, or may hand out by the verbs `escalate` and `bind`.
-pub(crate) fn check(registry: &Registry, user: &User, resource: &Resource, value: &Value) -> Result<(), Rejection> {
+/// Checks a role or binding: the user has all its rules, or the verb `escalate` or `bind`.
+pub(crate) fn check(
+    objects: &dyn ObjectReader,
+    user: &User,
+    resource: &Resource,
+    value: &Value,
+) -> Result<(), Rejection> {
     if resource.is_custom() || resource.group != "rbac.authorization.k8s.io" {
         return Ok(());
     }
@@ -52,10 +66,11 @@ pub(crate) fn check(registry: &Registry, user: &User, resource: &Resource, value
                 "Role" => "roles",
                 _ => "clusterroles",
             };
-            let Ok(rules) = rbac::rules_of_reference(registry, value) else {
-                // A role that is not there grants nothing yet; only who may bind it may speak of it.
+            let Ok(rules) = rbac::rules_of_reference(objects, value) else {
+                // A missing role grants nothing yet, so only the verb `bind` allows a binding to
+                // it.
                 return may(
-                    registry,
+                    objects,
                     user,
                     "bind",
                     referred,
@@ -70,14 +85,23 @@ pub(crate) fn check(registry: &Registry, user: &User, resource: &Resource, value
         _ => return Ok(()),
     };
     let namespace = value.namespace();
-    if may(registry, user, verb, about.0, namespace, about.1) {
+    if may(objects, user, verb, about.0, namespace, about.1) {
         return Ok(());
     }
-    let owned = rbac::rules_of(registry, user, namespace);
+    let actions = granted.iter().fold(0_usize, |sum, rule| sum.saturating_add(Rule(rule).count_single_actions()));
+    if actions > MAX_ACTIONS {
+        let why = format!(
+            "the rules grant {actions} single permissions, and at most {MAX_ACTIONS} can be compared with those held. \
+             Split the role, or use the verb {verb:?}"
+        );
+        return Err(Status::forbidden(&resource.group_resource(), value.name(), why).into());
+    }
+    let owned = rbac::rules_of(objects, user, namespace);
     let missing: Vec<Single<'_>> = granted
         .iter()
         .flat_map(|rule| Rule(rule).single_actions())
         .filter(|single| !owned.iter().any(|rule| single.is_covered_by(Rule(rule))))
+        .take(MAX_MISSING)
         .collect();
     if missing.is_empty() {
         return Ok(());
@@ -95,7 +119,7 @@ pub(crate) fn check(registry: &Registry, user: &User, resource: &Resource, value
 fn rules_in(value: &Value) -> Vec<Value> {
     let mut rules = tree::items(value, &["rules"]).to_vec();
     if tree::get(value, &["aggregationRule"]).is_some() {
-        // Whatever may be collected there is granted as well.
+        // An aggregation rule may collect any permission.
         rules.push(tree::map([
             ("verbs", tree::list(["*"])),
             ("apiGroups", tree::list(["*"])),
@@ -106,9 +130,9 @@ fn rules_in(value: &Value) -> Vec<Value> {
     rules
 }
 
-fn may(registry: &Registry, user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
+fn may(objects: &dyn ObjectReader, user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
     let group = "rbac.authorization.k8s.io";
-    decide(registry, user, Action::Resource { verb, group, resource, subresource: "", namespace, name }).is_allowed
+    decide(objects, user, Action::Resource { verb, group, resource, subresource: "", namespace, name }).is_allowed
 }
 
 fn missing_role(binding: &Value) -> Rejection {

@@ -1,37 +1,34 @@
-//! Who may do what: members of `system:masters` everything, all others what roles say that are bound to them.
+//! Authorization: `system:masters` may do everything, all others what their RBAC roles allow.
 //!
-//! Roles and bindings are objects like any others, read anew for each decision: there are few of them, and only requests
-//! of users who are no masters pay for it.
+//! Roles and bindings are ordinary objects, and are read for each decision. An index by subject
+//! finds the bindings of a user without a scan.
 
 mod action;
-mod aggregation;
 mod escalation;
 mod rbac;
 mod rule;
-mod signer;
 
 use kubewright_core::Value;
 
 pub(crate) use action::Action;
-pub(crate) use aggregation::collect_rules;
 pub(crate) use escalation::{check as check_escalation, check_change as check_escalation_by};
-pub(crate) use signer::check as check_signer;
+pub(crate) use rbac::subject_terms;
 
-use crate::authentication::{MASTERS, User};
-use crate::registry::Registry;
+use crate::lookup::ObjectReader;
 use crate::rejection::Rejection;
+use crate::user::{MASTERS, User};
 
-/// What was decided, and why.
+/// A decision and its reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) is_allowed: bool,
-    /// Empty where there is nothing to say.
+    /// Empty if there is nothing to report.
     pub(crate) reason: String,
 }
 
-/// Lets an action pass, or says why not.
-pub(crate) fn authorize(registry: &Registry, user: &User, action: Action<'_>) -> Result<(), Rejection> {
-    let decision = decide(registry, user, action);
+/// Returns 403 unless the action is allowed.
+pub(crate) fn authorize(objects: &dyn ObjectReader, user: &User, action: Action<'_>) -> Result<(), Rejection> {
+    let decision = decide(objects, user, action);
     if decision.is_allowed {
         return Ok(());
     }
@@ -39,17 +36,24 @@ pub(crate) fn authorize(registry: &Registry, user: &User, action: Action<'_>) ->
     Err(action.forbidden(user, &more).into())
 }
 
-/// Whether a user may do this.
-pub(crate) fn decide(registry: &Registry, user: &User, action: Action<'_>) -> Decision {
+/// Decides whether a user may perform an action.
+pub(crate) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>) -> Decision {
     if user.is_in(MASTERS) {
         return Decision { is_allowed: true, reason: String::new() };
     }
-    rbac::decide(registry, user, action)
+    rbac::decide(objects, user, action)
 }
 
-/// All rules that a user has in a namespace.
-pub(crate) fn rules_of(registry: &Registry, user: &User, namespace: &str) -> Vec<Value> {
-    let mut rules = rbac::rules_of(registry, user, namespace);
+/// The wanted rules that `have` does not cover.
+pub(crate) fn missing_rules(have: &[Value], wanted: &[Value]) -> Vec<Value> {
+    let is_covered = |single: &rule::Single<'_>| have.iter().any(|have| single.is_covered_by(rule::Rule(have)));
+    let is_missing = |wanted: &&Value| !rule::Rule(wanted).single_actions().iter().all(is_covered);
+    wanted.iter().filter(is_missing).cloned().collect()
+}
+
+/// All rules of a user in a namespace.
+pub(crate) fn rules_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> Vec<Value> {
+    let mut rules = rbac::rules_of(objects, user, namespace);
     if user.is_in(MASTERS) {
         let all = || crate::object::tree::list(["*"]);
         rules.insert(0, crate::object::tree::map([("verbs", all()), ("nonResourceURLs", all())]));

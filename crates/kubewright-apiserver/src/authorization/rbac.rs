@@ -1,24 +1,31 @@
-//! Role-based access: which rules a user has, by way of bindings.
+//! Role-based access control: the rules that bindings give to a user.
 
-use kubewright_core::Value;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use kubewright_core::{Str, Value};
 
 use super::rule::Rule;
 use super::{Action, Decision};
-use crate::authentication::User;
+use crate::lookup::{ObjectReader, Term};
 use crate::object::{Meta, StoredObject, tree};
-use crate::registry::Registry;
-use crate::storage::{Entry, Key, Scope};
+use crate::user::User;
+use kubewright_storage::{Entry, Key};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+/// Prefix of service account user names.
+const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// Decides by the roles that are bound to the user.
-pub(super) fn decide(registry: &Registry, user: &User, action: Action<'_>) -> Decision {
+/// Decides by the roles of the user.
+pub(super) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>) -> Decision {
     let mut reason = None;
     let mut errors = Vec::new();
-    visit(registry, user, action.namespace(), &mut errors, |grant, rule| {
-        if reason.is_none() && rule.allows(action) {
-            reason = Some(grant.reason());
+    visit(objects, user, action.namespace(), &mut errors, |grant, rule| {
+        if !rule.allows(action) {
+            return ControlFlow::Continue(());
         }
+        reason = Some(grant.reason());
+        ControlFlow::Break(())
     });
     match reason {
         Some(reason) => Decision { is_allowed: true, reason },
@@ -27,20 +34,23 @@ pub(super) fn decide(registry: &Registry, user: &User, action: Action<'_>) -> De
     }
 }
 
-/// All rules that a user has in a namespace, those for the whole cluster included.
-pub(super) fn rules_of(registry: &Registry, user: &User, namespace: &str) -> Vec<Value> {
+/// All rules of a user in a namespace, including cluster-wide ones.
+pub(super) fn rules_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> Vec<Value> {
     let mut rules = Vec::new();
-    visit(registry, user, namespace, &mut Vec::new(), |_, rule| rules.push(rule.0.clone()));
+    visit(objects, user, namespace, &mut Vec::new(), |_, rule| {
+        rules.push(rule.0.clone());
+        ControlFlow::Continue(())
+    });
     rules
 }
 
 /// The rules of the role that a binding refers to.
-pub(super) fn rules_of_reference(registry: &Registry, binding: &Value) -> Result<Vec<Value>, String> {
-    let role = role_of(registry, binding)?;
+pub(super) fn rules_of_reference(objects: &dyn ObjectReader, binding: &Value) -> Result<Vec<Value>, String> {
+    let role = role_of(objects, binding)?;
     Ok(tree::items(role.object.value(), &["rules"]).to_vec())
 }
 
-/// By which binding a rule applies to a user.
+/// The binding and the subject by which a rule applies.
 struct Grant<'a> {
     binding: &'a Value,
     subject: &'a Value,
@@ -66,31 +76,63 @@ impl Grant<'_> {
     }
 }
 
-/// Calls `found` with each rule that applies, those of the cluster first.
+/// Calls `found` with each applicable rule until it returns `Break`. Cluster-wide rules come first.
 fn visit(
-    registry: &Registry,
+    objects: &dyn ObjectReader,
     user: &User,
     namespace: &str,
     errors: &mut Vec<String>,
-    mut found: impl FnMut(&Grant<'_>, Rule<'_>),
+    mut found: impl FnMut(&Grant<'_>, Rule<'_>) -> ControlFlow<()>,
 ) {
-    let mut bindings = registry.all(&Scope::resource(format!("clusterrolebindings.{GROUP}")));
-    if !namespace.is_empty() {
-        bindings.extend(registry.all(&Scope::namespace(format!("rolebindings.{GROUP}"), namespace)));
-    }
-    for entry in &bindings {
+    for key in bindings_of(objects, user, namespace) {
+        let Some(entry) = objects.durable(&key) else { continue };
         let binding = entry.object.value();
         let subjects = tree::items(binding, &["subjects"]);
         let Some(subject) = subjects.iter().find(|subject| is_meant(binding, subject, user)) else { continue };
-        match role_of(registry, binding) {
+        match role_of(objects, binding) {
             Ok(role) => {
                 for rule in tree::items(role.object.value(), &["rules"]) {
-                    found(&Grant { binding, subject }, Rule(rule));
+                    if found(&Grant { binding, subject }, Rule(rule)).is_break() {
+                        return;
+                    }
                 }
             }
             Err(error) => errors.push(error),
         }
     }
+}
+
+/// The cluster bindings and those of a namespace that name the user or one of the groups.
+fn bindings_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> BTreeSet<Key> {
+    let namespaces = [""].into_iter().chain(Some(namespace).filter(|namespace| !namespace.is_empty()));
+    let terms = objects.terms();
+    let mut keys = BTreeSet::new();
+    for namespace in namespaces.map(Str::from) {
+        let name = user.name.clone();
+        keys.extend(terms.keys(&Term::User { namespace: namespace.clone(), name }).cloned());
+        for name in user.groups.iter().cloned() {
+            keys.extend(terms.keys(&Term::Group { namespace: namespace.clone(), name }).cloned());
+        }
+    }
+    keys
+}
+
+/// The users and groups that a binding names. Service accounts are users.
+pub(crate) fn subject_terms(key: &Key, binding: &Value) -> Vec<Term> {
+    let namespace = Str::from(key.namespace().unwrap_or_default());
+    let term = |subject: &Value| {
+        let (namespace, name) = (namespace.clone(), tree::text(subject, &["name"]));
+        match tree::text(subject, &["kind"]) {
+            "User" => Some(Term::User { namespace, name: name.into() }),
+            "Group" => Some(Term::Group { namespace, name: name.into() }),
+            "ServiceAccount" => {
+                let name = format!("{ACCOUNT_PREFIX}{}:{name}", account_namespace(binding, subject));
+                Some(Term::User { namespace, name: name.into() })
+            }
+            _ => None,
+        }
+    };
+    tree::items(binding, &["subjects"]).iter().filter_map(term).collect()
 }
 
 fn is_meant(binding: &Value, subject: &Value, user: &User) -> bool {
@@ -100,7 +142,7 @@ fn is_meant(binding: &Value, subject: &Value, user: &User) -> bool {
         "Group" => user.is_in(name),
         "ServiceAccount" => {
             let namespace = account_namespace(binding, subject);
-            let account = user.name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+            let account = user.name.strip_prefix(ACCOUNT_PREFIX).and_then(|rest| rest.split_once(':'));
             !namespace.is_empty() && account == Some((namespace, name))
         }
         _ => false,
@@ -114,16 +156,16 @@ fn account_namespace<'a>(binding: &'a Value, subject: &'a Value) -> &'a str {
     }
 }
 
-fn role_of(registry: &Registry, binding: &Value) -> Result<Entry<StoredObject>, String> {
+fn role_of(objects: &dyn ObjectReader, binding: &Value) -> Result<Entry<StoredObject>, String> {
     let name = tree::text(binding, &["roleRef", "name"]);
     let (kind, key) = match tree::text(binding, &["roleRef", "kind"]) {
         "Role" => ("role", Key::namespaced(format!("roles.{GROUP}"), binding.namespace(), name)),
         _ => ("clusterrole", Key::cluster(format!("clusterroles.{GROUP}"), name)),
     };
-    registry.store.get(&key).ok_or_else(|| format!("{kind}.{GROUP} {name:?} not found"))
+    objects.durable(&key).ok_or_else(|| format!("{kind}.{GROUP} {name:?} not found"))
 }
 
-/// Several errors as Go shows them together.
+/// Formats several errors like Go's error aggregate.
 fn list_of(errors: &[String]) -> String {
     match errors {
         [one] => one.clone(),

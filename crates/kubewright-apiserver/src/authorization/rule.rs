@@ -1,4 +1,4 @@
-//! One rule of a role: which verbs on which resources or paths.
+//! Policy rules of roles.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use kubewright_core::Value;
 use super::Action;
 use crate::object::tree;
 
-/// A rule as it stands in a role.
+/// A policy rule in a role.
 #[derive(Clone, Copy)]
 pub(crate) struct Rule<'a>(pub(crate) &'a Value);
 
@@ -33,7 +33,7 @@ impl<'a> Rule<'a> {
         self.texts(field).any(|have| have == "*" || have == wanted)
     }
 
-    /// `pods`, `pods/log`, `*/scale` or `*`; the last stands for subresources too.
+    /// Matches `pods`, `pods/log`, `*/scale` or `*`. The last one includes subresources.
     fn has_resource(self, resource: &str, subresource: &str) -> bool {
         self.texts("resources").any(|have| match have.split_once('/') {
             _ if have == "*" => true,
@@ -47,7 +47,7 @@ impl<'a> Rule<'a> {
         names.peek().is_none() || names.any(|have| have == name)
     }
 
-    /// `/healthz`, `/healthz/*` or `*`.
+    /// Matches `/healthz`, `/healthz/*` or `*`.
     fn has_path(self, path: &str) -> bool {
         self.texts("nonResourceURLs").any(|have| match have.strip_suffix('*') {
             Some(prefix) => path.starts_with(prefix),
@@ -55,7 +55,15 @@ impl<'a> Rule<'a> {
         })
     }
 
-    /// The rule as one action for each combination of what it names.
+    /// The number of [single actions](Self::single_actions), without expanding them.
+    pub(crate) fn count_single_actions(self) -> usize {
+        let count = |field| self.texts(field).count();
+        let things = count("apiGroups").saturating_mul(count("resources"));
+        let named = things.saturating_mul(count("resourceNames").max(1));
+        count("verbs").saturating_mul(named.saturating_add(count("nonResourceURLs")))
+    }
+
+    /// Expands the rule to one action for each combination of its fields.
     pub(crate) fn single_actions(self) -> Vec<Single<'a>> {
         let mut singles = Vec::new();
         for verb in self.texts("verbs") {
@@ -75,7 +83,7 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// One verb on one resource or path, wildcards included.
+/// One verb on one resource or path. Each may be a wildcard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Single<'a> {
     pub(crate) verb: &'a str,
@@ -86,7 +94,7 @@ pub(crate) struct Single<'a> {
 }
 
 impl Single<'_> {
-    /// Whether a rule grants all of this. A wildcard is granted by a wildcard only.
+    /// Whether a rule covers this action. Only a wildcard covers a wildcard.
     pub(crate) fn is_covered_by(&self, rule: Rule<'_>) -> bool {
         if !self.path.is_empty() {
             let covers = |have: &str| match have.strip_suffix('*') {
@@ -108,7 +116,7 @@ impl Single<'_> {
     }
 }
 
-/// Singles as rules, in Go's words: verbs on the same thing are shown together.
+/// Formats single actions as rules like Go does, with the verbs of a resource grouped.
 pub(crate) struct Shown<'a>(pub(crate) &'a [Single<'a>]);
 
 impl fmt::Display for Shown<'_> {
@@ -163,7 +171,7 @@ mod tests {
         let named = r#"{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "resourceNames": ["web"]}"#;
         assert!(allows(named, pods("evict", "log", "web")));
         assert!(!allows(named, pods("get", "", "db")));
-        // A list has no name, so a rule for names does not allow it.
+        // A list has no name, so a rule with names does not allow it.
         assert!(!allows(named, pods("list", "", "")));
         let paths = r#"{"verbs": ["get"], "nonResourceURLs": ["/healthz/*", "/version"]}"#;
         assert!(allows(paths, Action::Path { verb: "get", path: "/healthz/etcd" }));
@@ -181,5 +189,18 @@ mod tests {
         assert!(covered(&some, &all));
         assert!(!covered(&all, &some));
         assert!(covered(&all, &all));
+    }
+
+    #[test]
+    fn single_actions_are_counted_without_expansion() {
+        for (rule, count) in [
+            (r#"{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "nodes", "events"]}"#, 6),
+            (r#"{"verbs": ["get"], "apiGroups": ["", "apps"], "resources": ["x"], "resourceNames": ["a", "b"]}"#, 4),
+            (r#"{"verbs": ["get", "post"], "nonResourceURLs": ["/a", "/b"]}"#, 4),
+            ("{}", 0),
+        ] {
+            let rule = Value::from_json(rule.as_bytes()).unwrap();
+            assert_eq!((Rule(&rule).count_single_actions(), Rule(&rule).single_actions().len()), (count, count));
+        }
     }
 }

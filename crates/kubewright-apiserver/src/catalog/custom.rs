@@ -4,54 +4,69 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kubewright_core::{Map, Str, Value, compare_kube_aware_versions};
+use kubewright_schema::Schema;
 use tokio::sync::watch;
 
+use super::converter::Converter;
 use super::resource::{Custom, Resource, Subresource};
-use crate::conversion::webhook::Converter;
 use crate::object::{Meta, tree};
-use crate::schema::Schema;
 use crate::table::{CustomColumn, Printer};
 
-/// What can be done with every custom resource, in the order in which discovery says it.
+/// The verbs of every custom resource, in discovery order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// The resources of all definitions. A definition is read again only when it has changed: schemas can be large.
+/// The resources of all definitions. Unchanged definitions are not parsed again, because schemas
+/// can be large.
 #[derive(Default)]
 pub(crate) struct CustomResources {
-    by_revision: HashMap<u64, Definition>,
+    by_name: HashMap<Str, Definition>,
 }
 
-/// What became of a definition.
+/// The resources of one definition.
 struct Definition {
-    /// Its uid and generation: what else changes is its status.
-    said: (Str, i64),
+    revision: u64,
+    /// UID and generation of the definition. Other changes concern its status only.
+    identity: (Str, i64),
     resources: Vec<Arc<Resource>>,
-    /// Held as long as the definition says the same.
+    /// Kept while UID and generation stay the same. Watches end when it is dropped.
     lifetime: Arc<watch::Sender<()>>,
 }
 
+/// The resources of one definition before and after a change.
+pub(crate) struct Replacement {
+    pub(crate) before: Vec<Arc<Resource>>,
+    pub(crate) after: Vec<Arc<Resource>>,
+}
+
 impl CustomResources {
-    /// The resources of these definitions, which from now on are all that there are.
-    pub(crate) fn refresh<'a>(
-        &mut self,
-        definitions: impl IntoIterator<Item = (u64, &'a Value)>,
-    ) -> impl Iterator<Item = Arc<Resource>> {
-        let mut before = std::mem::take(&mut self.by_revision);
-        for (revision, definition) in definitions {
-            let known = before.remove(&revision).unwrap_or_else(|| {
-                let said = (Str::from(definition.uid()), definition.generation());
-                let same = before.values().find(|known| known.said == said && !known.resources.is_empty());
-                let lifetime = same.map_or_else(Arc::default, |known| Arc::clone(&known.lifetime));
-                let resources = resources(definition, &lifetime).into_iter().map(Arc::new).collect();
-                Definition { said, resources, lifetime }
-            });
-            self.by_revision.insert(revision, known);
+    /// Sets or removes a definition at a revision. Returns its resources before and after, if they
+    /// may differ.
+    pub(crate) fn set(&mut self, name: &str, definition: Option<(u64, &Value)>) -> Option<Replacement> {
+        let known = self.by_name.get(name);
+        if known.map(|known| known.revision) == definition.map(|(revision, _)| revision) {
+            return None;
         }
-        self.by_revision.values().flat_map(|known| &known.resources).cloned()
+        let before = known.map(|known| known.resources.clone()).unwrap_or_default();
+        let after = match definition {
+            None => {
+                self.by_name.remove(name);
+                Vec::new()
+            }
+            Some((revision, definition)) => {
+                let identity = (Str::from(definition.uid()), definition.generation());
+                let same = known.filter(|known| known.identity == identity && !known.resources.is_empty());
+                let lifetime = same.map_or_else(Arc::default, |known| Arc::clone(&known.lifetime));
+                let resources: Vec<_> = resources(definition, &lifetime).into_iter().map(Arc::new).collect();
+                let after = resources.clone();
+                self.by_name.insert(name.into(), Definition { revision, identity, resources, lifetime });
+                after
+            }
+        };
+        (!before.is_empty() || !after.is_empty()).then_some(Replacement { before, after })
     }
 }
 
-/// The resources that an established definition adds, one for each of its versions.
+/// The resources of an established definition, one for each version.
 fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> {
     if !is_established(definition) {
         return Vec::new();
@@ -81,7 +96,7 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     versions.iter().enumerate().map(resource).collect()
 }
 
-/// What whoever uses this version is warned of, if it is deprecated.
+/// The deprecation warning of a version, if it is deprecated.
 fn deprecation(definition: &Value, version: &Value) -> Option<Str> {
     if !tree::is_true(version, &["deprecated"]) {
         return None;
@@ -105,7 +120,7 @@ fn deprecation(definition: &Value, version: &Value) -> Option<Str> {
 /// The schema of a version.
 fn schema(version: &Value) -> Arc<Schema> {
     let schema = tree::get(version, &["schema", "openAPIV3Schema"]);
-    Arc::new(schema.map(Schema::read).unwrap_or_default())
+    Arc::new(schema.map(Schema::parse).unwrap_or_default())
 }
 
 /// Whether the server has accepted the names of a definition.
@@ -134,7 +149,7 @@ fn resource(definition: &Value, group: &Str, names: &Value, version: &Value) -> 
     }
     let selectable = tree::items(version, &["selectableFields"]).iter();
     let selectable = selectable.map(|field| tree::text(field, &["jsonPath"]).trim_start_matches('.').into()).collect();
-    // A column whose path cannot be read is not shown, and none that comes after it.
+    // Like the real server, drop an invalid column and all columns after it.
     let columns = tree::items(version, &["additionalPrinterColumns"]).iter();
     let columns: Vec<CustomColumn> = columns.map_while(|column| CustomColumn::from_value(column).ok()).collect();
     let empty = [("apiVersion", Value::from(api_version.clone())), ("kind", text("kind").into())];

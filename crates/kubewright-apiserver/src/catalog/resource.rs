@@ -1,30 +1,30 @@
-//! One resource in one version: its names, its type, and what can be done with it.
+//! A resource in one version: its names, its type and its verbs.
 
 use std::fmt;
 use std::sync::Arc;
 
 use kubewright_core::json::Writer;
-use kubewright_core::scheme::TypeEntry;
+use kubewright_core::message::TypeEntry;
 use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
+use kubewright_schema::Schema;
 use tokio::sync::watch;
 
+use super::converter::Converter;
 use super::type_entry;
-use crate::conversion::webhook::Converter;
 use crate::discovery::Served;
 use crate::object::write_head;
-use crate::schema::Schema;
-use crate::storage::{Key, Scope};
 use crate::table::Printer;
+use kubewright_storage::{Key, Scope};
 
-/// Versions whose objects are stored in another one.
+/// Resources whose served version is not their storage version.
 const STORED_ELSEWHERE: [(&str, &str); 2] =
     [("events", "events.k8s.io/v1"), ("horizontalpodautoscalers", "autoscaling/v1")];
 
-/// A resource as it is served in one version.
+/// A resource in one served version.
 pub(crate) struct Resource {
     pub(crate) group: Str,
     pub(crate) version: Str,
-    /// Group and version as objects name them.
+    /// Group and version as in `apiVersion`.
     pub(crate) api_version: Str,
     pub(crate) kind: Str,
     pub(crate) list_kind: Str,
@@ -35,21 +35,21 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     pub(crate) verbs: &'static [&'static str],
     pub(crate) subresources: Vec<Subresource>,
-    /// The name under which the store knows its objects, the same for all versions.
+    /// The storage name, which is the same in all versions.
     pub(crate) storage: Str,
     /// The description of a built-in resource.
     pub(crate) info: Option<&'static ResourceInfo>,
-    /// The type of its objects, where it is built in.
+    /// The type of a built-in resource's objects.
     pub(crate) entry: Option<&'static TypeEntry>,
-    /// What an object without content looks like.
+    /// An empty object.
     pub(crate) empty: Value,
-    /// How its objects become rows of a table.
+    /// Prints objects as table rows.
     pub(crate) printer: Printer,
-    /// What only resources of a CustomResourceDefinition have.
+    /// Set for custom resources.
     pub(crate) custom: Option<Arc<Custom>>,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource.
 #[derive(Debug, Clone)]
 pub(crate) struct Subresource {
     pub(crate) name: Str,
@@ -58,59 +58,60 @@ pub(crate) struct Subresource {
     pub(crate) verbs: &'static [&'static str],
 }
 
-/// What a CustomResourceDefinition says beyond names.
+/// The additional properties of a custom resource.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Custom {
-    /// Whether the definition is being deleted, and its objects with it.
+    /// Whether the definition is being deleted together with its objects.
     pub(crate) terminating: bool,
-    /// Has no sender any more when the definition is gone or says something else: then watches end, so that clients look again.
+    /// Closed when the definition is deleted or its spec changes. Watches then end, so that clients
+    /// list again.
     pub(crate) lifetime: Option<watch::Receiver<()>>,
-    /// Whether this version can be asked for.
+    /// Whether this version is served.
     pub(crate) served: bool,
-    /// Whether objects are stored in this version.
+    /// Whether this is the storage version.
     pub(crate) stored: bool,
-    /// Where replicas and their selector are, as paths with a leading dot: spec, status, selector.
+    /// The JSON paths of the scale subresource: spec, status and selector.
     pub(crate) scale: Option<[Str; 3]>,
-    /// Paths that field selectors may name.
+    /// The paths of the selectable fields.
     pub(crate) selectable: Vec<Str>,
-    /// What its objects look like in this version.
+    /// The schema of this version.
     pub(crate) schema: Arc<Schema>,
-    /// The version that objects are stored in, as they name it.
+    /// The storage version, in the form of `apiVersion`.
     pub(crate) storage_version: Str,
-    /// All versions of the definition, as objects name them.
+    /// All versions of the definition, in the form of `apiVersion`.
     pub(crate) versions: Arc<[Str]>,
-    /// What they look like there.
+    /// The schema of the storage version.
     pub(crate) storage_schema: Arc<Schema>,
-    /// Who converts objects between versions, unless only their `apiVersion` changes.
+    /// The conversion webhook, if the definition has one.
     pub(crate) converter: Option<Arc<Converter>>,
-    /// The version's part of the definition, for what else it says.
+    /// This version's entry in the definition.
     pub(crate) version: Value,
-    /// What whoever uses this version is warned of.
+    /// The deprecation warning of this version.
     pub(crate) deprecation: Option<Str>,
 }
 
 impl Custom {
-    /// What a stored object looks like in this version; `None` if it looks the same, but for its `apiVersion`.
+    /// A stored object in this version. `None` if only its `apiVersion` differs.
     pub(crate) fn view(&self, object: &Value) -> Option<Value> {
         if self.stored {
-            return self.schema.view(object);
+            return self.schema.pruned_and_defaulted(object);
         }
-        // Whoever converts it has been given its defaults.
+        // A conversion webhook receives objects that are already defaulted.
         let is_stored = object.get("apiVersion").and_then(Value::as_str) == Some(&self.storage_version);
-        let stored = if is_stored { self.storage_schema.view(object) } else { None };
-        self.schema.pruned_view(stored.as_ref().unwrap_or(object)).or(stored)
+        let stored = if is_stored { self.storage_schema.pruned_and_defaulted(object) } else { None };
+        self.schema.pruned(stored.as_ref().unwrap_or(object)).or(stored)
     }
 }
 
 impl fmt::Debug for Resource {
-    /// Its names; the rest is more than anybody would read.
+    /// Prints the names only, because schemas are long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.api_version, self.plural)
     }
 }
 
 impl Resource {
-    /// A resource of the table.
+    /// A built-in resource.
     pub(crate) fn built_in(info: &'static ResourceInfo) -> Self {
         let entry = type_entry(info.kind.api_version, info.kind.kind);
         let subresources = info.subresources.iter().map(|subresource| Subresource {
@@ -119,7 +120,7 @@ impl Resource {
             kind: Str::from_static(subresource.kind.kind),
             verbs: subresource.verbs,
         });
-        // Events of both groups are the same objects.
+        // Both groups of events share their objects.
         let storage = match (info.plural, info.kind.group) {
             ("events", _) => "events".into(),
             (plural, "") => Str::from_static(plural),
@@ -148,7 +149,8 @@ impl Resource {
         }
     }
 
-    /// The resource as discovery describes it. One whose definition goes can only be emptied.
+    /// The resource for discovery. While its definition is being deleted, its objects can only be
+    /// read and deleted.
     pub(crate) fn to_discovered(&self) -> Served {
         let mut served = self.to_served();
         if self.custom.as_ref().is_some_and(|custom| custom.terminating) {
@@ -157,7 +159,7 @@ impl Resource {
         served
     }
 
-    /// The resource as it is served as a rule.
+    /// The resource for discovery, without regard to deletion.
     pub(crate) fn to_served(&self) -> Served {
         if let Some(info) = self.info {
             return Served::from(info);
@@ -176,19 +178,19 @@ impl Resource {
         served
     }
 
-    /// Group and resource, as messages name it.
+    /// Group and resource, as in messages.
     pub(crate) fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
-    /// Group and kind, as messages about invalid objects name it.
+    /// Group and kind, as in messages about invalid objects.
     pub(crate) fn group_kind(&self) -> GroupKind {
-        // Events of both groups are checked as those of the core group.
+        // Events of both groups are validated as core events.
         let group = if self.is("events.k8s.io", "events") { Str::new() } else { self.group.clone() };
         GroupKind::new(group, self.kind.clone())
     }
 
-    /// Whether a CustomResourceDefinition made it.
+    /// Whether this is a custom resource.
     pub(crate) fn is_custom(&self) -> bool {
         self.custom.is_some()
     }
@@ -206,17 +208,17 @@ impl Resource {
         }
     }
 
-    /// Whether this is the built-in resource of this group and name.
+    /// Whether this is the built-in resource with this group and plural.
     pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
         self.plural == plural && self.group == group && !self.is_custom()
     }
 
-    /// Whether objects are kept at all; the others are answered and forgotten.
+    /// Whether objects are stored. Others, such as reviews, are only answered.
     pub(crate) fn is_stored(&self) -> bool {
         self.has_verb("get") && !self.is("", "componentstatuses")
     }
 
-    /// Whether objects are stored in this version.
+    /// Whether this is the storage version.
     pub(crate) fn is_stored_version(&self) -> bool {
         match &self.custom {
             Some(custom) => custom.stored,
@@ -224,17 +226,17 @@ impl Resource {
         }
     }
 
-    /// Whether this version can be asked for.
+    /// Whether this version is served.
     pub(crate) fn is_served(&self) -> bool {
         self.custom.as_ref().is_none_or(|custom| custom.served)
     }
 
-    /// Whether `verb` can be done with it.
+    /// Whether the resource supports `verb`.
     pub(crate) fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
-    /// Whether the status has a path of its own, so that other writes leave it alone.
+    /// Whether there is a status subresource, so that other writes ignore the status.
     pub(crate) fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
@@ -244,15 +246,16 @@ impl Resource {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
-    /// Where an object lies in the store.
+    /// The storage key of an object.
     pub(crate) fn key(&self, namespace: &str, name: &str) -> Key {
-        match self.namespaced {
-            true => Key::namespaced(self.storage.clone(), namespace, name),
-            false => Key::cluster(self.storage.clone(), name),
+        if self.namespaced {
+            Key::namespaced(self.storage.clone(), namespace, name)
+        } else {
+            Key::cluster(self.storage.clone(), name)
         }
     }
 
-    /// Where the objects of a namespace lie in the store, or all for an empty one.
+    /// The storage scope of a namespace. An empty namespace means all of them.
     pub(crate) fn scope(&self, namespace: &str) -> Scope {
         match namespace {
             "" => Scope::resource(self.storage.clone()),
@@ -261,7 +264,7 @@ impl Resource {
     }
 }
 
-/// An object without content, as Go writes it.
+/// An empty object, as Go encodes it.
 fn empty(entry: Option<&TypeEntry>, api_version: &str, kind: &str) -> Value {
     let mut json = Vec::new();
     match entry {

@@ -1,7 +1,7 @@
-//! Autoscalers in their first version, which knows one metric: how busy processors are.
+//! Converts HorizontalPodAutoscalers between autoscaling/v2 and v1.
 //!
-//! What it has no field for goes into annotations, as JSON in the words of that version, so that who reads an autoscaler and writes it back
-//! loses nothing.
+//! v1 has a single metric, the CPU utilization. All other fields are kept in annotations, as JSON
+//! in v1 notation. So reading an autoscaler in v1 and writing it back loses nothing.
 
 use kubewright_core::{Str, Value};
 
@@ -9,8 +9,8 @@ use crate::catalog;
 use crate::decoding::{self, Expected};
 use crate::object::{to_json, tree};
 
-/// A kind of metric: its type, the field it is in, and its fields, each with its name in the first version and the path to it in the second. For
-/// `@` stands what is wanted or what there is, `target` or `current`.
+/// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
+/// `target` or `current`.
 type Kind = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const KINDS: [Kind; 5] = [
@@ -57,13 +57,13 @@ const KINDS: [Kind; 5] = [
     ),
 ];
 
-/// A list of metrics, and where the first version has the only one that it knows.
+/// A list of metrics, and the v1 field for the CPU utilization.
 struct Metrics {
     list: [&'static str; 2],
     number: [&'static str; 2],
-    /// Where it has all others.
+    /// The annotation for all other metrics.
     annotation: &'static str,
-    /// What a metric holds: `target` or `current`.
+    /// `target` or `current`.
     part: &'static str,
 }
 
@@ -82,13 +82,13 @@ const BOTH: [Metrics; 2] = [
     },
 ];
 
-/// What else the first version has no field for, and the annotation that it is in.
+/// Other fields that v1 lacks, and their annotations.
 const OTHERS: [([&str; 2], &str); 2] = [
     (["status", "conditions"], "autoscaling.alpha.kubernetes.io/conditions"),
     (["spec", "behavior"], "autoscaling.alpha.kubernetes.io/behavior"),
 ];
 
-/// From the version that is stored to the first one.
+/// Converts from v2 to v1.
 pub(super) fn to_v1(value: &mut Value) {
     BOTH.iter().for_each(|metrics| metrics.take_out(value));
     for (path, annotation) in OTHERS {
@@ -98,7 +98,7 @@ pub(super) fn to_v1(value: &mut Value) {
     }
 }
 
-/// From the first version to the one that is stored. Anybody can write annotations: where they do not make a proper autoscaler, they count for nothing.
+/// Converts from v1 to v2. Annotations that do not result in a valid object are ignored.
 pub(super) fn from_v1(value: &mut Value) {
     let mut whole = value.clone();
     restore(&mut whole);
@@ -113,7 +113,7 @@ pub(super) fn from_v1(value: &mut Value) {
     *value = whole;
 }
 
-/// Whether the type of the stored version can hold this, and all of it.
+/// Whether the value is a valid v2 object without unknown fields.
 fn is_proper(value: &Value) -> bool {
     let (api_version, kind) = ("autoscaling/v2", "HorizontalPodAutoscaler");
     let entry = catalog::type_entry(api_version, kind);
@@ -131,7 +131,7 @@ fn restore(value: &mut Value) {
             tree::set(value, &path, field);
         }
     }
-    // Who had no annotations has none afterwards.
+    // Do not leave an empty map behind.
     if tree::get(value, &["metadata", "annotations"]).and_then(Value::as_object).is_some_and(|all| all.is_empty()) {
         tree::remove(value, &["metadata", "annotations"]);
     }
@@ -177,7 +177,7 @@ impl Metrics {
         pattern.replace('@', self.part)
     }
 
-    /// A metric in the words of the first version.
+    /// A metric in v1 notation.
     fn older(&self, metric: &Value) -> Option<Value> {
         let (name, part, fields) = KINDS.iter().find(|(name, ..)| *name == tree::text(metric, &["type"]))?;
         let (mut old, source) = (Value::default(), metric.get(part)?);
@@ -190,7 +190,7 @@ impl Metrics {
         Some(tree::map([("type", (*name).into()), (part, old)]))
     }
 
-    /// A metric in the words of the stored version.
+    /// A metric in v2 notation.
     fn newer(&self, old: &Value) -> Option<Value> {
         let (name, part, fields) = KINDS.iter().find(|(name, ..)| *name == tree::text(old, &["type"]))?;
         let (mut metric, source) = (Value::default(), old.get(part)?);
@@ -213,7 +213,7 @@ fn annotate(value: &mut Value, name: &str, content: &Value) {
     tree::set(value, &["metadata", "annotations", name], text);
 }
 
-/// What an annotation holds, which is taken away. One that cannot be read stays.
+/// Removes an annotation and returns its JSON. An invalid one stays.
 fn annotated(value: &mut Value, name: &str) -> Option<Value> {
     let text: Str = tree::get(value, &["metadata", "annotations", name])?.as_str()?.into();
     let content = Value::from_json(text.as_bytes()).ok()?;
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_on_the_way_through_the_first_version() {
+    fn a_round_trip_through_v1_loses_nothing() {
         let stored: Value = r#"{"metadata":{"name":"a"},
             "spec":{"maxReplicas":3,"behavior":{"scaleDown":{"stabilizationWindowSeconds":60}},"metrics":[
               {"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}},
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_that_make_no_autoscaler_count_for_nothing() {
+    fn invalid_annotations_are_ignored() {
         for behavior in [r#"{\"scaleUp\":{\"stabilizationWindowSeconds\":\"x\"}}"#, r#"{\"bogus\":1}"#] {
             let text = format!(
                 r#"{{"metadata":{{"annotations":{{"autoscaling.alpha.kubernetes.io/behavior":"{behavior}"}}}},

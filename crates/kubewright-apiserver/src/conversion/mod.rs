@@ -1,20 +1,30 @@
-//! Objects that are served in more versions than the one they are stored in.
+//! Converts objects between their storage version and other served versions.
 //!
-//! Custom resources only change their `apiVersion`, and lose and gain what the schema of the other version says, unless
-//! their definition names a [`webhook`] that knows more. Of the built-in ones, events are the same objects in two groups
-//! with other names for some fields, and autoscalers ([`autoscaler`]) have an old version with few of them.
+//! Custom resources change their `apiVersion` and are pruned and defaulted by the schema of the
+//! other version, unless a [`webhook`] converts them. Two built-in kinds have several versions.
+//! Events have different field names in their two groups. Autoscalers have an older version with
+//! fewer fields ([`autoscaler`]).
 
 mod autoscaler;
 pub(crate) mod webhook;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kubewright_core::{Str, Value};
 
-use crate::admission::control::Control;
-use crate::catalog::Resource;
+use crate::catalog::{Converter, Resource};
 use crate::object::tree;
 use crate::rejection::Rejection;
+
+/// Converts objects for a write, which cannot wait for a webhook.
+pub(crate) trait ConvertWrite {
+    /// The object in another version.
+    ///
+    /// # Errors
+    /// [`Rejection::NeedsWebhook`] if the webhook has to be asked first.
+    fn converted(&self, converter: &Arc<Converter>, object: &Value, version: &Str) -> Result<Value, Rejection>;
+}
 
 /// Fields of an event: the name in the core group, and the name in `events.k8s.io`.
 const EVENT_FIELDS: [(&str, &str); 7] = [
@@ -27,7 +37,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
     ("reportingComponent", "reportingController"),
 ];
 
-/// A stored object in the version of `resource`.
+/// Converts a stored object to the version of `resource`.
 pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     if let Some(custom) = &resource.custom {
         value = custom.view(&value).unwrap_or(value);
@@ -38,7 +48,7 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     match (&*resource.plural, &*resource.api_version) {
         ("events", "events.k8s.io/v1") if !resource.is_custom() => {
             rename(&mut value, EVENT_FIELDS);
-            // The newer group leaves out what the older one always shows.
+            // `events.k8s.io` omits these fields when they are empty.
             for field in ["reportingController", "reportingInstance"] {
                 if tree::text(&value, &[field]).is_empty() {
                     tree::remove(&mut value, &[field]);
@@ -52,14 +62,14 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
     value
 }
 
-/// A stored object in the version of `resource`, for a request that writes.
+/// Converts a stored object to the version of `resource`, for a write.
 ///
-/// What the server changes by itself is about metadata only, and stays in the version that it is stored in where only a
-/// webhook could convert it.
+/// Without `control`, an object that only a webhook could convert stays in its storage version: the
+/// server's own writes change metadata only.
 pub(crate) fn to_change<'a>(
     resource: &Resource,
     value: &'a Value,
-    control: Option<&Control<'_>>,
+    control: Option<&dyn ConvertWrite>,
 ) -> Result<Cow<'a, Value>, Rejection> {
     if !resource.is_custom() && tree::text(value, &["apiVersion"]) == resource.api_version {
         return Ok(Cow::Borrowed(value));
@@ -73,14 +83,15 @@ pub(crate) fn to_change<'a>(
     Ok(Cow::Owned(to_version(resource, value)))
 }
 
-/// An object of one version of a resource as another one shows it, for a write. It may be in the version that is stored.
+/// Converts an object between versions of a resource, for a write. It may be in the storage
+/// version.
 ///
-/// Nothing is taken from it that the other version does not know, since what becomes of it is to come back.
+/// Does not prune fields, because the result is converted back.
 pub(crate) fn across<'v>(
     from: &Resource,
     to: &Resource,
     value: &'v Value,
-    control: &Control<'_>,
+    control: &dyn ConvertWrite,
 ) -> Result<Cow<'v, Value>, Rejection> {
     match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
         _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(Cow::Borrowed(value)),
@@ -89,7 +100,7 @@ pub(crate) fn across<'v>(
     }
 }
 
-/// The same for one who can wait.
+/// Like [`across`], but awaits conversion webhooks.
 pub(crate) async fn across_now(from: &Resource, to: &Resource, value: &Value) -> Result<Value, String> {
     match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
         _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(value.clone()),
@@ -107,8 +118,13 @@ fn plainly_across(from: &Resource, to: &Resource, value: &Value) -> Value {
     value
 }
 
-/// A custom object that has been checked in the version of `resource`, in the version that is stored.
-pub(crate) fn settle(resource: &Resource, value: &mut Value, control: Option<&Control<'_>>) -> Result<(), Rejection> {
+/// A custom object that has been checked in the version of `resource`, in the version that is
+/// stored.
+pub(crate) fn settle(
+    resource: &Resource,
+    value: &mut Value,
+    control: Option<&dyn ConvertWrite>,
+) -> Result<(), Rejection> {
     let Some(custom) = &resource.custom else { return Ok(()) };
     if let Some(converter) = &custom.converter {
         let Some(control) = control else { return Ok(()) };
@@ -116,16 +132,16 @@ pub(crate) fn settle(resource: &Resource, value: &mut Value, control: Option<&Co
             *value = control.converted(converter, value, &custom.storage_version)?;
         }
     }
-    custom.storage_schema.complete(value);
+    custom.storage_schema.prune_and_default(value);
     tree::set(value, &["apiVersion"], custom.storage_version.clone());
     shorten_numbers(value);
     Ok(())
 }
 
-/// Writes whole numbers without decimals, as Go does: `1.0` is stored as `1`.
+/// Encodes integral numbers without decimals, as Go does: `1.0` is stored as `1`.
 fn shorten_numbers(value: &mut Value) {
     match value {
-        // Up to here every whole number is exact.
+        // Larger floats may not be exact integers.
         Value::Float(number) if number.fract() == 0.0 && number.abs() < (1_u64 << 53) as f64 => {
             *value = Value::Int(*number as i64);
         }
@@ -135,7 +151,8 @@ fn shorten_numbers(value: &mut Value) {
     }
 }
 
-/// An object of the version of `resource` in the version that is stored. Custom ones wait for [`settle`].
+/// Converts an object from the version of `resource` to the storage version. Custom objects are
+/// converted later, by [`settle`].
 pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
     let api_version: Str = match (&*resource.plural, &*resource.api_version) {
         ("events", "events.k8s.io/v1") if !resource.is_custom() => {

@@ -1,8 +1,8 @@
-//! Conversion by a webhook: a server that knows what an object looks like in another version.
+//! Conversion webhooks.
 //!
-//! Reads wait for it ([`in_version`]). Writes are plain functions that never wait: one that needs an object in another
-//! version ends with [`Rejection::Unconverted`] and is done again when the answer is there, as with webhooks that have a
-//! say in it.
+//! Reads wait for it ([`in_version`]). Writes are plain functions that never wait: one that needs
+//! an object in another version ends with [`Rejection::NeedsWebhook`] and is done again when the
+//! answer is there, as with webhooks that have a say in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +10,14 @@ use std::time::Duration;
 use kubewright_core::validation::{label_value, qualified_name};
 use kubewright_core::{Str, Value};
 
-use crate::catalog::Resource;
+use crate::catalog::{Converter, Resource};
 use crate::object::{Draft, Meta, StoredObject, text_map, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
 
-/// How long a webhook may take.
+/// Timeout of a webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The reviews that are spoken here, besides the one that a configuration prefers.
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
-
-/// The webhook of a definition.
-#[derive(Debug)]
-pub(crate) struct Converter {
-    client_config: Value,
-    /// The version of the reviews that it is sent; none if it knows none of ours.
-    review: Option<&'static str>,
-}
 
 /// A conversion that a write waits for.
 #[derive(Debug)]
@@ -37,7 +27,7 @@ pub(crate) struct Pending {
     version: Str,
 }
 
-/// What became of an object, or why it could not be converted.
+/// The converted object, or the reason why it could not be converted.
 pub(crate) type Converted = Result<Value, String>;
 
 impl Pending {
@@ -51,7 +41,7 @@ impl Pending {
         self.version == version && self.object == *object
     }
 
-    /// Asks the webhook.
+    /// Calls the webhook.
     pub(crate) async fn ask(&self) -> Converted {
         let converted = self.converter.convert(&[&self.object], &self.version).await?;
         converted.into_iter().next().ok_or_else(|| "no objects returned".to_owned())
@@ -59,18 +49,6 @@ impl Pending {
 }
 
 impl Converter {
-    /// The webhook that a definition names, if objects are converted by one.
-    pub(crate) fn of_definition(definition: &Value) -> Option<Converter> {
-        let conversion = tree::get(definition, &["spec", "conversion"])?;
-        if tree::text(conversion, &["strategy"]) != "Webhook" {
-            return None;
-        }
-        let webhook = conversion.get("webhook")?;
-        let versions = tree::items(webhook, &["conversionReviewVersions"]).iter().filter_map(Value::as_str);
-        let review = versions.filter_map(|version| REVIEWS.into_iter().find(|one| *one == version)).next();
-        Some(Converter { client_config: webhook.get("clientConfig").cloned().unwrap_or_default(), review })
-    }
-
     /// These objects in another version, in one review. All of them are in the same version before.
     async fn convert(&self, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
         let review = self.review.ok_or("no supported conversion review versions")?;
@@ -100,9 +78,9 @@ impl Converter {
     }
 }
 
-/// The objects of an answer.
+/// The objects of a response.
 fn read(answer: &[u8], api_version: &str, uid: &str) -> Result<Vec<Value>, String> {
-    let review = Value::from_json(answer).map_err(|error| format!("the answer is no JSON: {error}"))?;
+    let review = Value::from_json(answer).map_err(|error| format!("the response is not JSON: {error}"))?;
     let is_strict = api_version.ends_with("/v1");
     if is_strict
         && (tree::text(&review, &["kind"]), tree::text(&review, &["apiVersion"])) != ("ConversionReview", api_version)
@@ -122,7 +100,7 @@ fn read(answer: &[u8], api_version: &str, uid: &str) -> Result<Vec<Value>, Strin
     }
 }
 
-/// The converted object, if it is still the same one. Of its metadata only labels and annotations are its own.
+/// Checks a converted object. Only labels and annotations of its metadata may differ.
 fn check(object: &Value, mut converted: Value, version: &str, index: usize) -> Converted {
     let kind = shown_kind(object);
     let refuse =
@@ -149,7 +127,7 @@ fn check(object: &Value, mut converted: Value, version: &str, index: usize) -> C
     Ok(converted)
 }
 
-/// The metadata of an object with the labels and annotations that its conversion has.
+/// The original metadata with the converted labels and annotations.
 fn restored(object: &Value, converted: &Value) -> Result<Value, String> {
     let answered = converted.get("metadata").ok_or("missing metadata in converted object")?;
     if answered.as_object().is_none() {
@@ -180,7 +158,7 @@ fn restored(object: &Value, converted: &Value) -> Result<Value, String> {
     Ok(metadata)
 }
 
-/// What an object is, as messages say it.
+/// Version and kind of an object, as in messages.
 fn shown_kind(object: &Value) -> String {
     let (api_version, kind) = (tree::text(object, &["apiVersion"]), tree::text(object, &["kind"]));
     match api_version.contains('/') {
@@ -189,10 +167,11 @@ fn shown_kind(object: &Value) -> String {
     }
 }
 
-/// Stored objects in the version of a resource, where only a webhook can say what they look like in it.
+/// Converts stored objects to the version of a resource, if that needs a webhook.
 ///
 /// # Errors
-/// The real server's words for what the webhook did wrong.
+///
+/// The webhook failed. Messages equal those of the real server.
 pub(crate) async fn in_version(
     resource: &Resource,
     mut objects: Vec<Arc<StoredObject>>,
@@ -201,15 +180,17 @@ pub(crate) async fn in_version(
         return Ok(objects);
     };
     loop {
-        // Those of one version go together; usually there is only one.
+        // Convert the objects of one version together. Usually there is only one version.
         let version_of = |object: &StoredObject| Str::from(object.api_version());
         let foreign = objects.iter().map(|object| version_of(object)).find(|version| *version != resource.api_version);
         let Some(version) = foreign else { return Ok(objects) };
         let places: Vec<usize> = (0..objects.len()).filter(|index| version_of(&objects[*index]) == version).collect();
-        let values: Vec<&Value> = places.iter().map(|place| objects[*place].value()).collect();
+        let trees: Vec<_> = places.iter().map(|place| objects[*place].tree()).collect();
+        let values: Vec<&Value> = trees.iter().map(|tree| &**tree).collect();
+        let revisions: Vec<_> = values.iter().map(|value| value.resource_version().parse()).collect();
         let converted = converter.convert(&values, &resource.api_version).await.map_err(Rejection::unexpected)?;
-        for (place, value) in places.into_iter().zip(converted) {
-            let revision = objects[place].value().resource_version().parse();
+        drop(trees);
+        for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
             let draft = Draft::new(value);
             objects[place] =
                 Arc::new(revision.map_or_else(|_| draft.clone().unstamped(), |at| draft.clone().stamp(at)));
@@ -240,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn another_object_is_refused_in_the_real_words() {
+    fn a_converted_object_with_a_different_identity_is_rejected() {
         let before = foo("v1", r#"{"name":"a","uid":"1"}"#);
         let refused = |after: Value| check(&before, after, "e.com/v2", 0).expect_err("refused");
         let by = "conversion webhook for e.com/v1, Kind=Foo returned invalid";
@@ -258,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_to_be_one_to_the_question() {
+    fn a_response_must_match_its_request() {
         let read = |text: &str| read(text.as_bytes(), "apiextensions.k8s.io/v1", "u");
         let review = |response: &str| {
             format!(r#"{{"kind":"ConversionReview","apiVersion":"apiextensions.k8s.io/v1","response":{response}}}"#)

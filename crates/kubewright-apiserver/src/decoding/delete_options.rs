@@ -1,4 +1,4 @@
-//! The options of a deletion, which come in the body or in the query.
+//! Decodes delete options from the body or the query.
 
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
@@ -10,7 +10,7 @@ use crate::accept::Format;
 use crate::object::tree;
 use crate::rejection::Rejection;
 
-/// The options of a deletion: those of the body if it has one, else those of the query.
+/// The delete options of the body, or those of the query if there is no body.
 pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Rejection> {
     if body.is_empty() {
         return Ok(DeleteOptions::from_query(query)?);
@@ -19,8 +19,8 @@ pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Resu
     let value = match format {
         Format::Json => {
             let unreadable = |why: String| bad(format!("couldn't get version/kind; json parse error: {why}"));
-            super::type_of(body).map_err(|error| unreadable(super::words::of_type(&error)))?;
-            Value::from_json(body).map_err(|error| unreadable(super::words::syntax(&error)))?
+            super::type_of(body).map_err(|error| unreadable(super::messages::of_type(&error)))?;
+            Value::from_json(body).map_err(|error| unreadable(super::messages::syntax(&error)))?
         }
         Format::Yaml => {
             let text = std::str::from_utf8(body).map_err(|error| bad(error.to_string()))?;
@@ -31,7 +31,7 @@ pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Resu
     from_value(&value)
 }
 
-/// The options in a tree, checked.
+/// Parses and validates delete options.
 pub(crate) fn from_value(value: &Value) -> Result<DeleteOptions, Rejection> {
     let (kind, api_version) = (tree::text(value, &["kind"]), tree::text(value, &["apiVersion"]));
     if !matches!(kind, "" | "DeleteOptions") {
@@ -42,11 +42,11 @@ pub(crate) fn from_value(value: &Value) -> Result<DeleteOptions, Rejection> {
     if let Some(seconds @ (Value::String(_) | Value::Array(_) | Value::Object(_) | Value::Bool(_))) =
         value.get("gracePeriodSeconds")
     {
-        let found = super::words::go_kind(seconds.kind());
+        let found = super::messages::go_kind(seconds.kind());
         let field = "DeleteOptions.gracePeriodSeconds of type int64";
         return Err(Status::bad_request(format!("json: cannot unmarshal {found} into Go struct field {field}")).into());
     }
-    // The rules are those of the query, so the body is put in its words.
+    // The rules are those of the query, so encode the body as a query.
     let mut words = String::new();
     for field in ["gracePeriodSeconds", "orphanDependents", "propagationPolicy"] {
         match value.get(field) {

@@ -1,44 +1,45 @@
-//! Bodies of requests into trees: JSON, YAML and protobuf, checked against the type that the path asks for.
+//! Decodes request bodies in JSON, YAML and protobuf, and checks their type.
 //!
-//! A built-in object goes through its type, which drops what it does not know and leaves out what Go leaves out; what
-//! it dropped are the findings. A custom object goes through its schema in the same way.
+//! A built-in object is decoded into its typed form, which drops unknown fields and omits what Go
+//! omits. The dropped fields become findings. A custom object is decoded by its schema in the same
+//! way.
 
-mod absent;
 mod delete_options;
+mod messages;
+mod missing_objects;
 mod unicode;
-mod words;
 
 use std::collections::HashSet;
 
 use hyper::HeaderMap;
 use hyper::header::CONTENT_TYPE;
 use kubewright_core::json::{Reader, Writer};
+use kubewright_core::message::TypeEntry;
 use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
-use kubewright_core::scheme::TypeEntry;
 use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, Str, Value, yaml};
+use kubewright_schema::Schema;
 
 pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
-pub(crate) use unicode::mended;
-pub(crate) use words::{printed, syntax as in_go_words};
+pub(crate) use messages::{go_format, syntax as in_go_words};
+pub(crate) use unicode::repaired;
 
 use crate::accept::Format;
 use crate::catalog::{self, Resource, Subresource};
 use crate::object::{Meta, to_json};
 use crate::rejection::Rejection;
-use crate::schema::Schema;
 
-/// What a body has to be.
+/// The expected type of a body.
 #[derive(Clone, Copy)]
 pub(crate) struct Expected<'a> {
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
-    /// The type, unless the object is a custom one.
+    /// The built-in type. `None` for a custom resource.
     pub(crate) entry: Option<&'static TypeEntry>,
-    /// What a custom object looks like.
+    /// The schema of a custom resource.
     pub(crate) schema: Option<&'a Schema>,
-    /// Whether `null` is kept where it means nothing.
+    /// Whether insignificant `null` values are kept.
     pub(crate) keeps_null: bool,
 }
 
@@ -58,10 +59,10 @@ impl<'a> From<&'a Subresource> for Expected<'a> {
     }
 }
 
-/// An object, and what strict validation says of its text.
+/// A decoded object with the findings of strict validation.
 pub(crate) struct Decoded {
     pub(crate) value: Value,
-    /// Complaints such as `unknown field "spec.foo"`.
+    /// Messages such as `unknown field "spec.foo"`.
     pub(crate) findings: Vec<String>,
 }
 
@@ -78,8 +79,8 @@ fn unsupported_format() -> Rejection {
 /// Decodes the object in a body.
 pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
     match format {
-        Format::Json => from_json(expected, body, body).or_else(|refused| match mended(body) {
-            Some(mended) => from_json(expected, &mended, body),
+        Format::Json => from_json(expected, body, body).or_else(|refused| match repaired(body) {
+            Some(repaired) => from_json(expected, &repaired, body),
             None => Err(refused),
         }),
         Format::Yaml => {
@@ -93,13 +94,13 @@ pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Res
     }
 }
 
-/// Passes a tree through the type that it should have, as if it had come in a body.
+/// Decodes a tree as if it were a request body.
 pub(crate) fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Rejection> {
     let json = to_json(value);
     from_json(expected, &json, &json)
 }
 
-/// Why a patched tree does not fit its type, if that is why it was refused.
+/// The message for a patched tree that does not match its type. `None` if that is not the problem.
 pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
     let json = match expected.entry {
         Some(_) => to_json(value),
@@ -112,10 +113,14 @@ pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) 
             Ok(()) => return embedded_misfit(expected.schema?, value),
         },
     };
-    Some(if is_strategic { words::of_conversion(info, &json, &error) } else { words::of_object(info, &json, &error) })
+    Some(if is_strategic {
+        messages::of_conversion(info, &json, &error)
+    } else {
+        messages::of_object(info, &json, &error)
+    })
 }
 
-/// Refuses an object for its findings, or turns them into warnings, as the request wants it.
+/// Applies the `fieldValidation` of the request: rejects the object, or returns warnings.
 pub(crate) fn check_findings(
     expected: Expected<'_>,
     findings: Vec<String>,
@@ -132,7 +137,7 @@ pub(crate) fn check_findings(
     }
 }
 
-/// Findings as warnings: what YAML finds comes in lines with a heading.
+/// Converts findings to warnings. YAML findings are several lines below a heading.
 pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
     let lines = |finding: String| match finding.strip_prefix("yaml: unmarshal errors:\n") {
         Some(lines) => lines.lines().map(|line| line.trim().to_owned()).collect(),
@@ -141,27 +146,27 @@ pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
     findings.into_iter().flat_map(lines).collect()
 }
 
-/// Decodes JSON that is the body, or stands for it.
+/// Decodes JSON. `body` is the original text, for messages.
 fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
     let found = type_of(json).map_err(|error| {
-        let problem = format!("couldn't get version/kind; json parse error: {}", words::of_type(&error));
+        let problem = format!("couldn't get version/kind; json parse error: {}", messages::of_type(&error));
         unrecognized(expected, &problem, body)
     })?;
     let Some(entry) = expected.entry else { return custom_from_json(expected, &found, json, body) };
-    // Nothing is an object that says nothing.
+    // Go decodes `null` as an empty object.
     let json = if json.trim_ascii() == b"null" { b"{}" } else { json };
     check_type(expected, &found)?;
     let mut message = (entry.new)();
     let mut decoder = Decoder::new().report_findings();
     decoder.json_into(&mut *message, json).map_err(|error| {
-        let why = words::of_object(entry.info, json, &error);
+        let why = messages::of_object(entry.info, json, &error);
         cannot_be_handled(expected.kind, expected.api_version, expected, &why)
     })?;
     let mut canonical = Vec::with_capacity(json.len());
     Writer::new(&mut canonical).as_server().object(&*message);
     let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
-    absent::restore(entry.info, json, &mut value);
-    absent::restore_reset(json, &mut value);
+    missing_objects::restore(entry.info, json, &mut value);
+    missing_objects::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
 }
 
@@ -171,7 +176,7 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
     if envelope.content_type == "application/json" {
         return from_json(expected, envelope.raw, body);
     }
-    check_type(expected, &Found { api_version: envelope.api_version, kind: envelope.kind })?;
+    check_type(expected, &TypeMeta { api_version: envelope.api_version, kind: envelope.kind })?;
     let mut message = (entry.new)();
     Decoder::new()
         .protobuf_message_into(&mut *message, envelope.raw)
@@ -182,7 +187,7 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
     Ok(Decoded { value, findings: Vec::new() })
 }
 
-fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
+fn custom_from_json(expected: Expected<'_>, found: &TypeMeta, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
     let text = String::from_utf8_lossy(json);
     if found.kind.is_empty() {
         return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
@@ -214,7 +219,7 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8], body: &[
         let mut meta = ObjectMeta::default();
         let text = to_json(metadata);
         decoder.json_into(&mut meta, &text).map_err(|error| {
-            let why = words::of_object(&OBJECT_META, &text, &error);
+            let why = messages::of_object(&OBJECT_META, &text, &error);
             cannot_be_handled(expected.kind, expected.api_version, expected, &why)
         })?;
         let mut canonical = Vec::new();
@@ -229,16 +234,19 @@ fn custom_from_json(expected: Expected<'_>, found: &Found, json: &[u8], body: &[
         if let Some(why) = embedded_misfit(schema, &value) {
             return Err(cannot_be_handled(expected.kind, expected.api_version, expected, &why));
         }
-        let dropped =
-            if expected.keeps_null { schema.complete_applied(&mut value) } else { schema.complete(&mut value) };
+        let dropped = if expected.keeps_null {
+            schema.prune_and_default_applied(&mut value)
+        } else {
+            schema.prune_and_default(&mut value)
+        };
         findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
     Ok(Decoded { value, findings: complaints(findings) })
 }
 
-/// Why an object within an object is none. What it only lacks is told later, with all else.
+/// Why an embedded object is invalid. Missing fields are reported later by validation.
 fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
-    for (path, object) in schema.embedded(object) {
+    for (path, object) in schema.embedded_resources(object) {
         let shown = |name: &str, value: &Value, why: &str| format!("{path}.{name}: Invalid value: {value}: {why}");
         for name in ["apiVersion", "kind"] {
             if let Some(value) = object.get(name).filter(|value| value.as_str().is_none()) {
@@ -248,13 +256,13 @@ fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
         let Some(metadata) = object.get("metadata") else { continue };
         let text = to_json(metadata);
         if let Err(error) = Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &text) {
-            return Some(shown("metadata", metadata, &words::of_object(&OBJECT_META, &text, &error)));
+            return Some(shown("metadata", metadata, &messages::of_object(&OBJECT_META, &text, &error)));
         }
     }
     None
 }
 
-/// Findings in words, each once, and no more than kube-apiserver reports.
+/// The messages of findings: unique, and limited like those of kube-apiserver.
 pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
     let in_words = |finding| match finding {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
@@ -265,15 +273,15 @@ pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
     once.take(MAX_FINDINGS).collect()
 }
 
-/// What a body says of itself.
-struct Found {
+/// The type that a body states.
+struct TypeMeta {
     api_version: Str,
     kind: Str,
 }
 
-/// Looks through the top of an object for what it is.
-fn type_of(json: &[u8]) -> Result<Found, DecodeError> {
-    let mut found = Found { api_version: Str::new(), kind: Str::new() };
+/// Reads `apiVersion` and `kind` at the top level of an object.
+fn type_of(json: &[u8]) -> Result<TypeMeta, DecodeError> {
+    let mut found = TypeMeta { api_version: Str::new(), kind: Str::new() };
     let mut decoder = Decoder::new();
     let mut reader = Reader::new(json, &mut decoder);
     if reader.null()? && reader.peek() == 0 {
@@ -296,7 +304,7 @@ fn type_of(json: &[u8]) -> Result<Found, DecodeError> {
     }
 }
 
-fn check_type(expected: Expected<'_>, found: &Found) -> Result<(), Rejection> {
+fn check_type(expected: Expected<'_>, found: &TypeMeta) -> Result<(), Rejection> {
     let api_version = if found.api_version.is_empty() { expected.api_version } else { &found.api_version };
     let kind = if found.kind.is_empty() { expected.kind } else { &found.kind };
     if (api_version, kind) == (expected.api_version, expected.kind) {
@@ -319,20 +327,20 @@ fn go_type(api_version: &str, kind: &str) -> String {
     format!("{}.{kind}", api_version.rsplit('/').next().unwrap_or_default())
 }
 
-/// The type that all versions of a kind become in the real server.
+/// The real server's internal type of a kind.
 fn internal_type(api_version: &str, kind: &str) -> String {
     let group = api_version.split_once('/').map_or("core", |(group, _)| group.split('.').next().unwrap_or_default());
     format!("{group}.{kind}")
 }
 
-/// 400: the body is an object, but not one that can be taken here.
+/// 400: the body is an object of a type that this path does not accept.
 fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why: &str) -> Rejection {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message).into()
 }
 
-/// 400: the body is no object at all.
+/// 400: the body is not an object.
 fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Rejection {
     const SHOWN: usize = 30;
     let head = &body[..body.len().min(SHOWN)];

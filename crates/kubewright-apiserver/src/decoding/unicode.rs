@@ -1,14 +1,14 @@
-//! JSON whose text is not all Unicode: Go reads what is broken as U+FFFD and goes on, and so do we, in a second try.
+//! Repairs JSON with invalid Unicode as Go does, by replacing it with U+FFFD.
 //!
-//! Nearly all bodies are fine, so nobody looks for it before they have been refused.
+//! Nearly all bodies are valid, so this runs only after decoding has failed.
 
 use std::borrow::Cow;
 
-/// What stands for a byte that is part of no character.
+/// Replaces each invalid byte.
 const REPLACEMENT: &str = "\u{fffd}";
 
-/// The same JSON with all that is broken in its texts replaced; `None` where nothing is.
-pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
+/// The JSON with invalid Unicode in strings replaced. `None` if it is valid.
+pub(crate) fn repaired(json: &[u8]) -> Option<Vec<u8>> {
     let text = match std::str::from_utf8(json) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(valid(json)),
@@ -21,7 +21,7 @@ pub(crate) fn mended(json: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The text with a replacement for each byte that is none. Outside of strings that is as wrong as what was there.
+/// Replaces each byte that is not valid UTF-8. Outside of strings the result remains invalid JSON.
 fn valid(json: &[u8]) -> String {
     let mut text = String::with_capacity(json.len() + 16);
     for chunk in json.utf8_chunks() {
@@ -31,21 +31,21 @@ fn valid(json: &[u8]) -> String {
     text
 }
 
-/// The text with a replacement for each escaped half of a character that stands alone.
+/// Replaces each escaped lone surrogate.
 fn without_lone_surrogates(json: &str) -> Option<String> {
-    let (mut mended, mut kept, mut at) = (String::new(), 0, 0);
-    // A backslash means something in strings only, and elsewhere nothing that could be mended.
+    let (mut repaired, mut kept, mut at) = (String::new(), 0, 0);
+    // Outside of strings, a backslash is a syntax error that stays one.
     while let Some(found) = json[at..].find('\\') {
         let start = at + found;
         let after = match (unit(json, start), unit(json, start + 6)) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => start + 12,
             (Some(0xd800..=0xdfff), _) => {
-                mended.push_str(&json[kept..start]);
-                mended.push_str(REPLACEMENT);
+                repaired.push_str(&json[kept..start]);
+                repaired.push_str(REPLACEMENT);
                 kept = start + 6;
                 kept
             }
-            // What is escaped may be a backslash.
+            // Skip the escaped character, which may be a backslash.
             _ => start + 1 + json[start + 1..].chars().next().map_or(0, char::len_utf8),
         };
         at = after;
@@ -53,11 +53,11 @@ fn without_lone_surrogates(json: &str) -> Option<String> {
     if kept == 0 {
         return None;
     }
-    mended.push_str(&json[kept..]);
-    Some(mended)
+    repaired.push_str(&json[kept..]);
+    Some(repaired)
 }
 
-/// The number of an escape such as `\ud800` that begins at a place.
+/// The code unit of an escape such as `\ud800` at a position.
 fn unit(json: &str, start: usize) -> Option<u16> {
     let digits = json.get(start..start + 6)?.strip_prefix("\\u")?;
     if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
@@ -68,10 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_broken_is_replaced_as_go_does() {
+    fn invalid_unicode_is_replaced_as_in_go() {
         for (broken, want) in [
             (&b"\"a\xffb\""[..], "\"a\u{fffd}b\""),
-            // Each byte of what is no character stands for itself.
+            // Each invalid byte becomes one replacement character.
             (b"\"\xe2\x82\"", "\"\u{fffd}\u{fffd}\""),
             (b"\"\xed\xa0\x80\"", "\"\u{fffd}\u{fffd}\u{fffd}\""),
             (br#""\ud800""#, "\"\u{fffd}\""),
@@ -79,10 +79,10 @@ mod tests {
             (br#""\udc00\ud800""#, "\"\u{fffd}\u{fffd}\""),
             (b"\"\\ud83dx\xff\"", "\"\u{fffd}x\u{fffd}\""),
         ] {
-            assert_eq!(mended(broken).as_deref(), Some(want.as_bytes()), "{want}");
+            assert_eq!(repaired(broken).as_deref(), Some(want.as_bytes()), "{want}");
         }
         for fine in [r#""a""#, r#""\ud83d\ude00""#, r#""\\ud800""#, r#""\u00e9é\"""#, "\\", "\\u", r"\uzzzz"] {
-            assert_eq!(mended(fine.as_bytes()), None, "{fine}");
+            assert_eq!(repaired(fine.as_bytes()), None, "{fine}");
         }
     }
 }

@@ -1,32 +1,32 @@
-//! Discovery in one document: all groups, their versions and resources.
+//! Aggregated discovery: all groups, versions and resources in one document.
 
 use kubewright_core::{GroupVersionKind, Str, Value};
 
-use super::{Discovery, Group, Served, ServedSubresource};
+use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
 use crate::tree::{array, object, set_unless_empty, texts, word};
 
 impl Discovery {
-    /// `APIGroupDiscoveryList` of the core group, the aggregated answer to `/api`.
+    /// The `APIGroupDiscoveryList` of the core group, for `/api`.
     pub fn aggregated_core(&self) -> Value {
-        list(self.groups.iter().filter(|group| group.name.is_empty()))
+        list(self.groups.iter().map(|group| &**group).filter(|group| group.name.is_empty()))
     }
 
-    /// `APIGroupDiscoveryList` of all other groups, the aggregated answer to `/apis`.
+    /// The `APIGroupDiscoveryList` of all other groups, for `/apis`.
     pub fn aggregated_groups(&self) -> Value {
-        list(self.groups.iter().filter(|group| !group.name.is_empty()))
+        list(self.groups.iter().map(|group| &**group).filter(|group| !group.name.is_empty()))
     }
 }
 
-fn list<'g>(groups: impl Iterator<Item = &'g Group>) -> Value {
+fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> Value {
     object([
         ("kind", word("APIGroupDiscoveryList")),
         ("apiVersion", word("apidiscovery.k8s.io/v2")),
         ("metadata", object([])),
-        ("items", array(groups.map(Group::to_group_discovery))),
+        ("items", array(groups.map(DiscoveredGroup::to_group_discovery))),
     ])
 }
 
-impl Group {
+impl DiscoveredGroup {
     fn to_group_discovery(&self) -> Value {
         let mut metadata = object([]);
         set_unless_empty(&mut metadata, "name", self.name.clone().into());
@@ -57,7 +57,7 @@ impl Served {
         resource
     }
 
-    /// Built-in resources name a kind's group and version only where they are not their own.
+    /// Built-in resources state the group and version of a kind only where they differ.
     fn response_kind(&self, group: &Str, version: &Str, kind: &Str) -> Value {
         let own = !self.custom && (group, version) == (&self.group, &self.version);
         let or_nothing = |text: &Str| if own { word("") } else { text.clone().into() };

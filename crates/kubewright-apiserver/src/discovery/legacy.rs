@@ -1,12 +1,13 @@
-//! Discovery in the old form: a document for all groups, one for each group, one for each version.
+//! Unaggregated discovery: one document for all groups, one for each group, and one for each
+//! version.
 
 use kubewright_core::{GroupVersion, Value};
 
-use super::{Discovery, Group, Served, ServedSubresource};
+use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
 use crate::tree::{array, object, set, set_unless_empty, texts, word};
 
 impl Discovery {
-    /// `APIVersions`, the answer to `/api`; `address` is where clients reach the server.
+    /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
     pub fn api_versions(&self, address: &str) -> Value {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);
         object([
@@ -19,17 +20,17 @@ impl Discovery {
         ])
     }
 
-    /// `APIGroupList`, the answer to `/apis`.
+    /// The `APIGroupList` for `/apis`.
     pub fn api_group_list(&self) -> Value {
         let groups = self.groups.iter().filter(|group| !group.name.is_empty());
         object([
             ("kind", word("APIGroupList")),
             ("apiVersion", word("v1")),
-            ("groups", array(groups.map(Group::to_value))),
+            ("groups", array(groups.map(|group| group.to_value()))),
         ])
     }
 
-    /// `APIGroup`, the answer to `/apis/GROUP`.
+    /// The `APIGroup` for `/apis/GROUP`.
     pub fn api_group(&self, name: &str) -> Option<Value> {
         let mut group = self.group(name).filter(|group| !group.name.is_empty())?.to_value();
         set(&mut group, "kind", word("APIGroup"));
@@ -37,7 +38,7 @@ impl Discovery {
         Some(group)
     }
 
-    /// `APIResourceList`, the answer to `/apis/GROUP/VERSION`, or to `/api/v1` for the core group.
+    /// The `APIResourceList` for `/apis/GROUP/VERSION`, or for `/api/v1` with an empty group.
     pub fn api_resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let resources = &self.group(group)?.versions.iter().find(|known| known.name == *version)?.resources;
         let mut list = object([
@@ -52,7 +53,7 @@ impl Discovery {
     }
 }
 
-impl Group {
+impl DiscoveredGroup {
     fn to_value(&self) -> Value {
         let versions: Vec<Value> = self
             .versions
@@ -68,7 +69,7 @@ impl Group {
 }
 
 impl Served {
-    /// The resource and after it its subresources, each an `APIResource`.
+    /// The `APIResource`s of the resource and its subresources.
     fn to_api_resources(&self) -> Vec<Value> {
         let mut resource = object([
             ("name", self.plural.clone().into()),
@@ -103,7 +104,7 @@ impl ServedSubresource {
         resource
     }
 
-    /// Whether its kind is of another group or version than the resource.
+    /// Whether the kind is of a different group or version than the resource.
     pub(super) fn is_foreign_to(&self, parent: &Served) -> bool {
         (&self.kind.group, &self.kind.version) != (&parent.group, &parent.version)
     }

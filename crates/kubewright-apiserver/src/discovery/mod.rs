@@ -1,19 +1,22 @@
-//! What a client learns of the API before it uses it: groups, versions, resources and their verbs.
+//! API discovery: groups, versions, resources and their verbs.
 //!
-//! [`Discovery`] is made from the resources that are [`Served`] and answers in the old form, one document for
-//! each group and version, and in the aggregated form, one for all. Paths, headers and caching
-//! are left to the caller: a document changes only when what is served does.
+//! [`Discovery`] is created from [`Served`] resources. It renders the unaggregated documents and
+//! the aggregated one. Paths, headers and caching are left to the caller. A document changes only
+//! with the served resources.
 
 mod aggregated;
 mod legacy;
 mod served;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::hash;
 pub use served::{Served, ServedSubresource};
 
-/// Groups in the order of the server, highest priority first. Others come after them by name.
+/// Known groups by priority, highest first. All other groups follow by name.
 const GROUP_ORDER: [&str; 22] = [
     "",
     "apiregistration.k8s.io",
@@ -39,7 +42,7 @@ const GROUP_ORDER: [&str; 22] = [
     "internal.apiserver.k8s.io",
 ];
 
-/// Everything that is served, in the order of discovery.
+/// Everything that is served, in discovery order.
 ///
 /// ```
 /// use kubewright_apiserver::discovery::{Discovery, Served};
@@ -49,67 +52,73 @@ const GROUP_ORDER: [&str; 22] = [
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Discovery {
-    /// Invariant: ordered by priority, no name twice, none empty.
-    groups: Vec<Group>,
+    /// Invariant: ordered by priority, with unique names, and no group is empty.
+    groups: Vec<Arc<DiscoveredGroup>>,
+    /// Indexes into `groups` by name.
+    place_of: HashMap<Str, usize>,
 }
 
-#[derive(Debug, Clone)]
-struct Group {
+/// A group in discovery order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DiscoveredGroup {
     name: Str,
-    /// Invariant: the preferred one first, none empty.
+    /// Invariant: the preferred version is first, and none is empty.
     versions: Vec<Version>,
 }
 
 #[derive(Debug, Clone)]
 struct Version {
     name: Str,
+    /// Invariant: sorted by plural.
     resources: Vec<Served>,
 }
 
 impl Discovery {
-    /// Discovery of these resources, whatever order they come in.
+    /// Creates discovery for resources in any order.
     pub fn new(served: impl IntoIterator<Item = Served>) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
+        let mut by_group: BTreeMap<Str, Vec<Served>> = BTreeMap::new();
         for resource in served {
-            let group = find_or_push(
-                &mut groups,
-                |group| group.name == resource.group,
-                || Group { name: resource.group.clone(), versions: Vec::new() },
-            );
-            let version = find_or_push(
-                &mut group.versions,
-                |version| version.name == resource.version,
-                || Version { name: resource.version.clone(), resources: Vec::new() },
-            );
-            version.resources.push(resource);
+            by_group.entry(resource.group.clone()).or_default().push(resource);
         }
-        let priority = |name: &str| GROUP_ORDER.iter().position(|group| *group == name).unwrap_or(GROUP_ORDER.len());
-        groups.sort_by(|a, b| priority(&a.name).cmp(&priority(&b.name)).then_with(|| a.name.cmp(&b.name)));
-        for group in &mut groups {
-            group.versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
-            for version in &mut group.versions {
-                version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
-            }
-        }
-        Discovery { groups }
+        Discovery::of_groups(by_group.into_values().map(|served| Arc::new(DiscoveredGroup::new(served))))
     }
 
-    fn group(&self, name: &str) -> Option<&Group> {
-        self.groups.iter().find(|group| group.name == *name)
+    /// Creates discovery for groups in any order.
+    pub(crate) fn of_groups(groups: impl Iterator<Item = Arc<DiscoveredGroup>>) -> Self {
+        let priority = |name: &str| GROUP_ORDER.iter().position(|group| *group == name).unwrap_or(GROUP_ORDER.len());
+        let mut groups: Vec<_> = groups.collect();
+        groups.sort_by(|a, b| priority(&a.name).cmp(&priority(&b.name)).then_with(|| a.name.cmp(&b.name)));
+        let place_of = groups.iter().enumerate().map(|(place, group)| (group.name.clone(), place)).collect();
+        Discovery { groups, place_of }
+    }
+
+    fn group(&self, name: &str) -> Option<&DiscoveredGroup> {
+        self.place_of.get(name).map(|place| &*self.groups[*place])
     }
 }
 
-/// The `ETag` of a body, in its quotes.
+impl DiscoveredGroup {
+    /// Creates a group from its resources.
+    pub(crate) fn new(served: impl IntoIterator<Item = Served>) -> Self {
+        let mut name = Str::new();
+        let mut by_version: BTreeMap<Str, Vec<Served>> = BTreeMap::new();
+        for resource in served {
+            name = resource.group.clone();
+            by_version.entry(resource.version.clone()).or_default().push(resource);
+        }
+        let mut versions: Vec<Version> =
+            by_version.into_iter().map(|(name, resources)| Version { name, resources }).collect();
+        versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
+        for version in &mut versions {
+            version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+        }
+        DiscoveredGroup { name, versions }
+    }
+}
+
+/// The quoted `ETag` of a body.
 pub fn etag(body: &[u8]) -> String {
     format!("\"{}\"", hash::hex(body))
-}
-
-fn find_or_push<T>(items: &mut Vec<T>, is_it: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> &mut T {
-    let at = items.iter().position(is_it).unwrap_or_else(|| {
-        items.push(make());
-        items.len() - 1
-    });
-    &mut items[at]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A resource that is served, whether built in or defined by a user.
+//! A served resource, built in or custom.
 
 use kubewright_core::scheme::KindInfo;
 use kubewright_core::{ByteString, GroupVersionKind, ResourceInfo, Str, SubresourceInfo};
@@ -15,43 +15,44 @@ pub struct Served {
     pub version: Str,
     /// The kind of its objects.
     pub kind: Str,
-    /// The name in paths.
+    /// The plural, as in paths.
     pub plural: Str,
-    /// The name of one.
+    /// The singular.
     pub singular: Str,
-    /// Short names that people type.
+    /// Abbreviations for command lines.
     pub short_names: Vec<Str>,
-    /// Groups of resources it belongs to, such as `all`.
+    /// Categories, such as `all`.
     pub categories: Vec<Str>,
-    /// Whether its objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// What can be done with it.
+    /// The supported verbs.
     pub verbs: Vec<Str>,
-    /// Parts of an object with paths of their own.
+    /// The subresources.
     pub subresources: Vec<ServedSubresource>,
-    /// What its objects are stored as, if they are stored; clients see only a hash of it.
+    /// The storage kind, if objects are stored. Clients see only its hash.
     pub stored_as: Option<GroupVersionKind>,
-    /// Whether a user has defined it.
+    /// Whether this is a custom resource.
     pub custom: bool,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedSubresource {
-    /// The name in the path.
+    /// The name in paths.
     pub name: Str,
-    /// Group, version and kind of what is read and written there.
+    /// The kind of its requests and responses.
     pub kind: GroupVersionKind,
-    /// What can be done with it.
+    /// The supported verbs.
     pub verbs: Vec<Str>,
 }
 
 impl Served {
-    /// The verbs of every custom resource, in the order in which the server lists them.
+    /// The verbs of every custom resource, in discovery order.
     pub const CUSTOM_VERBS: [&'static str; 8] =
         ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-    /// A custom resource without short names, categories and subresources, stored in the version it is served in.
+    /// A custom resource without short names, categories and subresources, stored in its served
+    /// version.
     pub fn custom(kind: GroupVersionKind, plural: &str, singular: &str, namespaced: bool) -> Self {
         Served {
             group: kind.group.clone(),
@@ -83,12 +84,12 @@ impl Served {
         self
     }
 
-    /// What clients compare to see whether objects are stored as they were.
+    /// A hash by which clients recognize a changed storage version.
     #[doc(alias = "StorageVersionHash")]
     pub fn storage_version_hash(&self) -> Option<String> {
         let GroupVersionKind { group, version, kind } = self.stored_as.as_ref()?;
         let hash = sha256(format!("{group}/{version}/{kind}").as_bytes());
-        Some(ByteString::from(&hash[..8]).to_base64())
+        Some(ByteString::from(&hash.as_ref()[..8]).to_base64())
     }
 }
 
@@ -129,7 +130,7 @@ impl From<&'static SubresourceInfo> for ServedSubresource {
     }
 }
 
-/// As what the objects of a built-in kind are stored: two kinds are served in more than one group or version.
+/// The storage kind of a built-in kind. Two kinds are served in more than one group or version.
 fn storage_kind(kind: &KindInfo) -> GroupVersionKind {
     match (kind.group, kind.kind) {
         ("events.k8s.io", "Event") => GroupVersionKind::from_static("", "v1", "Event"),

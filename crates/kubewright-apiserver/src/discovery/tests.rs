@@ -59,7 +59,7 @@ fn subresources_follow_their_resource_and_name_foreign_kinds_in_full() {
 }
 
 #[test]
-fn what_is_not_served_has_no_document() {
+fn unserved_groups_have_no_document() {
     let discovery = Discovery::new(built_in());
     assert!(discovery.api_group("none.example.com").is_none());
     assert!(discovery.api_group("").is_none());

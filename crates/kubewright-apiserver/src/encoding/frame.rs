@@ -1,4 +1,4 @@
-//! Events of a watch into the frames of its stream.
+//! Encodes watch events as frames of the response stream.
 
 use kubewright_core::Value;
 use kubewright_core::json::Writer;
@@ -11,7 +11,7 @@ use crate::catalog::Resource;
 use crate::object::StoredObject;
 use crate::table::partial_object_metadata;
 
-/// What an event says.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Added,
@@ -29,16 +29,16 @@ impl Kind {
     }
 }
 
-/// Writes events in one form.
+/// Encodes events in one format and form.
 #[derive(Debug)]
 pub(crate) struct Frames {
     wanted: Wanted,
-    /// Columns of a table are said once.
+    /// Whether the table columns have been sent, which happens once.
     has_columns: bool,
 }
 
 impl Frames {
-    /// Frames of this form.
+    /// An encoder for this format and form.
     pub(crate) fn new(wanted: Wanted) -> Self {
         Frames { wanted, has_columns: false }
     }
@@ -51,7 +51,7 @@ impl Frames {
         }
     }
 
-    /// The format, if what a watch says of an object depends on nothing else.
+    /// The format, if the encoding of an event depends on nothing else.
     pub(crate) fn shared_format(&self) -> Option<Format> {
         (self.wanted.form == Form::Object).then_some(self.wanted.format)
     }
@@ -63,7 +63,7 @@ impl Frames {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));
             }
             (Form::Object, Format::Protobuf) => {
-                // Only objects that have this form are asked for in it.
+                // Negotiation allows protobuf only for objects that can be encoded.
                 if let Ok(object) = protobuf::stored(resource, object) {
                     protobuf_frame(kind.as_str(), &object, out);
                 }

@@ -1,8 +1,9 @@
-//! Lists of objects.
+//! Encodes lists of objects.
 //!
-//! A large list in plain JSON is encoded while it is sent. Many clients that read slowly then share
-//! the stored text of the objects, instead of holding a copy each. The other forms are encoded
-//! whole.
+//! A large list in plain JSON (of objects, rows or metadata) is encoded while it is sent. Slow
+//! clients then share the stored text of the objects instead of holding a copy each. Protobuf lists
+//! are encoded as a whole, because their envelope starts with the length. YAML and indented JSON
+//! are encoded as a whole, too.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -11,14 +12,14 @@ use bytes::Bytes;
 use kubewright_core::json::Writer;
 use kubewright_core::{Map, Str, Value};
 
-use super::{Wanted, json, printed, protobuf, served, table, wrong_shape};
-use crate::accept::{Form, Format};
+use super::{Wanted, json, printed, protobuf, row, served, wrong_shape};
+use crate::accept::{Form, Format, MetaVersion};
 use crate::catalog::Resource;
-use crate::object::{StoredObject, to_json, tree, write_head};
+use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
-use crate::table::partial_object_metadata_list;
+use crate::table::{RowOptions, common_list_metadata, partial_object_metadata};
 
-/// Lists of fewer bytes are encoded whole.
+/// Smaller lists are encoded as a whole.
 const STREAMED: usize = 64 << 10;
 /// The size at which a chunk is complete.
 const CHUNK: usize = 32 << 10;
@@ -31,7 +32,7 @@ pub(crate) struct ListMeta {
     pub(crate) remaining: Option<usize>,
 }
 
-/// An encoded list, or one that is encoded when it is sent.
+/// An encoded list, or one that is encoded while it is sent.
 pub(crate) enum ListBody {
     Whole(Bytes),
     Streamed(JsonList),
@@ -45,39 +46,43 @@ pub(crate) fn list(
     objects: Vec<Arc<StoredObject>>,
 ) -> Result<ListBody, Rejection> {
     let stored = || objects.iter().map(|object| &**object);
-    let body = match (wanted.form, wanted.format) {
-        (Form::Object, Format::Json) if !wanted.pretty => {
-            let list = JsonList::new(resource, meta, objects);
-            if list.length() >= STREAMED {
-                return Ok(ListBody::Streamed(list));
-            }
-            list.whole()
+    let items = match (wanted.form, wanted.format) {
+        (Form::Object, Format::Protobuf) => {
+            return Ok(ListBody::Whole(protobuf::list(resource, meta, stored())?));
         }
-        (Form::Object, Format::Protobuf) => protobuf::list(resource, meta, stored())?,
-        (Form::Object | Form::AggregatedDiscovery, _) => {
-            let list = JsonList::new(resource, meta, objects).whole();
-            super::tree(wanted, &Value::from_json(&list).unwrap_or_default())?
-        }
-        (Form::MetadataList(_), Format::Protobuf) => protobuf::metadata_list(meta, stored()),
-        (Form::MetadataList(version), _) => {
-            let values = stored().map(StoredObject::tree);
-            super::tree(wanted, &partial_object_metadata_list(&list_metadata(resource, meta), values, version))?
+        (Form::MetadataList(_), Format::Protobuf) => {
+            return Ok(ListBody::Whole(protobuf::metadata_list(meta, stored())?));
         }
         (Form::Metadata(_), _) => return Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
-        (Form::Table(version), _) => {
-            let values: Vec<Value> = stored().map(|object| printed(resource, &object.tree())).collect();
-            let (columns, metadata) = (Some(resource.printer.columns()), list_metadata(resource, meta));
-            super::tree(wanted, &table(resource, &metadata, &values, columns, &wanted.rows(version)))?
-        }
+        (Form::Object | Form::AggregatedDiscovery, _) => Items::Objects,
+        (Form::MetadataList(version), _) => Items::Metadata(version),
+        (Form::Table(version), _) => Items::Rows(wanted.rows(version)),
     };
-    Ok(ListBody::Whole(body))
+    let list = JsonList::new(resource, meta, items, objects);
+    let is_plain = wanted.format == Format::Json && !wanted.pretty;
+    if is_plain && list.length() >= STREAMED {
+        return Ok(ListBody::Streamed(list));
+    }
+    let json = list.whole();
+    if is_plain {
+        return Ok(ListBody::Whole(json));
+    }
+    Ok(ListBody::Whole(super::tree(wanted, &Value::from_json(&json).unwrap_or_default())?))
 }
 
-/// A list in plain JSON, encoded in chunks.
+/// The form of the items.
+enum Items {
+    Objects,
+    Metadata(MetaVersion),
+    Rows(RowOptions),
+}
+
+/// A list in plain JSON, as an iterator of chunks.
 pub(crate) struct JsonList {
     resource: Arc<Resource>,
+    items: Items,
     objects: IntoIter<Arc<StoredObject>>,
-    /// The start of the next chunk.
+    /// The beginning of the next chunk.
     out: Vec<u8>,
     needs_comma: bool,
     is_end: bool,
@@ -85,18 +90,43 @@ pub(crate) struct JsonList {
 }
 
 impl JsonList {
-    fn new(resource: &Arc<Resource>, meta: &ListMeta, objects: Vec<Arc<StoredObject>>) -> Self {
+    fn new(resource: &Arc<Resource>, meta: &ListMeta, items: Items, mut objects: Vec<Arc<StoredObject>>) -> Self {
         let length = objects.iter().map(|object| object.json().len()).sum();
         let mut out = Vec::with_capacity(CHUNK.min(length) + 256);
-        write_head(&resource.api_version, &resource.list_kind, &mut out);
-        out.extend_from_slice(br#","metadata":"#);
-        list_metadata(resource, meta).encode_json(&mut Writer::new(&mut out));
-        out.extend_from_slice(br#","items":["#);
+        let metadata = list_metadata(resource, meta);
+        let mut write = |text: &str, value: &Value| {
+            out.extend_from_slice(text.as_bytes());
+            value.encode_json(&mut Writer::new(&mut out));
+        };
+        // Go encodes an empty list of metadata as `null`.
+        let is_null = matches!(items, Items::Metadata(_)) && objects.is_empty();
+        match &items {
+            Items::Objects => {
+                write(r#"{"kind":"#, &resource.list_kind.clone().into());
+                write(r#","apiVersion":"#, &resource.api_version.clone().into());
+                write(r#","metadata":"#, &metadata);
+            }
+            Items::Metadata(version) => {
+                write(r#"{"kind":"PartialObjectMetadataList","apiVersion":"#, &version.api_version().into());
+                write(r#","metadata":"#, &common_list_metadata(&metadata));
+            }
+            Items::Rows(options) => {
+                resource.printer.sort(&mut objects, |object| object.tree());
+                write(r#"{"kind":"Table","apiVersion":"#, &options.version.api_version().into());
+                write(r#","metadata":"#, &common_list_metadata(&metadata));
+                write(r#","columnDefinitions":"#, &resource.printer.columns());
+            }
+        }
+        out.extend_from_slice(match &items {
+            Items::Rows(_) => br#","rows":["#,
+            _ if is_null => br#","items":null}"#,
+            _ => br#","items":["#,
+        });
         let (resource, objects) = (Arc::clone(resource), objects.into_iter());
-        JsonList { resource, objects, out, needs_comma: false, is_end: false, length }
+        JsonList { resource, items, objects, out, needs_comma: false, is_end: is_null, length }
     }
 
-    /// The approximate length of the list, from the stored text of its objects.
+    /// The approximate length of the list, by the stored text of its objects.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -123,8 +153,19 @@ impl JsonList {
             self.out.push(b',');
         }
         let resource = &*self.resource;
+        match &self.items {
+            Items::Objects => {}
+            Items::Metadata(version) => {
+                let metadata = partial_object_metadata(&object.tree(), *version);
+                return metadata.encode_json(&mut Writer::new(&mut self.out));
+            }
+            Items::Rows(options) => {
+                let row = row(resource, &printed(resource, &object.tree()), options);
+                return row.encode_json(&mut Writer::new(&mut self.out));
+            }
+        }
         if resource.is_custom() {
-            // Custom objects carry their kind in lists too.
+            // Items of custom resources include kind and version.
             self.out.extend_from_slice(&json(resource, &object));
         } else if object.api_version() == &*resource.api_version {
             let (brace, rest) = object.json_without_kind();

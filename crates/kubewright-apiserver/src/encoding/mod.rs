@@ -1,11 +1,11 @@
-//! Objects, lists and errors into the bytes of an answer.
+//! Encodes objects, lists and errors.
 //!
-//! JSON of stored objects is copied, never made again. All other forms start from the tree.
+//! JSON copies the stored text. All other forms start from the parsed tree.
 
 mod frame;
+mod frame_cache;
 mod list;
 mod protobuf;
-mod shared;
 mod wanted;
 
 use bytes::Bytes;
@@ -14,8 +14,8 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{StatusReason, Value, yaml};
 
 pub(crate) use frame::{Frames, Kind};
+pub(crate) use frame_cache::SharedFrames;
 pub(crate) use list::{JsonList, ListBody, ListMeta, list};
-pub(crate) use shared::SharedFrames;
 pub(crate) use wanted::Wanted;
 
 use crate::accept::{Form, Format};
@@ -25,7 +25,7 @@ use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
 use crate::table::{Include, RowOptions, partial_object_metadata};
 
-/// One object.
+/// Encodes one object.
 pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
     match (wanted.form, wanted.format) {
         (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
@@ -42,7 +42,7 @@ pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject)
     }
 }
 
-/// Any tree that is an object by itself.
+/// Encodes a tree that is a complete object.
 pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
     Ok(match wanted.format {
         Format::Json if wanted.pretty => {
@@ -61,7 +61,8 @@ pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
     })
 }
 
-/// A status object. Its JSON has the order of the real server's, since there are clients that look for its kind at the beginning.
+/// Encodes a Status. Its JSON has the field order of the real server, because some clients expect
+/// `kind` first.
 pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
     if wanted.format == Format::Json && !wanted.pretty {
         return status_json(status).into();
@@ -70,7 +71,7 @@ pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
     tree(wanted.as_object(), &value).unwrap_or_else(|_| to_json(&value).into())
 }
 
-/// A status object as a tree.
+/// A Status as a tree.
 pub(crate) fn status_tree(status: &Status) -> Value {
     Value::from_json(&status_json(status)).unwrap_or_default()
 }
@@ -81,14 +82,14 @@ fn status_json(status: &Status) -> Vec<u8> {
     json
 }
 
-/// The JSON of a stored object in the version that was asked for.
+/// The JSON of a stored object in the requested version.
 pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
-    let view = resource.custom.as_ref().and_then(|custom| custom.view(object.value()));
+    let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.tree()));
     if let Some(view) = view {
         return to_json(&served(resource, &view)).into();
     }
     if object.api_version() == &*resource.api_version {
-        return object.json().clone();
+        return object.bytes();
     }
     if resource.is_custom() {
         let mut out = Vec::with_capacity(object.json().len() + 16);
@@ -99,21 +100,20 @@ pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
     to_json(&served(resource, &object.tree())).into()
 }
 
-/// An object in the version that was asked for.
+/// An object in the requested version.
 pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
     conversion::to_version(resource, value.clone())
 }
 
-/// An object as rows of tables and metadata are made of it. Those of built-in kinds show what is stored, which is more than
-/// some versions can say.
+/// An object as printers read it.
+///
+/// Printers of built-in kinds read the stored version, because some versions lack fields that
+/// tables show.
 pub(crate) fn printed(resource: &Resource, value: &Value) -> Value {
-    match resource.is_custom() {
-        true => served(resource, value),
-        false => value.clone(),
-    }
+    if resource.is_custom() { served(resource, value) } else { value.clone() }
 }
 
-/// The table of objects that are [`printed`]. Those that it carries whole are in the version that was asked for.
+/// A table of [`printed`] objects. Objects in its rows are converted to the requested version.
 pub(crate) fn table<'v>(
     resource: &Resource,
     metadata: &Value,
@@ -122,12 +122,25 @@ pub(crate) fn table<'v>(
     options: &RowOptions,
 ) -> Value {
     let mut table = resource.printer.table(metadata, objects, columns, options);
-    if options.include == Include::Object && !resource.is_custom() {
-        for object in tree::items_mut(&mut table, "rows").iter_mut().filter_map(|row| tree::field_mut(row, "object")) {
-            *object = conversion::to_version(resource, std::mem::take(object));
-        }
-    }
+    tree::items_mut(&mut table, "rows").iter_mut().for_each(|row| convert_row(resource, row, options));
     table
+}
+
+/// The table row of a [`printed`] object.
+fn row(resource: &Resource, object: &Value, options: &RowOptions) -> Value {
+    let mut row = resource.printer.row(object, options);
+    convert_row(resource, &mut row, options);
+    row
+}
+
+/// Converts the object in a row to the requested version.
+fn convert_row(resource: &Resource, row: &mut Value, options: &RowOptions) {
+    if options.include == Include::Object
+        && !resource.is_custom()
+        && let Some(object) = tree::field_mut(row, "object")
+    {
+        *object = conversion::to_version(resource, std::mem::take(object));
+    }
 }
 
 fn wrong_shape(resource: &Resource, asked: &str, is: &str, suffix: &str) -> Rejection {
@@ -169,7 +182,7 @@ fn write_pretty(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// What a bookmark shows of an object: its kind and a revision.
+/// The object of a bookmark: its kind and a revision.
 pub(crate) fn bookmark(resource: &Resource, revision: u64, ends_initial_events: bool) -> Value {
     let mut value = resource.empty.clone();
     value.set_meta("resourceVersion", revision.to_string());

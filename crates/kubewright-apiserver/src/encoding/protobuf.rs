@@ -1,4 +1,4 @@
-//! Trees as protobuf, through the types that know their numbers.
+//! Encodes objects as protobuf, by way of their typed form.
 
 use bytes::Bytes;
 use kubewright_core::message::Message;
@@ -18,7 +18,7 @@ pub(super) fn object(value: &Value) -> Result<Vec<u8>, Rejection> {
     Ok(enveloped(&*message(value)?))
 }
 
-/// A stored object in its envelope. Its text is there already, which saves the way over the tree.
+/// A stored object in its envelope. Decodes the stored text directly, without a tree.
 pub(super) fn stored(resource: &Resource, object: &StoredObject) -> Result<Vec<u8>, Rejection> {
     Ok(enveloped(&*stored_message(resource, object)?))
 }
@@ -35,33 +35,46 @@ pub(super) fn list<'a>(
     meta: &ListMeta,
     objects: impl Iterator<Item = &'a StoredObject>,
 ) -> Result<Bytes, Rejection> {
-    let items = objects.map(|object| stored_message(resource, object)).collect::<Result<Vec<_>, _>>()?;
-    Ok(enveloped_list(&resource.api_version, &resource.list_kind, meta, &items))
+    let items = objects.map(|object| stored_message(resource, object));
+    enveloped_list(&resource.api_version, &resource.list_kind, meta, items)
 }
 
 /// A list of metadata in its envelope.
-pub(super) fn metadata_list<'a>(meta: &ListMeta, objects: impl Iterator<Item = &'a StoredObject>) -> Bytes {
-    let items: Vec<_> =
-        objects.filter_map(|object| message(&partial_object_metadata(&object.tree(), MetaVersion::V1)).ok()).collect();
-    enveloped_list("meta.k8s.io/v1", "PartialObjectMetadataList", meta, &items)
+pub(super) fn metadata_list<'a>(
+    meta: &ListMeta,
+    objects: impl Iterator<Item = &'a StoredObject>,
+) -> Result<Bytes, Rejection> {
+    let items = objects.map(|object| message(&partial_object_metadata(&object.tree(), MetaVersion::V1)));
+    enveloped_list("meta.k8s.io/v1", "PartialObjectMetadataList", meta, items)
 }
 
-fn enveloped_list(api_version: &str, kind: &str, meta: &ListMeta, items: &[Box<dyn Message>]) -> Bytes {
+/// Encodes a list item by item, so that only one item is in memory besides the result.
+///
+/// The envelope and the list start with their lengths, so nothing can be sent before the last item
+/// is encoded.
+fn enveloped_list(
+    api_version: &str,
+    kind: &str,
+    meta: &ListMeta,
+    mut items: impl Iterator<Item = Result<Box<dyn Message>, Rejection>>,
+) -> Result<Bytes, Rejection> {
     let list_meta = ListMetaMessage {
         resource_version: Some(meta.revision.to_string().into()),
         continue_: meta.continue_token.clone(),
         remaining_item_count: meta.remaining.map(|remaining| remaining as i64),
         ..Default::default()
     };
-    let mut out = Vec::new();
-    // Every list has its metadata as field 1 and its items as field 2.
+    let (mut out, mut outcome) = (Vec::new(), Ok(()));
+    // In every list, field 1 is the metadata and field 2 the items.
     Envelope::encode_with(api_version, kind, &mut out, |encoder| {
         encoder.delimited(1, |inner| inner.message(&list_meta));
-        for item in items {
-            encoder.delimited(2, |inner| inner.message(&**item));
-        }
+        outcome = items.try_for_each(|item| {
+            let item = item?;
+            encoder.delimited(2, |inner| inner.message(&*item));
+            Ok(())
+        });
     });
-    out.into()
+    outcome.map(|()| out.into())
 }
 
 fn stored_message(resource: &Resource, object: &StoredObject) -> Result<Box<dyn Message>, Rejection> {

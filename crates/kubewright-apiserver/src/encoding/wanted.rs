@@ -1,4 +1,4 @@
-//! What the client wants its answer to look like, from its headers and its query.
+//! The requested response format, from headers and query.
 
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, USER_AGENT};
@@ -10,14 +10,14 @@ use crate::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
 use crate::rejection::Rejection;
 use crate::table::{Include, RowOptions};
 
-/// The form of an answer.
+/// The requested response format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) format: Format,
     pub(crate) form: Form,
-    /// Whether JSON is written with line breaks for people.
+    /// Whether JSON is indented.
     pub(crate) pretty: bool,
-    /// What the rows of a table carry.
+    /// The object in table rows.
     pub(crate) include: Include,
 }
 
@@ -26,7 +26,7 @@ impl Wanted {
     pub(crate) const JSON: Wanted =
         Wanted { format: Format::Json, form: Form::Object, pretty: false, include: Include::Metadata };
 
-    /// The best form that the client accepts and the path offers.
+    /// Negotiates the best format and form that the client accepts and the path offers.
     pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Wanted, Rejection> {
         let accepted = accept::negotiate(accept_header(headers).as_deref(), offer);
         let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
@@ -37,7 +37,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// The form of an error, which is JSON where nothing else can be agreed on.
+    /// The format of errors. JSON if negotiation fails.
     pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Wanted {
         match accept::negotiate(accept_header(headers).as_deref(), Offer::Plain) {
             Ok(accepted) => Wanted::new(accepted, headers, query),
@@ -50,29 +50,29 @@ impl Wanted {
         Wanted { format, form, pretty: pretty || is_pretty(headers, query), include: Include::Metadata }
     }
 
-    /// The `Content-Type` of the answer.
+    /// The `Content-Type` of the response.
     pub(crate) fn content_type(self) -> &'static str {
         Accepted { format: self.format, form: self.form, pretty: self.pretty }.content_type()
     }
 
-    /// The same, but whole objects.
+    /// The same format with whole objects.
     pub(crate) fn as_object(self) -> Self {
         Wanted { form: Form::Object, ..self }
     }
 
-    /// How rows of a table are made now.
+    /// The options for table rows.
     pub(crate) fn rows(self, version: MetaVersion) -> RowOptions {
         RowOptions { include: self.include, version, now: Time::now() }
     }
 }
 
-/// All `Accept` headers as one.
+/// All `Accept` headers combined.
 fn accept_header(headers: &HeaderMap) -> Option<String> {
     let values: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
-/// Line breaks are for those who ask, and for people with a browser or curl.
+/// Indentation is for explicit requests, browsers and curl.
 fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
     let is_person = || {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One fault: which requests it hits, and what happens to them.
+//! A fault: its request filter and its effect.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use kubewright_core::{GroupResource, Str};
 
 use crate::request::RequestInfo;
 
-/// A fault to be [injected](super::Faults::inject): hits every request, and every time, unless told otherwise.
+/// A fault for [`inject`](super::Faults::inject). By default it affects every request, without
+/// limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     pub(super) effect: Effect,
@@ -19,36 +20,37 @@ pub struct Fault {
     probability: f64,
 }
 
-/// What happens to a request.
+/// The effect on a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
-    /// It is answered with this instead.
+    /// Respond with this error instead.
     Answer { code: u16, retry_after: Option<u32> },
-    /// It is answered later.
+    /// Delay the request.
     Delay(Duration),
-    /// Its connection is closed without an answer; it was not carried out.
+    /// Close the connection without processing the request.
     Drop,
-    /// It is carried out, and the answer breaks off after so many bytes of its body.
+    /// Process the request, and close the connection after this many bytes of the response body.
     Cut(usize),
 }
 
 impl Fault {
-    /// Answers with an error of this code instead of carrying the request out: 409, 410, 429, 500, 503 or any other.
+    /// Responds with an error instead of processing the request: 409, 410, 429, 500, 503 or any
+    /// other.
     pub fn answer(code: u16) -> Self {
         Fault::new(Effect::Answer { code, retry_after: None })
     }
 
-    /// Carries the request out after this time.
+    /// Delays the request.
     pub fn delay(time: Duration) -> Self {
         Fault::new(Effect::Delay(time))
     }
 
-    /// Closes the connection without an answer, and without carrying the request out.
+    /// Closes the connection without a response, and without processing the request.
     pub fn drop_request() -> Self {
         Fault::new(Effect::Drop)
     }
 
-    /// Carries the request out, and breaks the connection after so many bytes of the answer's body.
+    /// Processes the request, and closes the connection after this many bytes of the response body.
     pub fn cut_after(bytes: usize) -> Self {
         Fault::new(Effect::Cut(bytes))
     }
@@ -57,49 +59,51 @@ impl Fault {
         Fault { effect, verb: None, resource: None, namespace: None, name: None, times: None, probability: 1.0 }
     }
 
-    /// Hits requests of this verb only: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    /// Affects requests with this verb only: `get`, `list`, `watch`, `create`, `update`, `patch`,
+    /// `delete`, `deletecollection`.
     #[must_use]
     pub fn verb(mut self, verb: impl Into<Str>) -> Self {
         self.verb = Some(verb.into());
         self
     }
 
-    /// Hits requests for this resource only, by its plural: `pods`, `pods/status`, `deployments`.
+    /// Affects requests for this resource only, named by its plural: `pods`, `pods/status`,
+    /// `deployments`.
     #[must_use]
     pub fn resource(mut self, resource: impl Into<Str>) -> Self {
         self.resource = Some(resource.into());
         self
     }
 
-    /// Hits requests in this namespace only.
+    /// Affects requests in this namespace only.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
         self.namespace = Some(namespace.into());
         self
     }
 
-    /// Hits requests for the object of this name only.
+    /// Affects requests for the object of this name only.
     #[must_use]
     pub fn name(mut self, name: impl Into<Str>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Hits so many requests and is then over.
+    /// Affects this many requests. Unlimited by default.
     #[must_use]
     pub fn times(mut self, times: u32) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Hits only this share of the requests that it fits, from 0 to 1.
+    /// Affects a matching request with this probability, from 0 to 1.
     #[must_use]
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = probability;
         self
     }
 
-    /// Tells the client of an [`answer`](Self::answer) to come again after so many seconds.
+    /// Sets `Retry-After` of an [`answer`](Self::answer), in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         if let Effect::Answer { retry_after, .. } = &mut self.effect {
@@ -127,19 +131,12 @@ impl Fault {
             && self.times != Some(0)
     }
 
-    /// Throws the dice, where it has to.
-    pub(super) fn is_due(&self, chance: &mut u64) -> bool {
-        if self.probability >= 1.0 {
-            return true;
-        }
-        // Marsaglia's xorshift: even enough for faults, and the same everywhere.
-        *chance ^= *chance << 13;
-        *chance ^= *chance >> 7;
-        *chance ^= *chance << 17;
-        ((*chance >> 11) as f64 / (1u64 << 53) as f64) < self.probability
+    /// Decides by chance whether a matching request is affected.
+    pub(super) fn is_due(&self, chance: &mut fastrand::Rng) -> bool {
+        self.probability >= 1.0 || chance.f64() < self.probability
     }
 
-    /// Counts a hit. True if it was the last.
+    /// Counts a use. Returns whether it was the last one.
     pub(super) fn is_used_up(&mut self) -> bool {
         match &mut self.times {
             Some(times) => {
@@ -151,7 +148,7 @@ impl Fault {
     }
 }
 
-/// The answer of a fault, about what the request names.
+/// The Status of an [`answer`](Fault::answer), about the object of the request.
 pub(crate) fn status(code: u16, retry_after: Option<u32>, info: &RequestInfo) -> Status {
     let (resource, name) = match &info.target {
         Some(target) => (GroupResource::new(target.group.clone(), target.resource.clone()), target.name.clone()),

@@ -1,21 +1,21 @@
-//! Faults on request: what networks and servers do to controllers on a bad day, at the moment a test wants it.
+//! Fault injection: lets tests trigger network and server failures on demand.
 //!
-//! A [`Fault`] says which requests it hits and what happens to them; [`Faults`] is the handle through which it is
-//! injected, and which also cuts all watches, forgets the past, freezes and restarts the server. Everything that
-//! depends on chance goes by a seed.
+//! A [`Fault`] filters requests and has an effect. [`Faults`] injects them. It can also cut all
+//! watches, compact the event log, and freeze or restart the server. Random choices are seeded.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use kubewright_apiserver::{ApiServer, Fault};
 //! let server = ApiServer::in_memory().start().await?;
-//! // The next three writes of config maps meet a conflict, and one list in ten takes a second.
+//! // The next three updates of config maps conflict, and one list in ten takes a second longer.
 //! server.faults().inject(Fault::answer(409).verb("update").resource("configmaps").times(3));
-//! server.faults().inject(Fault::delay(std::time::Duration::from_secs(1)).verb("list").probability(0.1));
+//! let second = std::time::Duration::from_secs(1);
+//! server.faults().inject(Fault::delay(second).verb("list").probability(0.1));
 //! # Ok(()) }
 //! ```
 
 mod fault;
-mod page;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,103 +24,102 @@ use tokio::sync::watch;
 
 pub use fault::Fault;
 pub(crate) use fault::{Effect, status};
-pub(crate) use page::answer;
 
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 
-/// Where faults are injected by requests.
+/// The path of the fault injection endpoint.
 pub(crate) const PATH: &str = "/kubewright/faults";
 
-/// Injects faults into a running server. A handle: clones are the same.
+/// Injects faults into a running server. Clones refer to the same server.
 #[derive(Clone)]
 pub struct Faults {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFaults>,
 }
 
-struct Shared {
+struct SharedFaults {
     registry: Arc<Registry>,
-    state: Mutex<State>,
-    weather: watch::Sender<Weather>,
+    state: Mutex<FaultState>,
+    active_faults: watch::Sender<ActiveFaults>,
 }
 
-struct State {
+struct FaultState {
     faults: Vec<Fault>,
-    /// Never zero, as the generator wants it.
-    chance: u64,
+    /// The seeded random number generator.
+    random: fastrand::Rng,
 }
 
-/// What concerns all streams and connections at once.
+/// Faults that affect all streams and connections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Weather {
-    /// How often all streams were cut.
+pub(crate) struct ActiveFaults {
+    /// Number of times that all streams were cut.
     pub(crate) cuts: u64,
-    /// How often all connections were closed.
+    /// Number of times that all connections were closed.
     pub(crate) restarts: u64,
     pub(crate) is_frozen: bool,
 }
 
 impl Faults {
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
-        let state = Mutex::new(State { faults: Vec::new(), chance: 1 });
-        Faults { shared: Arc::new(Shared { registry, state, weather: watch::Sender::default() }) }
+        let state = Mutex::new(FaultState { faults: Vec::new(), random: fastrand::Rng::with_seed(1) });
+        Faults { shared: Arc::new(SharedFaults { registry, state, active_faults: watch::Sender::default() }) }
     }
 
-    /// Adds a fault. Of several that fit a request, the first that was injected strikes.
+    /// Adds a fault. If several match a request, the oldest one applies.
     pub fn inject(&self, fault: Fault) {
         self.state(|state| state.faults.push(fault));
     }
 
-    /// Takes back all faults, and lets a frozen server go on.
+    /// Removes all faults, and thaws a frozen server.
     pub fn clear(&self) {
         self.state(|state| state.faults.clear());
         self.thaw();
     }
 
-    /// Begins the sequence of chances anew, from this number. The sequence of 1 by default.
+    /// Restarts the random sequence with this seed. The seed is 1 by default.
     pub fn seed(&self, seed: u64) {
-        self.state(|state| state.chance = seed.max(1));
+        self.state(|state| state.random = fastrand::Rng::with_seed(seed));
     }
 
-    /// Breaks all watches that are open, in the middle of whatever they were sending.
+    /// Breaks all open watches, even in the middle of an event.
     pub fn cut_watches(&self) {
-        self.shared.weather.send_modify(|weather| weather.cuts += 1);
+        self.shared.active_faults.send_modify(|active_faults| active_faults.cuts += 1);
     }
 
-    /// Forgets all events up to now: watches from older versions and pages of older lists are answered with 410.
+    /// Compacts the event log. Watches from older versions and pages of older lists then get 410.
     pub fn compact(&self) {
         self.shared.registry.store.compact();
     }
 
-    /// Stops answering: requests and watches wait until [`thaw`](Self::thaw).
+    /// Stops responding: requests and watches wait until [`thaw`](Self::thaw).
     pub fn freeze(&self) {
-        self.shared.weather.send_modify(|weather| weather.is_frozen = true);
+        self.shared.active_faults.send_modify(|active_faults| active_faults.is_frozen = true);
     }
 
-    /// Goes on after [`freeze`](Self::freeze).
+    /// Resumes after [`freeze`](Self::freeze).
     pub fn thaw(&self) {
-        self.shared.weather.send_modify(|weather| weather.is_frozen = false);
+        self.shared.active_faults.send_modify(|active_faults| active_faults.is_frozen = false);
     }
 
-    /// Behaves like a server that was started anew with the same data: connections and watches break, and events of the
-    /// past are forgotten.
+    /// Simulates a restart with the same data: connections and watches break, and the event log is
+    /// empty.
     pub fn restart(&self) {
         self.compact();
-        self.shared.weather.send_modify(|weather| {
-            weather.cuts += 1;
-            weather.restarts += 1;
+        self.shared.active_faults.send_modify(|active_faults| {
+            active_faults.cuts += 1;
+            active_faults.restarts += 1;
         });
     }
 
-    pub(crate) fn weather(&self) -> watch::Receiver<Weather> {
-        self.shared.weather.subscribe()
+    pub(crate) fn active_faults(&self) -> watch::Receiver<ActiveFaults> {
+        self.shared.active_faults.subscribe()
     }
 
-    /// What happens to a request, if anything does.
-    pub(crate) fn strike(&self, info: &RequestInfo) -> Option<Effect> {
+    /// The effect of the first matching fault, if there is one.
+    pub(crate) fn next_effect(&self, info: &RequestInfo) -> Option<Effect> {
         self.state(|state| {
-            let State { faults, chance } = state;
-            let at = faults.iter().position(|fault| fault.fits(info) && fault.is_due(chance))?;
+            let FaultState { faults, random } = state;
+            let at = faults.iter().position(|fault| fault.fits(info) && fault.is_due(random))?;
             let effect = faults[at].effect.clone();
             if faults[at].is_used_up() {
                 faults.remove(at);
@@ -129,7 +128,7 @@ impl Faults {
         })
     }
 
-    fn state<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+    fn state<R>(&self, work: impl FnOnce(&mut FaultState) -> R) -> R {
         work(&mut self.shared.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

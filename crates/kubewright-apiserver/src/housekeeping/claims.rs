@@ -1,14 +1,16 @@
-//! Volumes and claims that are deleted: they stay as long as somebody uses them.
+//! Storage object in use protection: keeps terminating claims and volumes while they are used.
 
 use kubewright_core::Value;
 
 use crate::admission::{PV_PROTECTION, PVC_PROTECTION};
+use crate::lookup::Term;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
-use crate::storage::{Key, Scope};
+use crate::registry::claims::{claims_of, ephemeral_claim, is_ephemeral};
+use kubewright_storage::Key;
 
-/// Lets a deleted claim or volume go that nobody uses, and looks at the claims of a pod that no longer uses them.
-pub(super) fn look_after(registry: &Registry, key: &Key, value: &Value) {
+/// Releases a terminating claim or volume that is unused. Checks the claims of a stopped pod.
+pub(super) fn release_unused(registry: &Registry, key: &Key, value: &Value) {
     if !value.is_being_deleted() {
         return;
     }
@@ -23,31 +25,30 @@ pub(super) fn look_after(registry: &Registry, key: &Key, value: &Value) {
     }
 }
 
-/// Looks at the claims that a deleted pod used.
+/// Checks the claims of a deleted pod.
 pub(super) fn after_deletion(registry: &Registry, key: &Key, value: &Value) {
     let ("pods", Some(namespace)) = (key.resource(), key.namespace()) else { return };
-    for volume in tree::items(value, &["spec", "volumes"]) {
-        let claim = match tree::text(volume, &["persistentVolumeClaim", "claimName"]) {
-            "" if is_ephemeral(volume) => ephemeral_claim(value, volume),
-            "" => continue,
-            name => name.to_owned(),
-        };
-        let claim = Key::namespaced("persistentvolumeclaims", namespace, &claim);
-        if let Some(entry) = registry.store.get(&claim) {
-            look_after(registry, &claim, entry.object.value());
+    for name in claims_of(value) {
+        let claim = Key::namespaced("persistentvolumeclaims", namespace, &name);
+        if let Some(entry) = registry.store.newest(&claim) {
+            release_unused(registry, &claim, entry.object.value());
         }
     }
 }
 
-/// Whether a pod that has a node names the claim, or it was made for one. How far the pod has come does not matter: its node may still have
-/// the volume mounted until the pod is gone. One without a node will not start with a claim that is being deleted.
+/// Whether a scheduled pod uses the claim, or it was created for a pod.
+///
+/// The phase of the pod does not matter: its node may have the volume mounted until the pod is
+/// deleted. A pod without a node will not start with a terminating claim.
 #[doc(alias = "podUsesPVC")]
 fn is_used(registry: &Registry, claim: &Key, value: &Value) -> bool {
     let is_controller = |owner: &&Value| tree::get(owner, &["controller"]).and_then(Value::as_bool) == Some(true);
     let controller = value.owner_references().iter().find(is_controller).map(|owner| tree::text(owner, &["uid"]));
-    let pods = registry.all(&Scope::namespace("pods", claim.namespace().unwrap_or_default()));
-    pods.iter().any(|pod| {
-        let pod = pod.object.value();
+    let namespace = claim.namespace().unwrap_or_default().into();
+    let term = Term::Claim { namespace, name: claim.name().into() };
+    let pods: Vec<Key> = registry.indices.terms().keys(&term).cloned().collect();
+    pods.iter().filter_map(|key| registry.store.newest(key)).any(|entry| {
+        let pod = entry.object.value();
         let is_made_for = |volume: &Value| {
             is_ephemeral(volume) && controller == Some(pod.uid()) && ephemeral_claim(pod, volume) == claim.name()
         };
@@ -59,16 +60,7 @@ fn is_used(registry: &Registry, claim: &Key, value: &Value) -> bool {
     })
 }
 
-fn is_ephemeral(volume: &Value) -> bool {
-    tree::get(volume, &["ephemeral"]).is_some()
-}
-
-/// The claim that is made for a volume of a pod.
-fn ephemeral_claim(pod: &Value, volume: &Value) -> String {
-    format!("{}-{}", pod.name(), tree::text(volume, &["name"]))
-}
-
-/// Whether a deleted pod has stopped, and only its finalizers hold it.
+/// Whether only finalizers hold a stopped pod.
 #[doc(alias = "podIsShutDown")]
 fn is_shut_down(pod: &Value) -> bool {
     pod.is_being_deleted() && pod.meta("deletionGracePeriodSeconds").and_then(Value::as_i64) == Some(0)

@@ -1,19 +1,20 @@
-//! Definitions of custom resources that are deleted: their objects go first.
+//! Deletes the objects of terminating definitions.
 
 use kubewright_core::Str;
 use kubewright_core::options::DeleteOptions;
 
-use super::content::{DEFINITIONS, Waiting, pace};
+use super::content::{DEFINITIONS, RemainingContent, yield_regularly};
 use crate::object::{Meta, tree};
 use crate::registry::{CUSTOM_CLEANUP, Registry, set_condition};
-use crate::storage::{Key, Scope};
+use kubewright_storage::{Key, Scope};
 
-/// Deletes the objects of a definition that is being deleted, and lets it go when there are none; or says what it waits for.
+/// Deletes the objects of a terminating definition, then releases it. Returns what it still waits
+/// for.
 ///
-/// Nobody is asked: this is done by the server itself in Kubernetes as well, behind its admission.
+/// Skips admission, as the real server does for this cleanup.
 #[doc(alias = "crdFinalizer")]
-pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
-    let (name, entry) = (key.name(), registry.store.get(key)?);
+pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<RemainingContent> {
+    let (name, entry) = (key.name(), registry.store.newest(key)?);
     let definition = entry.object.value();
     if !definition.is_being_deleted() || !definition.finalizers().iter().any(|finalizer| finalizer == CUSTOM_CLEANUP) {
         return None;
@@ -25,15 +26,16 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
             let value = entry.object.tree();
             if !value.is_being_deleted() {
                 let (namespace, name) = (value.namespace(), value.name());
-                // One that is refused is counted below.
+                // Failures are counted below.
                 let _ = registry.delete(resource, namespace, name, &DeleteOptions::default(), &mut Vec::new(), None);
             }
-            pace(count).await;
+            yield_regularly(count).await;
         }
     }
     let definitions = catalog.of_storage(DEFINITIONS)?;
     let staying = registry.all(&Scope::resource(name)).len();
-    // Refusals mean that the definition is gone, or that nothing can be written now, and we will be back.
+    // A failure means that the definition is gone or that the disk is full. Both lead to another
+    // call.
     if staying > 0 {
         let changed = registry.change(definitions, "", name, |value| {
             let mut value = value.clone();
@@ -41,8 +43,8 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<Waiting> {
             set_condition(&mut value, "Terminating", "True", "InstanceDeletionInProgress", message);
             Ok(value)
         });
-        let version = changed.map(|changed| Str::from(changed.value().resource_version()));
-        return Some(Waiting::new(objects.len(), staying, version.unwrap_or_default()));
+        let version = changed.map(|changed| Str::from(changed.tree().resource_version()));
+        return Some(RemainingContent::new(objects.len(), staying, version.unwrap_or_default()));
     }
     let _ = registry.change(definitions, "", name, |value| {
         let mut value = value.clone();

@@ -1,7 +1,7 @@
-//! Deletions that the server does as controllers of a cluster do: in a name of their own, and only if nobody objects.
+//! Deletions on behalf of controllers: with their own users, and subject to admission.
 //!
-//! Policies answer at once. Webhooks take their time, so they are asked aside, while all else goes on. An object whose deletion is refused
-//! stays, and is tried again after a delay that grows.
+//! Policies answer at once. Webhooks are slow, so they are called in separate tasks. A rejected
+//! deletion is retried with exponential back-off.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admission::control::Control;
-use crate::authentication::User;
 use crate::catalog::Resource;
 use crate::object::StoredObject;
 use crate::registry::{Deleted, Registry};
 use crate::rejection::Rejection;
-use crate::storage::Key;
+use crate::user::User;
+use kubewright_storage::Key;
 
-/// How long an object is left alone whose deletion was refused, the first time and at most.
+/// Initial and maximum back-off of a rejected deletion.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(60));
-/// About so many deletions webhooks are asked at once.
-const QUESTIONS: usize = 16;
+/// Maximum number of concurrent webhook calls.
+const MAX_WEBHOOK_CALLS: usize = 16;
 
-/// Who deletes.
+/// The controller that deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Controller {
     GarbageCollector,
@@ -44,43 +44,43 @@ impl Controller {
     }
 }
 
-/// An object that has to go.
+/// A requested deletion.
 #[derive(Debug, Clone)]
 pub(super) struct Deletion {
     pub(super) by: Controller,
     pub(super) key: Key,
     pub(super) uid: Str,
     pub(super) policy: PropagationPolicy,
-    /// The owner of which it is known that it is gone, if that is why.
+    /// The UID of the deleted owner that caused it, or empty.
     pub(super) gone: Str,
 }
 
-/// What has become of a deletion.
-pub(super) enum Outcome {
-    /// The object is gone.
+/// The state of a deletion.
+pub(super) enum DeletionState {
+    /// The object was removed.
     Gone,
-    /// It is on its way, and looks like this.
+    /// The object is terminating. This is its current state.
     Pending(Arc<StoredObject>),
     /// Webhooks have not answered yet.
-    Asked,
-    /// Somebody objects, for this reason.
-    Refused(Str),
+    AwaitingWebhooks,
+    /// Admission rejected it, for this reason.
+    Rejected(Str),
 }
 
 type Id = (Controller, Key);
 
-/// Deletions that are being asked about, or were refused.
+/// Deletions that wait for webhooks, and those that were rejected.
 pub(super) struct Deletions {
     registry: Arc<Registry>,
-    questions: JoinSet<(Deletion, Result<Deleted, Rejection>)>,
-    turns: Arc<Semaphore>,
-    asked: HashSet<Id>,
-    refused: HashMap<Id, Refused>,
-    /// When those that were refused are tried again. Each is in here until its time has come.
+    tasks: JoinSet<(Deletion, Result<Deleted, Rejection>)>,
+    permits: Arc<Semaphore>,
+    in_progress: HashSet<Id>,
+    refused: HashMap<Id, RejectedDeletion>,
+    /// The retry times of rejected deletions.
     by_deadline: BTreeSet<(Instant, Id)>,
 }
 
-struct Refused {
+struct RejectedDeletion {
     deletion: Deletion,
     why: Str,
     delay: Duration,
@@ -91,79 +91,81 @@ impl Deletions {
     pub(super) fn new(registry: Arc<Registry>) -> Self {
         Deletions {
             registry,
-            questions: JoinSet::new(),
-            turns: Arc::new(Semaphore::new(QUESTIONS)),
-            asked: HashSet::new(),
+            tasks: JoinSet::new(),
+            permits: Arc::new(Semaphore::new(MAX_WEBHOOK_CALLS)),
+            in_progress: HashSet::new(),
             refused: HashMap::new(),
             by_deadline: BTreeSet::new(),
         }
     }
 
-    /// Deletes an object, unless somebody is still being asked, or has refused it a moment ago.
-    pub(super) fn delete(&mut self, deletion: Deletion) -> Outcome {
+    /// Deletes an object, unless its webhooks are being called or its back-off has not expired.
+    pub(super) fn delete(&mut self, deletion: Deletion) -> DeletionState {
         let id = (deletion.by, deletion.key.clone());
-        if self.asked.contains(&id) {
-            return Outcome::Asked;
+        if self.in_progress.contains(&id) {
+            return DeletionState::AwaitingWebhooks;
         }
-        let is_same = |refused: &&Refused| refused.deletion.uid == deletion.uid && refused.until > Instant::now();
+        let is_same =
+            |refused: &&RejectedDeletion| refused.deletion.uid == deletion.uid && refused.until > Instant::now();
         if let Some(refused) = self.refused.get(&id).filter(is_same) {
-            return Outcome::Refused(refused.why.clone());
+            return DeletionState::Rejected(refused.why.clone());
         }
         let Some(resource) = self.registry.catalog().of_storage(deletion.key.resource()).cloned() else {
-            return Outcome::Gone;
+            return DeletionState::Gone;
         };
         let user = deletion.by.user();
-        let control = Control::new(&self.registry, &user, &resource, &Str::new());
+        let control = Control::new(&*self.registry, &user, &resource, &Str::new());
         match attempt(&self.registry, &resource, &deletion, &control) {
-            Err(Rejection::Undecided(_) | Rejection::Unconverted(_)) => {
-                self.ask(id, resource, deletion);
-                Outcome::Asked
+            Err(Rejection::NeedsWebhook) => {
+                self.delete_in_task(id, resource, deletion);
+                DeletionState::AwaitingWebhooks
             }
             result => self.settle(deletion, result),
         }
     }
 
-    /// Does a deletion aside, which has to ask webhooks.
-    fn ask(&mut self, id: Id, resource: Arc<Resource>, deletion: Deletion) {
-        self.asked.insert(id);
-        let (registry, turns) = (Arc::clone(&self.registry), Arc::clone(&self.turns));
-        self.questions.spawn(async move {
-            // Nobody closes it.
-            let _turn = turns.acquire().await;
+    /// Runs a deletion that needs webhooks in a separate task.
+    fn delete_in_task(&mut self, id: Id, resource: Arc<Resource>, deletion: Deletion) {
+        self.in_progress.insert(id);
+        let (registry, permits) = (Arc::clone(&self.registry), Arc::clone(&self.permits));
+        self.tasks.spawn(async move {
+            // The semaphore is never closed.
+            let _permit = permits.acquire().await;
             let user = deletion.by.user();
-            let control = Control::new(&registry, &user, &resource, &Str::new());
-            let result = control.decided(|_| attempt(&registry, &resource, &deletion, &control)).await;
+            let control = Control::new(&*registry, &user, &resource, &Str::new());
+            let result = control.run_write(|_| attempt(&registry, &resource, &deletion, &control)).await;
             (deletion, result)
         });
     }
 
-    /// Notes how a deletion ended.
-    fn settle(&mut self, deletion: Deletion, result: Result<Deleted, Rejection>) -> Outcome {
+    /// Records the result of a deletion.
+    fn settle(&mut self, deletion: Deletion, result: Result<Deleted, Rejection>) -> DeletionState {
         let id = (deletion.by, deletion.key.clone());
         match result {
             Ok(deleted) => {
                 self.forget_one(&id);
                 match deleted {
-                    Deleted::Gone(_) => Outcome::Gone,
-                    Deleted::Pending(object) => Outcome::Pending(object),
+                    Deleted::Gone(_) => DeletionState::Gone,
+                    Deleted::Pending(object) => DeletionState::Pending(object),
                 }
             }
             Err(Rejection::Status(status)) if !matches!(status.code, Some(404 | 409)) => {
                 let delay = self.forget_one(&id).map_or(BACKOFF.0, |before| (before * 2).min(BACKOFF.1));
                 let (why, until) = (status.message.unwrap_or_default(), Instant::now() + delay);
                 self.by_deadline.insert((until, id.clone()));
-                self.refused.insert(id, Refused { deletion, why: why.clone(), delay, until });
-                Outcome::Refused(why)
+                self.refused.insert(id, RejectedDeletion { deletion, why: why.clone(), delay, until });
+                DeletionState::Rejected(why)
             }
-            // It is gone already, or another one has its name.
+            // 404 or 409: the object is gone or was replaced.
             Err(_) => {
                 self.forget_one(&id);
-                Outcome::Gone
+                DeletionState::Gone
             }
         }
     }
 
-    /// Waits for a deletion that has been decided aside, or that should be tried again. Whoever wanted it has to look again. Cancel safe.
+    /// Waits for a deletion that has completed in its task or is due for a retry. The caller must
+    /// examine the object again. Cancel safe.
     pub(super) async fn next(&mut self) -> Deletion {
         loop {
             let deadline = self.by_deadline.first().map(|(deadline, _)| *deadline);
@@ -174,14 +176,14 @@ impl Deletions {
                 }
             };
             tokio::select! {
-                Some(decided) = self.questions.join_next() => match decided {
+                Some(decided) = self.tasks.join_next() => match decided {
                     Ok((deletion, result)) => {
-                        self.asked.remove(&(deletion.by, deletion.key.clone()));
+                        self.in_progress.remove(&(deletion.by, deletion.key.clone()));
                         self.settle(deletion.clone(), result);
                         return deletion;
                     }
-                    // One broke, and nobody knows which: who wants any of them may ask again.
-                    Err(_) => self.asked.clear(),
+                    // A task panicked, and the set does not say which one. Allow all of them again.
+                    Err(_) => self.in_progress.clear(),
                 },
                 () = due => {
                     let Some((_, id)) = self.by_deadline.pop_first() else { continue };
@@ -192,7 +194,7 @@ impl Deletions {
         }
     }
 
-    /// Forgets what was refused about an object that is gone.
+    /// Drops rejections of a deleted object.
     pub(super) fn forget(&mut self, key: &Key) {
         if !self.refused.is_empty() {
             for by in [Controller::GarbageCollector, Controller::Namespaces] {
@@ -201,13 +203,13 @@ impl Deletions {
         }
     }
 
-    /// Forgets all that was refused, for who looks at everything again.
+    /// Drops all rejections, before a full rescan.
     pub(super) fn forget_all(&mut self) {
         self.refused.clear();
         self.by_deadline.clear();
     }
 
-    /// Forgets a refusal, and says how long it was to last.
+    /// Drops a rejection and returns its back-off.
     fn forget_one(&mut self, id: &Id) -> Option<Duration> {
         let refused = self.refused.remove(id)?;
         self.by_deadline.remove(&(refused.until, id.clone()));
@@ -215,7 +217,7 @@ impl Deletions {
     }
 }
 
-/// Deletes an object, if those agree who have a say in it.
+/// Deletes an object, subject to admission.
 fn attempt(
     registry: &Registry,
     resource: &Resource,
@@ -225,7 +227,7 @@ fn attempt(
     let Deletion { key, uid, policy, .. } = deletion;
     let mut options = DeleteOptions::default().uid(uid.clone());
     options.propagation_policy = Some(*policy);
-    // Where there is nobody, it need not be shown in any version.
-    let control = Some(control).filter(|control| control.has_listeners());
+    // Without hooks, skip the conversion that admission needs.
+    let control = Some(control).filter(|control| control.has_hooks());
     registry.delete(resource, key.namespace().unwrap_or_default(), key.name(), &options, &mut Vec::new(), control)
 }

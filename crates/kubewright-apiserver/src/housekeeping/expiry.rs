@@ -1,7 +1,7 @@
-//! Events that have told their story: each goes when it has not been written for a while.
+//! Deletes events that have not been written for a while.
 //!
-//! In a cluster etcd does it, by a lease that each write gives anew. Here each event waits in a queue for its moment, so that nobody
-//! has to look through all of them. After a restart the moment follows from what the event says of itself.
+//! In a cluster, etcd leases do this. Here each event waits in a queue ordered by deadline, so no
+//! scan is needed. After a restart, the deadline follows from the timestamps in the event.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,20 +11,20 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::object::tree;
 use crate::registry::Registry;
-use crate::storage::Key;
+use kubewright_storage::Key;
 
-/// Where the events of both groups are stored.
+/// The storage name of events of both groups.
 const EVENTS: &str = "events";
-/// So many go in one turn, so that other work has its own.
+/// Number of events deleted before yielding.
 const TURN: usize = 256;
 
-/// Events waiting for their end, soonest first.
+/// Events with their deadlines, soonest first.
 pub(super) struct Expiry {
-    /// How long an event is kept. Zero is for ever.
+    /// How long an event is kept. Zero keeps it forever.
     time_to_live: Duration,
     /// Invariant: holds `(deadline, key)` exactly when `known[key]` has that deadline.
     by_deadline: BTreeSet<(Instant, Key)>,
-    /// When an event goes, and the revision that it must still have then.
+    /// The deadline of each event, and the revision that it must still have then.
     known: HashMap<Key, (Instant, u64)>,
 }
 
@@ -33,12 +33,12 @@ impl Expiry {
         Expiry { time_to_live, by_deadline: BTreeSet::new(), known: HashMap::new() }
     }
 
-    /// Notes that an object has been written just now.
+    /// Records a write that just happened.
     pub(super) fn written(&mut self, key: &Key, revision: u64) {
         self.schedule(key, revision, Duration::ZERO);
     }
 
-    /// Notes an object that has been there for some time.
+    /// Records an object found in a list.
     pub(super) fn found(&mut self, key: &Key, revision: u64, value: &Value) {
         if key.resource() == EVENTS && self.known.get(key).is_none_or(|(_, known)| *known != revision) {
             self.schedule(key, revision, age(value));
@@ -50,20 +50,20 @@ impl Expiry {
             return;
         }
         self.forget(key);
-        // A moment that the clock cannot name never comes.
+        // A deadline beyond the range of the clock never comes.
         let Some(deadline) = Instant::now().checked_add(self.time_to_live.saturating_sub(age)) else { return };
         self.known.insert(key.clone(), (deadline, revision));
         self.by_deadline.insert((deadline, key.clone()));
     }
 
-    /// Forgets an object that is gone.
+    /// Drops a deleted object.
     pub(super) fn forget(&mut self, key: &Key) {
         if let Some((deadline, _)) = self.known.remove(key) {
             self.by_deadline.remove(&(deadline, key.clone()));
         }
     }
 
-    /// Waits until an event has to go, if there is any. Cancel safe.
+    /// Waits for the next deadline, if there is one. Cancel safe.
     pub(super) async fn due(&self) {
         match self.by_deadline.first() {
             Some((deadline, _)) => sleep_until(*deadline).await,
@@ -71,7 +71,7 @@ impl Expiry {
         }
     }
 
-    /// Removes events whose time is over.
+    /// Deletes expired events.
     pub(super) fn expire(&mut self, registry: &Registry) {
         for _ in 0..TURN {
             let Some((deadline, key)) = self.by_deadline.first() else { return };
@@ -81,13 +81,14 @@ impl Expiry {
             let key = key.clone();
             let revision = self.known.get(&key).map(|(_, revision)| *revision).unwrap_or_default();
             self.forget(&key);
-            // One that was written meanwhile is noted again when the log tells of it.
+            // If the event was written meanwhile, this does nothing, and the log schedules it
+            // again.
             registry.remove(&key, revision);
         }
     }
 }
 
-/// How long ago an event was written last, as far as it tells.
+/// The time since the last write of an event, by its own timestamps.
 fn age(event: &Value) -> Duration {
     let own =
         [&["lastTimestamp"][..], &["eventTime"], &["series", "lastObservedTime"], &["metadata", "creationTimestamp"]];

@@ -1,120 +1,205 @@
-//! Objects whose owners are gone, and owners that wait for what they own.
+//! The garbage collector: deletes dependents of deleted owners, and releases terminating owners.
+//!
+//! The owner graph follows the log. Work is queued in tasks of one object each. So an owner with
+//! many objects does not block other work, and is not scanned again for each dependent.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{List, Str, Value};
 
 use super::deletions::{Controller, Deletion, Deletions};
 use super::{change, remove_finalizer};
+use crate::lookup::TermIndex;
 use crate::object::{Meta, tree};
 use crate::registry::{FOREGROUND, ORPHAN, Registry};
-use crate::storage::Key;
+use kubewright_storage::Key;
 
-/// Who owns what, as far as the log has been followed.
+/// The owner graph as of the followed log position, and the task queue.
 #[derive(Default)]
-pub(super) struct Garbage {
-    /// Objects that exist, by their uid.
-    key_of: HashMap<Str, Key>,
-    /// What refers to a uid as its owner.
-    dependents_of: HashMap<Str, BTreeSet<Key>>,
-    /// The owners that an object referred to when we looked last.
-    owners_of: HashMap<Key, Vec<Str>>,
+pub(super) struct GarbageCollector {
+    /// Dependents by owner UID.
+    dependents_of: TermIndex<Str>,
+    /// Dependents with `blockOwnerDeletion` by owner UID.
+    blockers_of: TermIndex<Str>,
+    /// The owner references of each object when last seen.
+    references_of: HashMap<Key, Vec<Reference>>,
+    /// Terminating owners whose dependents have been queued, by UID, with their policy.
+    terminating_owners: HashMap<Str, (Key, PropagationPolicy)>,
+    queue: VecDeque<Task>,
+    /// Invariant: the keys of queued [`Task::Check`] tasks without a known deleted owner.
+    checks: HashSet<Key>,
 }
 
-impl Garbage {
-    /// Remembers an object and its owners.
-    pub(super) fn learn(&mut self, key: &Key, value: &Value) {
-        self.key_of.insert(value.uid().into(), key.clone());
-        let owners: Vec<Str> =
-            value.owner_references().iter().map(|owner| tree::text(owner, &["uid"]).into()).collect();
-        let before = match owners.is_empty() {
-            true => self.owners_of.remove(key),
-            false => self.owners_of.insert(key.clone(), owners.clone()),
+/// One owner reference.
+#[derive(PartialEq, Eq)]
+struct Reference {
+    owner: Str,
+    blocks: bool,
+}
+
+/// Work on one object.
+enum Task {
+    /// Delete the object if all its owners are gone. `gone` is a known deleted owner, or empty.
+    Check { key: Key, gone: Str },
+    /// Remove the references to an owner.
+    Release { key: Key, owner: Str },
+    /// Release an owner after its dependents were released.
+    Orphaned { key: Key, owner: Str },
+}
+
+impl GarbageCollector {
+    /// Starts a new graph. Queued checks remain.
+    pub(super) fn restart(&mut self) {
+        let mut queue = std::mem::take(&mut self.queue);
+        // Orphaning owners still have their finalizer, so the new scan finds them.
+        queue.retain(|task| matches!(task, Task::Check { .. }));
+        *self = GarbageCollector { queue, checks: std::mem::take(&mut self.checks), ..GarbageCollector::default() };
+    }
+
+    /// Records the owner references of an object. Returns its former owners.
+    pub(super) fn set_owners(&mut self, key: &Key, value: &Value) -> Vec<Str> {
+        let reference = |reference: &Value| Reference {
+            owner: tree::text(reference, &["uid"]).into(),
+            blocks: tree::is_true(reference, &["blockOwnerDeletion"]),
         };
-        self.unlink(key, before.unwrap_or_default());
-        for owner in owners {
-            self.dependents_of.entry(owner).or_default().insert(key.clone());
+        self.set_references(key, value.owner_references().iter().map(reference).collect())
+    }
+
+    fn set_references(&mut self, key: &Key, references: Vec<Reference>) -> Vec<Str> {
+        let owners = |references: &[Reference]| references.iter().map(|one| one.owner.clone()).collect::<Vec<_>>();
+        let blocked = |references: &[Reference]| {
+            references.iter().filter(|one| one.blocks).map(|one| one.owner.clone()).collect::<Vec<_>>()
+        };
+        let before = self.references_of.remove(key).unwrap_or_default();
+        if before != references {
+            self.dependents_of.replace(key, owners(&before), owners(&references));
+            self.blockers_of.replace(key, blocked(&before), blocked(&references));
+        }
+        if !references.is_empty() {
+            self.references_of.insert(key.clone(), references);
+        }
+        owners(&before)
+    }
+
+    /// Queues the work that an object needs. `before` are its former owners.
+    pub(super) fn update(&mut self, registry: &Registry, key: &Key, value: &Value, before: &[Str]) {
+        self.queue_dependents(registry, key, value);
+        if !value.owner_references().is_empty() {
+            self.check(key, "");
+        }
+        // An owner in foreground deletion may have lost its last blocking dependent.
+        let now = value.owner_references().iter().map(|reference| tree::text(reference, &["uid"]));
+        for owner in now.chain(before.iter().map(Str::as_str)) {
+            self.release_foreground_owner(registry, owner);
         }
     }
 
-    /// Forgets an object, and says what referred to it.
-    pub(super) fn forget(&mut self, key: &Key, value: &Value) -> BTreeSet<Key> {
-        self.key_of.remove(value.uid());
-        let owners = self.owners_of.remove(key).unwrap_or_default();
-        self.unlink(key, owners);
-        self.dependents_of.get(value.uid()).cloned().unwrap_or_default()
+    /// Records a deletion.
+    pub(super) fn forget(&mut self, registry: &Registry, key: &Key, value: &Value) {
+        self.terminating_owners.remove(value.uid());
+        let owners = self.set_references(key, Vec::new());
+        let dependents: Vec<Key> = self.dependents_of.keys(value.uid()).cloned().collect();
+        for dependent in dependents {
+            self.check(&dependent, value.uid());
+        }
+        for owner in owners {
+            self.release_foreground_owner(registry, &owner);
+        }
     }
 
-    fn unlink(&mut self, key: &Key, owners: Vec<Str>) {
-        for owner in owners {
-            if let Some(dependents) = self.dependents_of.get_mut(&owner) {
-                dependents.remove(key);
-                if dependents.is_empty() {
-                    self.dependents_of.remove(&owner);
+    /// Queues the check of an object.
+    pub(super) fn check(&mut self, key: &Key, gone: &str) {
+        if !gone.is_empty() || self.checks.insert(key.clone()) {
+            self.queue.push_back(Task::Check { key: key.clone(), gone: gone.into() });
+        }
+    }
+
+    /// Queues the dependents of a terminating owner, once for each policy.
+    fn queue_dependents(&mut self, registry: &Registry, key: &Key, owner: &Value) {
+        let policy = match own_policy(owner) {
+            PropagationPolicy::Background => None,
+            policy => Some(policy).filter(|_| owner.is_being_deleted()),
+        };
+        let Some(policy) = policy else {
+            self.terminating_owners.remove(owner.uid());
+            return;
+        };
+        let before = self.terminating_owners.insert(owner.uid().into(), (key.clone(), policy));
+        if before.is_none_or(|(_, before)| before != policy) {
+            let dependents: Vec<Key> = self.dependents_of.keys(owner.uid()).cloned().collect();
+            for dependent in dependents {
+                match policy {
+                    PropagationPolicy::Orphan => {
+                        self.queue.push_back(Task::Release { key: dependent, owner: owner.uid().into() });
+                    }
+                    _ => self.check(&dependent, ""),
+                }
+            }
+            if policy == PropagationPolicy::Orphan {
+                self.queue.push_back(Task::Orphaned { key: key.clone(), owner: owner.uid().into() });
+            }
+        }
+        self.release_foreground_owner(registry, owner.uid());
+    }
+
+    /// Releases an owner in foreground deletion that nothing blocks any more.
+    fn release_foreground_owner(&self, registry: &Registry, owner: &str) {
+        let Some((key, PropagationPolicy::Foreground)) = self.terminating_owners.get(owner) else { return };
+        if self.blockers_of.contains(owner) {
+            return;
+        }
+        let Some(entry) = registry.store.newest(key) else { return };
+        let value = &*entry.object.tree();
+        if value.uid() == owner && is_waiting(value) {
+            remove_finalizer(registry, key, value, FOREGROUND);
+        }
+    }
+
+    /// Whether the queue is not empty.
+    pub(super) fn has_work(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Runs up to `limit` tasks.
+    pub(super) fn work(&mut self, registry: &Registry, deletions: &mut Deletions, limit: usize) {
+        for _ in 0..limit {
+            match self.queue.pop_front() {
+                None => return,
+                Some(Task::Check { key, gone }) => {
+                    if gone.is_empty() {
+                        self.checks.remove(&key);
+                    }
+                    self.check_owners(registry, deletions, &key, &gone);
+                }
+                Some(Task::Release { key, owner }) => release(registry, &key, &owner),
+                Some(Task::Orphaned { key, owner }) => {
+                    let found = registry.store.newest(&key);
+                    let value = found.as_ref().map(|entry| entry.object.tree()).filter(|value| value.uid() == owner);
+                    if let Some(value) = value {
+                        remove_finalizer(registry, &key, &value, ORPHAN);
+                    }
                 }
             }
         }
     }
 
-    /// Does what an object needs now: to be collected itself, or to let go of what it owns.
-    pub(super) fn look_after(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, value: &Value) {
-        let finalizers = value.finalizers();
-        let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);
-        if value.is_being_deleted() && has(ORPHAN) {
-            self.release(registry, value);
-            remove_finalizer(registry, key, value, ORPHAN);
-        } else if value.is_being_deleted() && has(FOREGROUND) {
-            self.delete_dependents(registry, deletions, key, value);
-        }
-        if !value.owner_references().is_empty() {
-            self.check_owners(registry, deletions, key, "");
-            // An owner that waits for its dependents has to know when one of them stops blocking it.
-            self.look_at_waiting_owners(registry, deletions, value);
-        }
-    }
-
-    /// Looks at each dependent of an object that is gone, and at owners that waited for the object.
-    pub(super) fn collect(
-        &self,
-        registry: &Registry,
-        deletions: &mut Deletions,
-        gone: &Value,
-        dependents: BTreeSet<Key>,
-    ) {
-        for key in &dependents {
-            self.check_owners(registry, deletions, key, gone.uid());
-        }
-        self.look_at_waiting_owners(registry, deletions, gone);
-    }
-
-    fn look_at_waiting_owners(&self, registry: &Registry, deletions: &mut Deletions, dependent: &Value) {
-        for owner in dependent.owner_references() {
-            let Some(key) = self.key_of.get(tree::text(owner, &["uid"])) else { continue };
-            let Some(entry) = registry.store.get(key) else { continue };
-            let value = entry.object.value();
-            if value.is_being_deleted() && value.finalizers().iter().any(|finalizer| finalizer == FOREGROUND) {
-                self.delete_dependents(registry, deletions, key, value);
-            }
-        }
-    }
-
-    /// Deletes an object if none of its owners exists any more, or drops the references to those that do not. Of the owner `gone` it is
-    /// known that it does not.
-    pub(super) fn check_owners(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, gone: &str) {
-        let Some(entry) = registry.store.get(key) else { return };
-        let value = entry.object.value();
+    /// Deletes an object whose owners are all gone, or removes dangling references. `gone` is a
+    /// known deleted owner.
+    fn check_owners(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, gone: &str) {
+        let Some(entry) = registry.store.newest(key) else { return };
+        let value = &*entry.object.tree();
         let references = value.owner_references();
         if value.is_being_deleted() || references.is_empty() {
             return;
         }
         let (mut solid, mut waiting) = (Vec::new(), Vec::new());
         for reference in references {
-            match self.owner(registry, key, reference) {
+            match owner(registry, value.namespace(), reference) {
                 Some(owner) if is_waiting(&owner) => waiting.push(reference),
                 Some(_) => solid.push(reference),
                 None if tree::text(reference, &["uid"]) == gone => {}
-                None if !could_exist(registry, key, reference) => return,
+                None if owner_key(registry, value.namespace(), reference).is_none() => return,
                 None => {}
             }
         }
@@ -125,12 +210,13 @@ impl Garbage {
                 change(registry, key, |value| value.set_meta("ownerReferences", keep.clone()));
                 return;
             }
-            // The owner waits in the foreground, and so do its dependents if they own something.
-            (true, false) if self.dependents_of.contains_key(value.uid()) => PropagationPolicy::Foreground,
+            // A foreground owner waits, so dependents with dependents of their own use foreground
+            // deletion, too.
+            (true, false) if self.dependents_of.contains(value.uid()) => PropagationPolicy::Foreground,
             (true, false) => PropagationPolicy::Background,
             (true, true) => own_policy(value),
         };
-        // One that is refused comes back to us.
+        // A rejected deletion returns as a retry.
         deletions.delete(Deletion {
             by: Controller::GarbageCollector,
             key: key.clone(),
@@ -139,67 +225,47 @@ impl Garbage {
             gone: gone.into(),
         });
     }
-
-    /// The owner that a reference names, if it exists and may own the object.
-    fn owner(&self, registry: &Registry, key: &Key, reference: &Value) -> Option<Value> {
-        let owner = self.key_of.get(tree::text(reference, &["uid"]))?;
-        let is_reachable = owner.namespace().is_none() || owner.namespace() == key.namespace();
-        let entry = registry.store.get(owner).filter(|_| is_reachable)?;
-        let value = entry.object.value().clone();
-        let is_same = value.name() == tree::text(reference, &["name"])
-            && tree::text(&value, &["kind"]) == tree::text(reference, &["kind"])
-            && value.uid() == tree::text(reference, &["uid"]);
-        is_same.then_some(value)
-    }
-
-    /// Deletes what an object owns, and lets it go when nothing is left that blocks it.
-    fn delete_dependents(&self, registry: &Registry, deletions: &mut Deletions, key: &Key, owner: &Value) {
-        let dependents = self.dependents_of.get(owner.uid()).cloned().unwrap_or_default();
-        let blocks = |key: &&Key| {
-            let entry = registry.store.get(key);
-            entry.is_some_and(|entry| {
-                entry.object.value().owner_references().iter().any(|reference| {
-                    tree::text(reference, &["uid"]) == owner.uid() && tree::is_true(reference, &["blockOwnerDeletion"])
-                })
-            })
-        };
-        for dependent in &dependents {
-            self.check_owners(registry, deletions, dependent, "");
-        }
-        if !dependents.iter().any(|dependent| blocks(&dependent)) {
-            remove_finalizer(registry, key, owner, FOREGROUND);
-        }
-    }
-
-    /// Removes the references to an object from all that it owns.
-    fn release(&self, registry: &Registry, owner: &Value) {
-        for key in self.dependents_of.get(owner.uid()).into_iter().flatten() {
-            change(registry, key, |value| {
-                let rest = value.owner_references().iter().filter(|one| tree::text(one, &["uid"]) != owner.uid());
-                let rest: List<Value> = rest.cloned().collect();
-                match rest.is_empty() {
-                    true => drop(value.remove_meta("ownerReferences")),
-                    false => value.set_meta("ownerReferences", rest),
-                }
-            });
-        }
-    }
 }
 
-/// Whether anybody can tell if the owner exists that a reference names. Of a kind that is not served nobody can, and nothing in a namespace
-/// can be found from an object of the cluster, so that such a dependent is left alone.
-fn could_exist(registry: &Registry, dependent: &Key, reference: &Value) -> bool {
+/// Removes the references to an owner from an object.
+fn release(registry: &Registry, key: &Key, owner: &str) {
+    change(registry, key, |value| {
+        let rest = value.owner_references().iter().filter(|one| tree::text(one, &["uid"]) != owner);
+        let rest: List<Value> = rest.cloned().collect();
+        if rest.is_empty() {
+            value.remove_meta("ownerReferences");
+        } else {
+            value.set_meta("ownerReferences", rest);
+        }
+    });
+}
+
+/// The existing owner that a reference of an object in `namespace` names.
+fn owner(registry: &Registry, namespace: &str, reference: &Value) -> Option<Value> {
+    let key = owner_key(registry, namespace, reference)?;
+    let value = registry.store.newest(&key)?.object.tree().into_owned();
+    let is_same = value.uid() == tree::text(reference, &["uid"]);
+    is_same.then_some(value)
+}
+
+/// The key of the owner that a reference of an object in `namespace` names.
+///
+/// `None` if its existence cannot be determined: the kind is not served, the owner is namespaced
+/// but the object is not, or the stored owner cannot be decoded. Such an object is left alone.
+fn owner_key(registry: &Registry, namespace: &str, reference: &Value) -> Option<Key> {
     let catalog = registry.catalog();
-    let kind = catalog.of_kind(tree::text(reference, &["apiVersion"]), tree::text(reference, &["kind"]));
-    kind.is_some_and(|kind| !kind.namespaced || dependent.namespace().is_some())
+    let resource = catalog.of_kind(tree::text(reference, &["apiVersion"]), tree::text(reference, &["kind"]))?;
+    let namespace = if resource.namespaced { Some(namespace).filter(|namespace| !namespace.is_empty())? } else { "" };
+    let key = resource.key(namespace, tree::text(reference, &["name"]));
+    (!registry.unreadable.contains(&key)).then_some(key)
 }
 
-/// Whether an object is deleted in the foreground.
+/// Whether an object is in foreground deletion.
 fn is_waiting(owner: &Value) -> bool {
     owner.is_being_deleted() && owner.finalizers().iter().any(|finalizer| finalizer == FOREGROUND)
 }
 
-/// The policy that the finalizers of an object ask for.
+/// The propagation policy of an object's finalizers.
 fn own_policy(value: &Value) -> PropagationPolicy {
     let finalizers = value.finalizers();
     let has = |name: &str| finalizers.iter().any(|finalizer| finalizer == name);

@@ -1,11 +1,11 @@
-//! What a cluster tidies up by itself, driven by the log of writes: dependents of deleted objects, the content of
-//! deleted namespaces, the objects of deleted definitions, claims that nobody uses any more, events that have become old, and what quotas
-//! count of it.
-//! Where service accounts are wanted, each namespace gets its own.
+//! The controllers that the server runs itself, driven by the log of writes: garbage collection,
+//! namespace and definition cleanup, claim protection, event expiry, quota status and, if enabled,
+//! default service accounts.
 //!
-//! One task does all of it, in the order of the log, so that the same writes always have the same consequences. Only webhooks are asked
-//! aside, by `deletions`, and `content` waits until the log has been followed to its end.
+//! A single task follows the log in order, so equal writes have equal consequences. Only webhook
+//! calls run in other tasks (`deletions`). `content` waits until the log is followed to its end.
 
+mod accounts;
 mod claims;
 mod content;
 mod definitions;
@@ -14,68 +14,66 @@ mod expiry;
 mod garbage;
 mod namespaces;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_core::Value;
+use kubewright_core::{Str, Value};
 use tokio::sync::watch;
-use tokio::task::yield_now;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::admission::{accounts, quota};
+use crate::admission::accounts::DEFAULT;
+use crate::admission::quota;
 use crate::object::{Meta, StoredObject};
 use crate::registry::Registry;
-use crate::storage::{Entry, Event, EventKind, Key, ListOptions, Recovery, Scope};
-use content::Content;
+use content::{ContentCleanup, yield_regularly};
 use deletions::{Controller, Deletion, Deletions};
 use expiry::Expiry;
-use garbage::Garbage;
+use garbage::GarbageCollector;
+use kubewright_storage::{Entry, Event, EventKind, Key, ListOptions, Recovery, Scope, Watcher};
 
-/// How often to look for writes that have become too old to be remembered: each write does as well.
-const AGEING: Duration = Duration::from_secs(30);
+/// Period of trimming old events from the log, in addition to each write.
+const COMPACTION_PERIOD: Duration = Duration::from_secs(30);
 
-/// So many events are followed before what follows from all of them has its turn.
-const BATCH: usize = 256;
+/// Number of events followed and of tasks run before yielding.
+const BATCH: usize = 64;
 
-/// Tidies up until told to stop. After writes were refused that could not reach the disk, all is looked at again when they can.
+/// Why following the log ended.
+enum End {
+    /// The server stops.
+    Stopped,
+    /// The log dropped events that had not been followed yet.
+    Compacted,
+    /// Writes are possible again after the disk was full.
+    Recovered,
+}
+
+/// Runs until `stop` is set.
+///
+/// If the housekeeper falls behind the log, it lists all objects again. Queued work is kept, so
+/// that every round makes progress.
 pub(crate) async fn run(registry: Arc<Registry>, recovery: Option<Recovery>, mut stop: watch::Receiver<bool>) {
-    let mut ageing = interval(AGEING);
-    ageing.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut keeper = Keeper::new(registry);
+    let mut housekeeper = Housekeeper::new(Arc::clone(&registry));
     loop {
-        let registry = Arc::clone(&keeper.registry);
-        let Ok(page) = registry.store.list(&Scope::everything(), ListOptions::default()) else { return };
-        let Ok(mut watcher) = registry.store.watch(&Scope::everything(), page.revision) else { continue };
-        keeper.begin(page.entries);
-        let mut followed = 0;
-        loop {
-            // Too slow for the log: look at everything again.
-            let Ok(event) = watcher.try_next() else { break };
-            if let Some(event) = event {
-                keeper.follow(&event);
-                followed += 1;
-                if followed < BATCH {
-                    continue;
-                }
-                yield_now().await;
-            }
-            followed = 0;
-            if keeper.content.is_due() {
-                keeper.content.tidy(&registry, &mut keeper.deletions).await;
-                continue;
-            }
-            tokio::select! {
-                event = watcher.next() => match event {
-                    Ok(event) => keeper.follow(&event),
-                    Err(_) => break,
-                },
-                deletion = keeper.deletions.next() => keeper.reconsider(&deletion),
-                () = keeper.expiry.due() => keeper.expiry.expire(&registry),
-                () = keeper.content.outdated() => keeper.content.refresh(),
-                () = recovered(recovery.as_ref()) => break,
-                _ = ageing.tick() => registry.store.age(),
-                _ = stop.wait_for(|stopped| *stopped) => return,
-            }
+        let store = registry.store.clone();
+        let Ok(mut watcher) = store.watch(&Scope::everything(), store.current_revision()) else { continue };
+        // Listing all objects may take long, so do it on a blocking thread.
+        let listed = spawn_blocking(move || store.list(&Scope::everything(), ListOptions::default())).await;
+        let Ok(Ok(page)) = listed else { return };
+        housekeeper.listed = page.revision;
+        let end = tokio::select! {
+            end = async {
+                housekeeper.begin(page.entries).await;
+                housekeeper.follow_log(&mut watcher, recovery.as_ref()).await
+            } => end,
+            _ = stop.wait_for(|stopped| *stopped) => End::Stopped,
+        };
+        match end {
+            End::Stopped => return,
+            End::Compacted => {}
+            // The rejected writes are unknown, so all objects are examined again.
+            End::Recovered => housekeeper.garbage = GarbageCollector::default(),
         }
     }
 }
@@ -87,99 +85,152 @@ async fn recovered(recovery: Option<&Recovery>) {
     }
 }
 
-/// What is known of the objects, as far as the log has been followed.
-struct Keeper {
+/// The state of all controllers as of the followed log position.
+struct Housekeeper {
     registry: Arc<Registry>,
-    garbage: Garbage,
-    content: Content,
+    garbage: GarbageCollector,
+    content: ContentCleanup,
     deletions: Deletions,
     expiry: Expiry,
+    /// The revision of the last list. Events up to it are already known.
+    listed: u64,
+    /// Namespaces whose quota status may be outdated.
+    stale_quotas: BTreeSet<Str>,
+    compaction: Interval,
 }
 
-impl Keeper {
+impl Housekeeper {
     fn new(registry: Arc<Registry>) -> Self {
-        let (deletions, expiry) = (Deletions::new(Arc::clone(&registry)), Expiry::new(registry.event_ttl));
-        Keeper { registry, garbage: Garbage::default(), content: Content::default(), deletions, expiry }
-    }
-
-    /// Looks at all objects that there are.
-    fn begin(&mut self, entries: Vec<(Key, Entry<StoredObject>)>) {
-        (self.garbage, self.content) = (Garbage::default(), Content::default());
-        self.deletions.forget_all();
-        entries.iter().for_each(|(key, entry)| self.garbage.learn(key, &entry.object.tree()));
-        // Given away one by one: whoever held them would keep what is written over.
-        for (key, entry) in entries {
-            let value = entry.object.tree();
-            self.expiry.found(&key, entry.revision, &value);
-            self.look_at(&key, &value, false);
+        let mut compaction = interval(COMPACTION_PERIOD);
+        compaction.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Housekeeper {
+            garbage: GarbageCollector::default(),
+            content: ContentCleanup::default(),
+            deletions: Deletions::new(Arc::clone(&registry)),
+            expiry: Expiry::new(registry.event_ttl),
+            listed: 0,
+            stale_quotas: BTreeSet::new(),
+            compaction,
+            registry,
         }
     }
 
-    /// Does what follows from a write.
+    /// Examines all objects of a list.
+    async fn begin(&mut self, entries: Vec<(Key, Entry<StoredObject>)>) {
+        self.garbage.restart();
+        self.content = ContentCleanup::default();
+        self.deletions.forget_all();
+        for (count, (key, entry)) in (1..).zip(&entries) {
+            self.garbage.set_owners(key, &entry.object.tree());
+            yield_regularly(count).await;
+        }
+        // Take the entries one by one: holding the list would keep overwritten objects alive.
+        for (count, (key, entry)) in (1..).zip(entries) {
+            let value = entry.object.tree();
+            self.expiry.found(&key, entry.revision, &value);
+            self.examine(&key, &value, &[], false);
+            yield_regularly(count).await;
+        }
+    }
+
+    /// Follows the log and does the resulting work, until a reason to end occurs.
+    async fn follow_log(&mut self, watcher: &mut Watcher<StoredObject>, recovery: Option<&Recovery>) -> End {
+        let registry = Arc::clone(&self.registry);
+        let mut is_busy = true;
+        loop {
+            tokio::select! {
+                // Lowest priority: queued work must not delay anything that is ready.
+                () = yield_now(), if is_busy => {}
+                event = watcher.next(), if !is_busy => match event {
+                    Ok(event) => self.follow(&event),
+                    Err(_) => return End::Compacted,
+                },
+                deletion = self.deletions.next() => self.reconsider(&deletion),
+                () = self.expiry.due() => self.expiry.expire(&registry),
+                () = self.content.refresh_due() => self.content.refresh(),
+                () = recovered(recovery) => return End::Recovered,
+                _ = self.compaction.tick() => registry.store.age(),
+            }
+            // Run tasks before reading the log, so that a housekeeper that always falls behind
+            // makes progress.
+            self.garbage.work(&registry, &mut self.deletions, BATCH);
+            for namespace in std::mem::take(&mut self.stale_quotas) {
+                quota::update_status(&*registry, &namespace);
+            }
+            if self.content.is_due() {
+                self.content.process_due(&registry, &mut self.deletions).await;
+            }
+            let mut followed = 0;
+            while followed < BATCH {
+                match watcher.try_next() {
+                    Ok(Some(event)) => self.follow(&event),
+                    Ok(None) => break,
+                    Err(_) => return End::Compacted,
+                }
+                followed += 1;
+            }
+            let has_work = self.garbage.has_work() || self.content.is_due() || !self.stale_quotas.is_empty();
+            is_busy = followed == BATCH || has_work;
+        }
+    }
+
+    /// Reacts to a write.
     fn follow(&mut self, event: &Event<StoredObject>) {
+        if event.revision <= self.listed {
+            return;
+        }
         let (key, value) = (&event.key, &*event.object.tree());
         let is_new = match event.kind {
-            EventKind::Deleted => return self.let_go(key, value),
+            EventKind::Deleted => return self.follow_deletion(key, value),
             EventKind::Created => true,
             EventKind::Modified => false,
         };
         self.expiry.written(key, event.revision);
-        self.garbage.learn(key, value);
-        self.look_at(key, value, is_new);
+        let owners = self.garbage.set_owners(key, value);
+        self.examine(key, value, &owners, is_new);
     }
 
-    fn look_at(&mut self, key: &Key, value: &Value, is_new: bool) {
+    fn examine(&mut self, key: &Key, value: &Value, owners_before: &[Str], is_new: bool) {
         let registry = &*self.registry;
-        give_account(registry, key);
-        self.garbage.look_after(registry, &mut self.deletions, key, value);
+        ensure_default_account(registry, key);
+        self.garbage.update(registry, key, value, owners_before);
         self.content.written(key, value, is_new);
-        claims::look_after(registry, key, value);
-        count(registry, key, value);
+        claims::release_unused(registry, key, value);
+        // The write may lower the usage, or the quota may be new.
+        self.stale_quotas.extend(key.namespace().filter(|_| quota::may_free(key, value)).map(Str::from));
     }
 
-    /// Looks again at an object whose deletion has been decided, or should be tried again.
+    /// Examines an object again after its deletion completed or became due for a retry.
     fn reconsider(&mut self, Deletion { by, key, gone, .. }: &Deletion) {
         match by {
-            Controller::GarbageCollector => {
-                self.garbage.check_owners(&self.registry, &mut self.deletions, key, gone);
-            }
+            Controller::GarbageCollector => self.garbage.check(key, gone),
             Controller::Namespaces => self.content.reconsider(key),
         }
     }
 
-    fn let_go(&mut self, key: &Key, value: &Value) {
+    fn follow_deletion(&mut self, key: &Key, value: &Value) {
         let registry = &*self.registry;
-        let orphans = self.garbage.forget(key, value);
+        self.garbage.forget(registry, key, value);
         self.expiry.forget(key);
         self.deletions.forget(key);
-        if key.resource() == "serviceaccounts" && key.name() == accounts::DEFAULT {
+        if key.resource() == "serviceaccounts" && key.name() == DEFAULT {
             accounts::create_default(registry, key.namespace().unwrap_or_default());
         }
-        self.garbage.collect(registry, &mut self.deletions, value, orphans);
         self.content.deleted(key);
         claims::after_deletion(registry, key, value);
-        if let Some(namespace) = key.namespace() {
-            quota::recount(registry, namespace);
-        }
+        self.stale_quotas.extend(key.namespace().map(Str::from));
     }
 }
 
-/// Shows in quotas what there is, where a change may mean that it is less, or the quota is new.
-fn count(registry: &Registry, key: &Key, value: &Value) {
-    if let Some(namespace) = key.namespace().filter(|_| quota::may_free(key, value)) {
-        quota::recount(registry, namespace);
-    }
-}
-
-/// Sees to it that a namespace has its account, also after somebody deleted it.
-fn give_account(registry: &Registry, key: &Key) {
+/// Creates the default account of a namespace, also after its deletion.
+fn ensure_default_account(registry: &Registry, key: &Key) {
     if registry.assigns_accounts && key.resource() == "namespaces" {
         accounts::create_default(registry, key.name());
     }
 }
 
-// What has changed or gone meanwhile needs nothing from us any more, and after a disk that failed all is looked at again, so refusals are
-// left alone.
+// Failures of the writes below are ignored. A changed or deleted object causes another event, and
+// after a full disk all objects are examined again.
 
 fn remove_finalizer(registry: &Registry, key: &Key, value: &Value, finalizer: &str) {
     let uid = value.uid();
@@ -205,11 +256,12 @@ fn change(registry: &Registry, key: &Key, mut change: impl FnMut(&mut Value)) {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kubewright_core::options::DeleteOptions;
+    use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 
     use super::*;
+    use crate::complexity::{assert_linear, processor_time};
     use crate::registry::{CreateRequest, Deleted, Ownership};
-    use crate::storage::{Directory, Disk, StoreOptions};
+    use kubewright_storage::{Directory, Durability, OpenDisk, StoreOptions};
 
     fn create(registry: &Registry, storage: &str, namespace: &str, object: &str) -> Arc<StoredObject> {
         let (catalog, value) = (registry.catalog(), object.parse().expect("valid JSON"));
@@ -220,38 +272,184 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_not_be_written_while_the_disk_was_full_is_done_when_it_is_not() {
+    async fn failed_work_is_done_after_the_disk_recovers() {
         let (directory, is_full) = (Directory::new("tidy"), Arc::new(AtomicBool::new(false)));
-        let (disk, found) = Disk::crowded(&directory.0, &is_full).expect("it opens");
+        let opened = OpenDisk::on_full_disk(&directory.0, Durability::Immediate, &is_full);
+        let (disk, contents) = opened.expect("it opens");
         let (stop, stopped) = watch::channel(false);
-        let registry = Registry::restored(StoreOptions::default(), &disk, found, stopped.clone()).expect("it is new");
+        let registry = Registry::restored(StoreOptions::default(), &disk, contents, stopped.clone());
         let registry = Arc::new(registry);
+        let disk = disk.start(Arc::clone(&registry)).expect("a thread can be started");
         create(&registry, "namespaces", "", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}"#);
         let claim = r#"{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"data"},
             "spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#;
         create(&registry, "persistentvolumeclaims", "default", claim);
-        // Otherwise the failure of this write would refuse the deletion.
-        disk.wait(registry.store.current_revision()).await.expect("there is room");
-        is_full.store(true, Ordering::SeqCst);
         let claims = registry.catalog().of_storage("persistentvolumeclaims").cloned().expect("it is built in");
         let deleted = registry.delete(&claims, "default", "data", &DeleteOptions::default(), &mut Vec::new(), None);
         assert!(matches!(deleted, Ok(Deleted::Pending(_))), "it is protected");
-        disk.wait(registry.store.current_revision()).await.expect_err("there is no room");
+        disk.wait(0, registry.store.newest_revision()).await.expect("there is room");
 
+        is_full.store(true, Ordering::SeqCst);
         let tidying = tokio::spawn(run(Arc::clone(&registry), Some(disk.recovery()), stopped));
-        while !disk.recovery().has_refused() {
+        while !disk.recovery().has_failed() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let key = claims.key("default", "data");
-        assert!(registry.store.get(&key).is_some());
+        assert!(registry.store.newest(&key).is_some());
         is_full.store(false, Ordering::SeqCst);
         let is_gone = async {
-            while registry.store.get(&key).is_some() {
+            while registry.store.newest(&key).is_some() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::time::timeout(Duration::from_secs(30), is_gone).await.expect("it is tried again");
         stop.send_replace(true);
         tidying.await.expect("no panic");
+    }
+
+    const DEFAULT: &str = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default"}}"#;
+
+    fn registry() -> Arc<Registry> {
+        let mut registry = Registry::new(StoreOptions::default(), watch::channel(false).1);
+        registry.event_ttl = Duration::from_secs(1);
+        create(&registry, "namespaces", "", DEFAULT);
+        Arc::new(registry)
+    }
+
+    fn config_map(name: &str, metadata: &str) -> String {
+        format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"{metadata}}}}}"#)
+    }
+
+    /// Follows the log to its end and does all resulting work.
+    fn settle(housekeeper: &mut Housekeeper, watcher: &mut Watcher<StoredObject>) {
+        let registry = Arc::clone(&housekeeper.registry);
+        loop {
+            let event = watcher.try_next().expect("it is quick enough");
+            event.iter().for_each(|event| housekeeper.follow(event));
+            housekeeper.garbage.work(&registry, &mut housekeeper.deletions, BATCH);
+            if event.is_none() && !housekeeper.garbage.has_work() {
+                return;
+            }
+        }
+    }
+
+    /// Deletes an owner and its dependents one by one, with status writes in between. Returns the
+    /// duration.
+    fn delete_owner(policy: PropagationPolicy, dependents: usize) -> Duration {
+        let registry = registry();
+        let (mut housekeeper, start) = (Housekeeper::new(Arc::clone(&registry)), registry.store.current_revision());
+        let mut watcher = registry.store.watch(&Scope::everything(), start).expect("it is now");
+        let owner = create(&registry, "configmaps", "default", &config_map("owner", ""));
+        let metadata = format!(
+            r#","finalizers":["example.com/hold"],"ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap",
+            "name":"owner","uid":"{}","blockOwnerDeletion":true}}]"#,
+            owner.value().uid()
+        );
+        let name = |number: usize| format!("d{number}");
+        for number in 0..dependents {
+            create(&registry, "configmaps", "default", &config_map(&name(number), &metadata));
+        }
+        settle(&mut housekeeper, &mut watcher);
+        let maps = registry.catalog().of_storage("configmaps").cloned().expect("it is built in");
+        let options = DeleteOptions { propagation_policy: Some(policy), ..DeleteOptions::default() };
+        let begin = processor_time();
+        let deleted = registry.delete(&maps, "default", "owner", &options, &mut Vec::new(), None);
+        assert!(deleted.is_ok());
+        settle(&mut housekeeper, &mut watcher);
+        for number in 0..dependents {
+            let write = |name: &str, change: &dyn Fn(&mut Value)| {
+                let written = registry.change(&maps, "default", name, |value| {
+                    let mut value = value.clone();
+                    change(&mut value);
+                    Ok(value)
+                });
+                drop(written);
+            };
+            write("owner", &|owner| crate::object::tree::set(owner, &["data", "left"], number.to_string()));
+            write(&name(number), &|dependent| drop(dependent.remove_meta("finalizers")));
+            settle(&mut housekeeper, &mut watcher);
+        }
+        assert!(registry.store.get(&maps.key("default", "owner")).is_none());
+        let last = registry.store.get(&maps.key("default", &name(dependents - 1)));
+        assert_eq!(last.is_some(), policy == PropagationPolicy::Orphan);
+        begin
+    }
+
+    #[tokio::test]
+    async fn the_deletion_of_an_owner_is_linear_in_its_dependents() {
+        for policy in [PropagationPolicy::Foreground, PropagationPolicy::Background, PropagationPolicy::Orphan] {
+            assert_linear(400, |count| delete_owner(policy, count));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_removed_reference_no_longer_blocks_the_owner() {
+        let registry = registry();
+        let (mut housekeeper, start) = (Housekeeper::new(Arc::clone(&registry)), registry.store.current_revision());
+        let mut watcher = registry.store.watch(&Scope::everything(), start).expect("it is now");
+        let owner = create(&registry, "configmaps", "default", &config_map("owner", ""));
+        let metadata = format!(
+            r#","deletionGracePeriodSeconds":0,"finalizers":["example.com/hold"],"ownerReferences":[{{"apiVersion":"v1",
+            "kind":"ConfigMap","name":"owner","uid":"{}","blockOwnerDeletion":true}}]"#,
+            owner.value().uid()
+        );
+        create(&registry, "configmaps", "default", &config_map("held", &metadata));
+        let maps = registry.catalog().of_storage("configmaps").cloned().expect("it is built in");
+        let policy = Some(PropagationPolicy::Foreground);
+        let options = DeleteOptions { propagation_policy: policy, ..DeleteOptions::default() };
+        assert!(registry.delete(&maps, "default", "owner", &options, &mut Vec::new(), None).is_ok());
+        settle(&mut housekeeper, &mut watcher);
+        assert!(registry.store.get(&maps.key("default", "owner")).is_some(), "its dependent is held");
+        let released = registry.change(&maps, "default", "held", |value| {
+            let mut value = value.clone();
+            value.remove_meta("ownerReferences");
+            Ok(value)
+        });
+        assert!(released.is_ok());
+        settle(&mut housekeeper, &mut watcher);
+        assert!(registry.store.get(&maps.key("default", "owner")).is_none());
+    }
+
+    /// Keeps writing more than one batch until an object is gone.
+    async fn write_until_gone(registry: &Registry, key: &Key) {
+        let maps = registry.catalog().of_storage("configmaps").cloned().expect("it is built in");
+        for number in 0..200_000 {
+            if number % (5 * BATCH) == 0 {
+                if registry.store.get(key).is_none() {
+                    return;
+                }
+                yield_now().await;
+            }
+            let written = registry.change(&maps, "default", "busy", |value| {
+                let mut value = value.clone();
+                crate::object::tree::set(&mut value, &["data", "n"], number.to_string());
+                Ok(value)
+            });
+            assert!(written.is_ok());
+        }
+        panic!("{key} stays");
+    }
+
+    #[tokio::test]
+    async fn queued_work_is_done_during_continuous_writes() {
+        let (stop, stopped) = watch::channel(false);
+        // With a short log, the housekeeper always falls behind.
+        for window in [100_000, 100] {
+            let mut registry = Registry::new(StoreOptions::default().window(window), stopped.clone());
+            registry.event_ttl = Duration::from_secs(1);
+            create(&registry, "namespaces", "", DEFAULT);
+            create(&registry, "configmaps", "default", &config_map("busy", ""));
+            let registry = Arc::new(registry);
+            let keeping = tokio::spawn(run(Arc::clone(&registry), None, stopped.clone()));
+            let event = r#"{"apiVersion":"v1","kind":"Event","metadata":{"name":"e"},"reason":"r","type":"Normal",
+                "involvedObject":{"kind":"Pod","namespace":"default","name":"p"}}"#;
+            create(&registry, "events", "default", event);
+            let absent = r#","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"1"}]"#;
+            create(&registry, "configmaps", "default", &config_map("orphan", absent));
+            write_until_gone(&registry, &Key::namespaced("configmaps", "default", "orphan")).await;
+            write_until_gone(&registry, &Key::namespaced("events", "default", "e")).await;
+            keeping.abort();
+        }
+        drop(stop);
     }
 }

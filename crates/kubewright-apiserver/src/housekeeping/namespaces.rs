@@ -1,38 +1,39 @@
-//! Namespaces that are deleted: pods go first, then all else, then the namespace.
+//! Deletes the content of terminating namespaces: pods first, then everything else.
 
 use std::collections::BTreeMap;
 
 use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{Str, Value};
 
-use super::content::{NAMESPACES, Waiting, pace};
-use super::deletions::{Controller, Deletion, Deletions, Outcome};
+use super::content::{NAMESPACES, RemainingContent, yield_regularly};
+use super::deletions::{Controller, Deletion, DeletionState, Deletions};
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::{Registry, set_condition};
-use crate::storage::{Key, Scope};
+use kubewright_storage::{Key, Scope};
 
-/// Holds a namespace until its content is gone.
+/// The finalizer of namespaces, which blocks until their content is deleted.
 const CONTENT: &str = "kubernetes";
 
-/// What was found in a namespace.
+/// The result of scanning a namespace.
 #[derive(Default)]
-struct Census {
+struct NamespaceContent {
     found: usize,
-    /// What stays for now, by its resource as messages name it.
+    /// Number of remaining objects by resource.
     staying: BTreeMap<String, usize>,
-    /// What holds it.
+    /// Number of remaining objects by finalizer.
     finalizers: BTreeMap<Str, usize>,
-    /// Why deletions were refused, one reason for each resource.
+    /// One rejection message per resource.
     refusals: BTreeMap<String, Str>,
 }
 
-/// Deletes the content of a namespace that is being deleted, and lets it go when there is none; or says what it waits for.
+/// Deletes the content of a terminating namespace, then releases it. Returns what it still waits
+/// for.
 ///
-/// As long as there are pods, nothing else goes: they may need it to stop.
+/// Other objects stay while there are pods, which may need them to stop cleanly.
 #[doc(alias = "namespacedResourcesDeleter")]
-pub(super) async fn empty(registry: &Registry, deletions: &mut Deletions, key: &Key) -> Option<Waiting> {
-    let (namespace, entry) = (key.name(), registry.store.get(key)?);
+pub(super) async fn empty(registry: &Registry, deletions: &mut Deletions, key: &Key) -> Option<RemainingContent> {
+    let (namespace, entry) = (key.name(), registry.store.newest(key)?);
     let value = entry.object.value();
     let holds = tree::items(value, &["spec", "finalizers"]).iter().any(|one| one.as_str() == Some(CONTENT));
     if !value.is_being_deleted() || !holds {
@@ -41,63 +42,67 @@ pub(super) async fn empty(registry: &Registry, deletions: &mut Deletions, key: &
     let catalog = registry.catalog();
     let mut resources: Vec<_> = catalog.stored().filter(|resource| resource.namespaced).collect();
     resources.sort_by_key(|resource| (!resource.is("", "pods"), resource.storage.clone()));
-    let mut census = Census::default();
+    let mut content = NamespaceContent::default();
     for resource in resources {
-        census.clear(registry, deletions, resource, namespace).await;
-        if resource.is("", "pods") && !census.staying.is_empty() {
+        content.clear(registry, deletions, resource, namespace).await;
+        if resource.is("", "pods") && !content.staying.is_empty() {
             break;
         }
     }
     let namespaces = catalog.of_storage(NAMESPACES)?;
-    // Refusals mean that the namespace is gone, or that nothing can be written now, and we will be back.
+    // A failure means that the namespace is gone or that the disk is full. Both lead to another
+    // call.
     let changed = registry.change(namespaces, "", namespace, |value| {
         let mut value = value.clone();
-        match census.staying.is_empty() {
-            true => release(&mut value),
-            false => census.report(&mut value),
+        if content.staying.is_empty() {
+            release(&mut value)
+        } else {
+            content.report(&mut value)
         }
         Ok(value)
     });
-    let staying = census.staying.values().sum();
-    let version = changed.map(|changed| Str::from(changed.value().resource_version())).unwrap_or_default();
-    (staying > 0).then(|| Waiting::new(census.found, staying, version))
+    let staying = content.staying.values().sum();
+    let version = changed.map(|changed| Str::from(changed.tree().resource_version())).unwrap_or_default();
+    (staying > 0).then(|| RemainingContent::new(content.found, staying, version))
 }
 
 fn release(namespace: &mut Value) {
     let rest: Vec<Value> = tree::items(namespace, &["spec", "finalizers"]).to_vec();
     let rest: Vec<Value> = rest.into_iter().filter(|one| one.as_str() != Some(CONTENT)).collect();
-    match rest.is_empty() {
-        true => drop(tree::remove(namespace, &["spec", "finalizers"])),
-        false => tree::set(namespace, &["spec", "finalizers"], rest),
+    if rest.is_empty() {
+        drop(tree::remove(namespace, &["spec", "finalizers"]))
+    } else {
+        tree::set(namespace, &["spec", "finalizers"], rest)
     }
 }
 
-impl Census {
-    /// Deletes the objects of a resource, and counts those that stay.
+impl NamespaceContent {
+    /// Deletes the objects of a resource and counts those that stay.
     async fn clear(&mut self, registry: &Registry, deletions: &mut Deletions, resource: &Resource, namespace: &str) {
         for (count, entry) in (1..).zip(registry.all(&Scope::namespace(resource.storage.clone(), namespace))) {
             self.found += 1;
             let value = entry.object.tree();
-            let outcome = match value.is_being_deleted() {
-                true => Outcome::Pending(entry.object.clone()),
-                false => deletions.delete(Deletion {
+            let outcome = if value.is_being_deleted() {
+                DeletionState::Pending(entry.object.clone())
+            } else {
+                deletions.delete(Deletion {
                     by: Controller::Namespaces,
                     key: resource.key(namespace, value.name()),
                     uid: value.uid().into(),
                     policy: PropagationPolicy::Background,
                     gone: Str::new(),
-                }),
+                })
             };
             match outcome {
-                Outcome::Gone => {}
-                Outcome::Pending(object) => self.count(resource, &object.tree()),
-                Outcome::Asked => self.count(resource, &value),
-                Outcome::Refused(why) => {
+                DeletionState::Gone => {}
+                DeletionState::Pending(object) => self.count(resource, &object.tree()),
+                DeletionState::AwaitingWebhooks => self.count(resource, &value),
+                DeletionState::Rejected(why) => {
                     self.count(resource, &value);
                     self.refusals.entry(name(resource)).or_insert(why);
                 }
             }
-            pace(count).await;
+            yield_regularly(count).await;
         }
     }
 
@@ -108,7 +113,7 @@ impl Census {
         }
     }
 
-    /// Says in conditions what a namespace waits for.
+    /// Reports the remaining content in conditions.
     fn report(&self, namespace: &mut Value) {
         set_condition(
             namespace,
@@ -147,19 +152,20 @@ impl Census {
             .iter()
             .map(|(finalizer, count)| format!("{finalizer} in {count} resource instances"))
             .collect();
-        let (status, reason, message) = match held.is_empty() {
-            true => ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned()),
-            false => (
+        let (status, reason, message) = if held.is_empty() {
+            ("False", "ContentHasNoFinalizers", "All content-preserving finalizers finished".to_owned())
+        } else {
+            (
                 "True",
                 "SomeFinalizersRemain",
                 format!("Some content in the namespace has finalizers remaining: {}", held.join(", ")),
-            ),
+            )
         };
         set_condition(namespace, "NamespaceFinalizersRemaining", status, reason, &message);
     }
 }
 
-/// A resource as messages name it.
+/// The name of a resource in messages.
 fn name(resource: &Resource) -> String {
     format!("{}.{}", resource.plural, resource.group)
 }

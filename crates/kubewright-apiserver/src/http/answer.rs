@@ -1,4 +1,4 @@
-//! An answer before it becomes a response.
+//! Responses before encoding of their headers.
 
 use bytes::Bytes;
 use hyper::header::{
@@ -7,23 +7,24 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
-use super::{Body, MemoryBudget, Warnings};
+use super::{Body, ChunkSource, MemoryBudget};
 use crate::encoding::{self, ListBody, Wanted};
 use crate::registry::WatchStream;
 use crate::rejection::Rejection;
+use crate::warnings::Warnings;
 
-/// A response before it has all of its headers.
+/// A response without its common headers.
 pub(crate) struct Answer {
     status: StatusCode,
     content_type: &'static str,
     body: Body,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Bytes of the body that were encoded for this response alone.
+    /// Size of the body that was encoded for this response alone, in bytes.
     private_length: usize,
 }
 
 impl Answer {
-    /// An object, list or other document in this form.
+    /// An encoded object, list or other document.
     pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
         Answer {
             status,
@@ -34,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// A list in this form.
+    /// A list.
     pub(crate) fn list(wanted: Wanted, list: ListBody) -> Self {
         let (body, length) = match list {
             ListBody::Whole(bytes) => {
@@ -47,7 +48,7 @@ impl Answer {
         Answer { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: length }
     }
 
-    /// A status object that is no error.
+    /// A successful Status.
     pub(crate) fn status(code: StatusCode, wanted: Wanted, status: &Status) -> Self {
         Answer::document(code, wanted.as_object(), encoding::status(wanted, status))
     }
@@ -55,12 +56,12 @@ impl Answer {
     /// Plain text.
     pub(crate) fn text(status: StatusCode, text: impl Into<Bytes>) -> Self {
         let (content_type, body) = ("text/plain; charset=utf-8", text.into());
-        // Nobody shall take it for something else.
+        // Prevents content sniffing by browsers.
         let headers = vec![(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))];
         Answer { status, content_type, body: body.into(), headers, private_length: 0 }
     }
 
-    /// Bytes of another kind.
+    /// A binary document.
     pub(crate) fn binary(content_type: &'static str, body: Vec<u8>) -> Self {
         Answer {
             status: StatusCode::OK,
@@ -71,20 +72,24 @@ impl Answer {
         }
     }
 
-    /// A stream of events.
+    /// A body that is encoded while it is sent.
+    pub(crate) fn streamed(content_type: &'static str, source: impl ChunkSource + 'static) -> Self {
+        let body = Body::chunked(source);
+        Answer { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: 0 }
+    }
+
+    /// A stream of watch events.
     pub(crate) fn watch(content_type: &'static str, stream: WatchStream) -> Self {
         Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new(), private_length: 0 }
     }
 
-    /// The refusal of a request.
+    /// An error response.
     pub(crate) fn rejection(rejection: Rejection, wanted: Wanted) -> Self {
         let status = match rejection {
             Rejection::NoSuchPage => return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
             // Whoever writes without asking webhooks has none to ask.
-            Rejection::Undecided(_) | Rejection::Unconverted(_) => {
-                Box::new(Status::internal("webhooks were not asked"))
-            }
+            Rejection::NeedsWebhook => Box::new(Status::internal("webhooks were not asked")),
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());
@@ -96,7 +101,7 @@ impl Answer {
         answer
     }
 
-    /// Adds warnings that clients print.
+    /// Adds `Warning` headers.
     #[must_use]
     pub(crate) fn with_warnings(mut self, warnings: &Warnings) -> Self {
         for warning in warnings.texts() {
@@ -109,18 +114,19 @@ impl Answer {
         self
     }
 
-    /// An answer that has nothing to show.
+    /// A response without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
         Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new(), private_length: 0 }
     }
 
-    /// Reserves the memory of a large list, until it is sent.
+    /// Reserves memory for a large list until it is sent.
     ///
     /// # Errors
-    /// 429 if the lists that are being sent need all of it.
+    ///
+    /// 429 if lists in transfer use up the budget.
     pub(crate) fn within(mut self, budget: &MemoryBudget) -> Result<Self, Rejection> {
         let Some(memory) = budget.reserve(self.private_length) else {
-            let message = "too many bytes of lists are in memory, please try again later";
+            let message = "too many bytes of list responses are in memory, please try again later";
             return Err(Status::too_many_requests(message, 1).into());
         };
         self.body = self.body.holding(memory);
@@ -136,7 +142,7 @@ impl Answer {
         self
     }
 
-    /// The response that says so.
+    /// Builds the HTTP response.
     pub(crate) fn into_response(self) -> Response<Body> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
@@ -147,7 +153,7 @@ impl Answer {
         }
         for (name, value) in self.headers {
             match name {
-                // There is only one way to keep an answer.
+                // A specific `Cache-Control` replaces the default.
                 CACHE_CONTROL => {
                     headers.insert(name, value);
                 }

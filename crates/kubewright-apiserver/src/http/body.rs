@@ -1,5 +1,4 @@
-//! Bodies of responses: whole, encoded while they are sent, or a watch; and the faults that break
-//! them.
+//! Response bodies: whole, encoded while they are sent, or a watch. Faults can break them.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -16,27 +15,56 @@ use tokio::time::Instant;
 use super::connection_limit::ActiveRequest;
 use super::in_flight::Place;
 use super::memory::Reservation;
+use crate::backup::Backup;
+use crate::channel_condition::ChannelCondition;
 use crate::encoding::JsonList;
-use crate::faults::Weather;
-use crate::registry::{Slot, WatchStream};
-use crate::seldom::Seldom;
+use crate::faults::ActiveFaults;
+use crate::registry::{FrameSlot, WatchStream};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The most bytes of a frame on a connection. A connection buffers a few frames.
+/// Maximum size of a data frame on a connection, which buffers a few frames.
 const FRAME_MAX: usize = 32 << 10;
+
+/// A body that is encoded in chunks while it is sent.
+pub(crate) trait ChunkSource: Iterator<Item = Bytes> + Send {
+    /// The approximate length of the body, if it is known.
+    fn length(&self) -> Option<usize>;
+
+    fn is_end(&self) -> bool;
+}
+
+impl ChunkSource for Backup {
+    fn length(&self) -> Option<usize> {
+        None
+    }
+
+    fn is_end(&self) -> bool {
+        Backup::is_end(self)
+    }
+}
+
+impl ChunkSource for JsonList {
+    fn length(&self) -> Option<usize> {
+        Some(JsonList::length(self))
+    }
+
+    fn is_end(&self) -> bool {
+        JsonList::is_end(self)
+    }
+}
 
 /// The body of a response.
 ///
-/// Fails where a fault was injected, and where it is not read before the deadline of its request.
+/// It fails if a fault is injected, or if it is not read before the deadline of its request.
 pub struct Body {
     inner: Inner,
-    /// The most bytes of a frame.
+    /// Maximum size of a data frame.
     frame_max: usize,
-    /// Whether other tasks have their turn before the next frame is encoded.
+    /// Whether to yield before the next frame is encoded.
     yields: bool,
     deadline: Option<Instant>,
-    /// After how many bytes it breaks off, if it does.
+    /// Number of bytes left before an injected fault cuts the body.
     rest: Option<usize>,
     // Held until the response is sent.
     _place: Place,
@@ -47,33 +75,38 @@ pub struct Body {
 enum Inner {
     Whole(Bytes),
     List {
-        list: Box<JsonList>,
-        /// Encoded, and not yet in a frame.
+        list: Box<dyn ChunkSource>,
+        /// Encoded bytes that are not sent yet.
         encoded: Bytes,
     },
     Gzip {
         source: Box<Inner>,
-        /// Absent after the last frame.
+        /// `None` after the last frame.
         encoder: Option<GzEncoder<Vec<u8>>>,
     },
     Watch {
-        /// Polled for the next frame, which it puts into the slot; absent after the last one.
+        /// The task that puts frames into the slot. `None` after the last one.
         running: Option<Running>,
-        slot: Slot,
-        weather: Option<Under>,
+        slot: FrameSlot,
+        active_faults: Option<WatchFaults>,
     },
 }
 
-/// A watch's share in what concerns all watches.
-struct Under {
-    weather: watch::Receiver<Weather>,
-    /// Done when the watch is cut.
-    cut: Seldom<Weather>,
-    /// Done when the server is no longer frozen, while it is.
-    thaw: Option<Seldom<Weather>>,
+/// The faults that affect a watch.
+struct WatchFaults {
+    active_faults: watch::Receiver<ActiveFaults>,
+    /// Ready when the watch is cut.
+    cut: ChannelCondition<ActiveFaults>,
+    /// Ready when the server thaws. Set while it is frozen.
+    thaw: Option<ChannelCondition<ActiveFaults>>,
 }
 
 impl Body {
+    /// A body that is encoded while it is sent.
+    pub(crate) fn chunked(source: impl ChunkSource + 'static) -> Self {
+        Body::new(Inner::List { list: Box::new(source), encoded: Bytes::new() })
+    }
+
     fn new(inner: Inner) -> Self {
         Body {
             inner,
@@ -88,83 +121,84 @@ impl Body {
     }
 
     /// The length before compression, if it is known. That of a list is an estimate.
-    pub(super) fn length(&self) -> Option<usize> {
+    pub(crate) fn length(&self) -> Option<usize> {
         match &self.inner {
             Inner::Whole(bytes) => Some(bytes.len()),
-            Inner::List { list, .. } => Some(list.length()),
+            Inner::List { list, .. } => list.length(),
             Inner::Gzip { .. } | Inner::Watch { .. } => None,
         }
     }
 
-    pub(super) fn is_watch(&self) -> bool {
+    pub(crate) fn is_watch(&self) -> bool {
         matches!(self.inner, Inner::Watch { .. })
     }
 
     /// The same, compressed while it is sent.
-    pub(super) fn compressed(mut self) -> Self {
+    pub(crate) fn compressed(mut self) -> Self {
         let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
         let source = Box::new(std::mem::replace(&mut self.inner, Inner::Whole(Bytes::new())));
         self.inner = Inner::Gzip { source, encoder };
         self
     }
 
-    /// The same, but it breaks off after the deadline, unless it is a watch.
+    /// Sets a deadline, after which the body fails. Watches ignore it.
     pub(crate) fn until(mut self, deadline: Option<Instant>) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The same, and these bytes of a budget are reserved until the body is dropped.
+    /// Holds a memory reservation until the body is dropped.
     pub(crate) fn holding(mut self, memory: Reservation) -> Self {
         self._memory = memory;
         self
     }
 
-    /// The same, but a watch breaks when all are cut, and pauses while the server is frozen.
-    pub(crate) fn under(mut self, weather: watch::Receiver<Weather>) -> Self {
-        if let Inner::Watch { weather: under, .. } = &mut self.inner {
-            *under = Some(Under::new(weather));
+    /// Applies faults to a watch: it breaks when watches are cut, and pauses while the server is
+    /// frozen.
+    pub(crate) fn with_faults(mut self, active_faults: watch::Receiver<ActiveFaults>) -> Self {
+        if let Inner::Watch { active_faults: faults, .. } = &mut self.inner {
+            *faults = Some(WatchFaults::new(active_faults));
         }
         self
     }
 
-    /// The same, and the request counts as in flight until the body is dropped.
+    /// Counts the request as in flight until the body is dropped.
     pub(crate) fn in_place(mut self, place: Place) -> Self {
         self._place = place;
         self
     }
 
     /// The same in frames for a connection, which is not idle until the body is dropped.
-    pub(super) fn of_request(mut self, request: ActiveRequest) -> Self {
+    pub(crate) fn of_request(mut self, request: ActiveRequest) -> Self {
         self.frame_max = FRAME_MAX;
         self._request = Some(request);
         self
     }
 
-    /// The same, but it breaks off after so many bytes.
+    /// Fails after this many bytes.
     pub(crate) fn cut_after(mut self, bytes: usize) -> Self {
         self.rest = Some(bytes);
         self
     }
 }
 
-impl Under {
-    fn new(weather: watch::Receiver<Weather>) -> Self {
-        let cuts = weather.borrow().cuts;
-        // Without a server there is nobody left to send anything.
-        let cut = Seldom::new(&weather, move |weather| weather.cuts != cuts);
-        let mut under = Under { weather, cut, thaw: None };
-        under.look();
-        under
+impl WatchFaults {
+    fn new(active_faults: watch::Receiver<ActiveFaults>) -> Self {
+        let cuts = active_faults.borrow().cuts;
+        // Also ready when the server is dropped, which ends all watches.
+        let cut = ChannelCondition::new(&active_faults, move |active_faults| active_faults.cuts != cuts);
+        let mut faults = WatchFaults { active_faults, cut, thaw: None };
+        faults.check_frozen();
+        faults
     }
 
-    /// Ready with an error when the watch is cut, pending while the server is frozen, and ready if there is nothing.
+    /// Fails when the watch is cut, and is pending while the server is frozen.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.cut.poll(context).is_ready() {
             return Poll::Ready(Err(broken()));
         }
-        if self.thaw.is_none() && self.weather.has_changed().unwrap_or(true) {
-            self.look();
+        if self.thaw.is_none() && self.active_faults.has_changed().unwrap_or(true) {
+            self.check_frozen();
         }
         if let Some(thaw) = &mut self.thaw {
             std::task::ready!(thaw.poll(context));
@@ -173,9 +207,9 @@ impl Under {
         Poll::Ready(Ok(()))
     }
 
-    fn look(&mut self) {
-        if self.weather.borrow_and_update().is_frozen {
-            self.thaw = Some(Seldom::new(&self.weather, |weather| !weather.is_frozen));
+    fn check_frozen(&mut self) {
+        if self.active_faults.borrow_and_update().is_frozen {
+            self.thaw = Some(ChannelCondition::new(&self.active_faults, |active_faults| !active_faults.is_frozen));
         }
     }
 }
@@ -192,22 +226,22 @@ impl From<Bytes> for Body {
 
 impl From<JsonList> for Body {
     fn from(list: JsonList) -> Self {
-        Body::new(Inner::List { list: Box::new(list), encoded: Bytes::new() })
+        Body::chunked(list)
     }
 }
 
 impl From<WatchStream> for Body {
     fn from(stream: WatchStream) -> Self {
-        let slot = Slot::default();
-        // Many watches share the task of a connection, and would use up its turn at the first event. Each has a bounded part in it:
-        // a frame, if there is one.
+        let slot = FrameSlot::default();
+        // The watches of a connection share its task, and one event for each would exceed the
+        // task's coop budget. The work per poll is bounded anyway: at most one frame.
         let running = Some(Box::pin(unconstrained(stream.run(slot.clone()))) as Running);
-        Body::new(Inner::Watch { running, slot, weather: None })
+        Body::new(Inner::Watch { running, slot, active_faults: None })
     }
 }
 
 impl Inner {
-    /// The next bytes, at most `max` of them unless it is a watch.
+    /// The next bytes: at most `max`, except for watches.
     fn poll_bytes(&mut self, max: usize, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match self {
             Inner::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
@@ -228,17 +262,17 @@ impl Inner {
                 };
                 let compressed = Bytes::from(std::mem::take(gzip.get_mut()));
                 if source.is_end() {
-                    // The rest of the compressed bytes comes with this frame.
+                    // This frame includes the rest of the compressed data.
                     let rest = encoder.take().map_or(Ok(Vec::new()), GzEncoder::finish);
                     let all = written.and(rest).map(|rest| [compressed, rest.into()].concat().into());
                     return Poll::Ready(Some(all));
                 }
                 Poll::Ready(Some(written.map(|()| compressed)))
             }
-            Inner::Watch { running, slot, weather } => {
+            Inner::Watch { running, slot, active_faults } => {
                 let Some(future) = running else { return Poll::Ready(None) };
-                if let Some(weather) = weather
-                    && let Err(error) = std::task::ready!(weather.poll(context))
+                if let Some(active_faults) = active_faults
+                    && let Err(error) = std::task::ready!(active_faults.poll(context))
                 {
                     *running = None;
                     return Poll::Ready(Some(Err(error)));
@@ -258,7 +292,7 @@ impl Inner {
 }
 
 impl Inner {
-    /// Whether there are no more bytes.
+    /// Whether all bytes have been sent.
     fn is_end(&self) -> bool {
         match self {
             Inner::Whole(bytes) => bytes.is_empty(),
@@ -312,7 +346,7 @@ impl hyper::body::Body for Body {
     }
 }
 
-/// Says how much there is, not what: it may be secret.
+/// Shows the size only, because the content may be secret.
 impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner {

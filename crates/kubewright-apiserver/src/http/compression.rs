@@ -1,14 +1,14 @@
-//! Large responses are compressed for clients that accept it.
+//! Compresses large responses.
 
 use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Response};
 
 use super::Body;
 
-/// Responses below this size are sent as they are.
+/// Smaller responses are not compressed.
 const THRESHOLD: usize = 128 << 10;
 
-/// Compresses the response to a read, if it is large and the client accepts it.
+/// Compresses a large response to a read if the client accepts it.
 pub(crate) fn compress(method: &Method, accepted: bool, mut response: Response<Body>) -> Response<Body> {
     let is_large = response.body().length().is_some_and(|length| length >= THRESHOLD);
     if !accepted || !is_large || method != Method::GET {
@@ -20,7 +20,7 @@ pub(crate) fn compress(method: &Method, accepted: bool, mut response: Response<B
     response.map(Body::compressed)
 }
 
-/// Whether a client accepts compressed answers.
+/// Whether a client accepts gzip.
 pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|text| text.split(',')).any(|part| {

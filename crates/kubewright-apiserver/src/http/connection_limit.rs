@@ -1,4 +1,4 @@
-//! The number of open connections, and which is closed for a new one.
+//! Limits open connections, and evicts idle ones.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Open connections, unless the owner of the server says otherwise.
+/// Default limit of open connections.
 pub(crate) const MAX_CONNECTIONS: usize = 4096;
 
-/// All connections of a listener. Clones are the same.
+/// The connections of a listener. Clones share the limit.
 ///
-/// A new connection beyond the limit takes the place of the one that has been idle for the longest
-/// time. If none is idle, the new one is refused. A client without credentials can only hold idle
-/// connections, so it does not keep others out.
+/// A new connection beyond the limit evicts the one that has been idle for the longest time. If
+/// none is idle, the new one is rejected. A client without credentials can only hold idle
+/// connections, so it cannot keep others out.
 #[derive(Clone)]
 pub(crate) struct ConnectionLimit {
     max: usize,
@@ -28,21 +28,21 @@ struct Open {
 }
 
 struct Connection {
-    /// Requests whose response is not sent yet, watches included.
+    /// Number of requests without a complete response, including watches.
     requests: AtomicUsize,
     /// The end of the last request, or the start of the connection.
     idle_since: Mutex<Instant>,
     evicted: Notify,
 }
 
-/// The place of a connection, free again when it is dropped.
+/// The slot of a connection, released on drop.
 pub(crate) struct ConnectionSlot {
     number: u64,
     connection: Arc<Connection>,
     open: Arc<Mutex<Open>>,
 }
 
-/// A request that keeps its connection from being idle, until it is dropped.
+/// Marks its connection as active until it is dropped.
 pub(crate) struct ActiveRequest(Arc<Connection>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -54,7 +54,7 @@ impl ConnectionLimit {
         ConnectionLimit { max, open: Arc::default() }
     }
 
-    /// A place for a new connection. `None` if there are too many and none is idle.
+    /// A slot for a new connection. `None` if the limit is reached and none is idle.
     pub(crate) fn admit(&self) -> Option<ConnectionSlot> {
         let mut open = lock(&self.open);
         if open.connections.len() >= self.max {
@@ -81,7 +81,7 @@ impl Connection {
 }
 
 impl ConnectionSlot {
-    /// Done when another connection takes this place.
+    /// Waits until a new connection evicts this one.
     pub(crate) async fn evicted(&self) {
         self.connection.evicted.notified().await;
     }

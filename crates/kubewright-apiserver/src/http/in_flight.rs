@@ -1,10 +1,10 @@
-//! The number of requests that are served at the same time.
+//! Limits concurrent requests.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Requests of each kind at the same time, unless the owner of the server says otherwise.
+/// Default limit of concurrent requests of each kind.
 pub(crate) const MAX_IN_FLIGHT: usize = 1000;
 
 /// Limits requests in flight. Reads and writes have separate limits; watches have none.
@@ -14,20 +14,20 @@ pub(crate) struct InFlight {
     writing: Arc<Semaphore>,
 }
 
-/// The place of a request, free again when it is dropped. A watch has none.
+/// The permit of a request, released on drop. Watches have none.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl InFlight {
-    /// Room for this many requests of each kind.
+    /// Limits reads and writes to this number each.
     pub(crate) fn new(max: usize) -> Self {
         let max = max.min(Semaphore::MAX_PERMITS);
         InFlight { reading: Arc::new(Semaphore::new(max)), writing: Arc::new(Semaphore::new(max)) }
     }
 
-    /// A place for a request, `None` if there is none left.
+    /// A permit for a request. `None` if the limit is reached.
     pub(crate) fn enter(&self, verb: &str) -> Option<Place> {
         let room = match verb {
             "watch" => return Some(Place::default()),

@@ -1,4 +1,4 @@
-//! Who sends more than is taken still hears why.
+//! Lingering close: lets a client that is still sending receive the response.
 
 use std::io;
 use std::pin::Pin;
@@ -10,44 +10,44 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// So long is read on after the answer, from a client that goes on sending.
+/// Time limit for draining a connection after the response.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// So much is read at a time.
+/// Buffer size for draining.
 const PIECE: usize = 16 << 10;
 
-/// Whether a part of the current request was not read. Clones are the same flag.
+/// Whether a part of the current request body was not read. Clones share the flag.
 #[derive(Clone, Default)]
 pub(crate) struct Leftover(Arc<AtomicBool>);
 
 impl Leftover {
-    pub(super) fn set(&self, is_left: bool) {
+    pub(crate) fn set(&self, is_left: bool) {
         self.0.store(is_left, Ordering::Relaxed);
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A stream that, when something was left unread, is read to its end after it was shut down.
+/// A stream that drains unread input after its shutdown.
 ///
-/// A socket that is closed with something to read resets the connection, and the client loses the answer that it has not read yet, or
-/// fails while it still writes.
-pub(super) struct Lingering<S> {
+/// A socket that is closed with something to read resets the connection, and the client loses the
+/// answer that it has not read yet, or fails while it still writes.
+pub(crate) struct Lingering<S> {
     stream: S,
     leftover: Leftover,
-    /// Running since the stream was shut down.
+    /// The time limit, set at the shutdown.
     patience: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Lingering<S> {
-    pub(super) fn new(stream: S, leftover: Leftover) -> Self {
+    pub(crate) fn new(stream: S, leftover: Leftover) -> Self {
         Lingering { stream, leftover, patience: None }
     }
 }
 
 impl<S: AsyncRead + Unpin> Lingering<S> {
-    /// Ready when the client has ended as well, or it took too long.
+    /// Ready at the end of the input, or after [`PATIENCE`].
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
         if patience.as_mut().poll(context).is_ready() {
@@ -71,7 +71,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
-    writes_to_stream!();
+    crate::http::writes_to_stream!();
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.patience.is_none() {

@@ -1,22 +1,22 @@
-//! A limit on the bytes that many buffers hold together.
+//! Limits the total memory of buffers.
 
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of request bodies in memory, unless the owner of the server says otherwise.
+/// Default limit for request bodies, in bytes.
 pub(crate) const REQUEST_BYTES: usize = 128 << 20;
-/// Bytes of lists in memory that cannot be encoded while they are sent.
+/// Limit for lists that cannot be encoded while they are sent, in bytes.
 pub(crate) const LIST_BYTES: usize = 256 << 20;
 
-/// A number of bytes from which buffers reserve their part. Clones are the same budget.
+/// A memory budget in bytes. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct MemoryBudget {
     free: Arc<Semaphore>,
     total: usize,
 }
 
-/// Bytes of a budget, free again when it is dropped.
+/// Reserved bytes, released on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Reservation(Option<OwnedSemaphorePermit>);
 
@@ -26,7 +26,7 @@ impl MemoryBudget {
         MemoryBudget { free: Arc::new(Semaphore::new(total)), total }
     }
 
-    /// Adds bytes to a reservation. False if not so many are free.
+    /// Extends a reservation. Returns false if the budget is exhausted.
     pub(crate) fn extend(&self, reservation: &mut Reservation, bytes: usize) -> bool {
         let Ok(bytes) = u32::try_from(bytes) else { return false };
         let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(bytes) else { return false };
@@ -37,8 +37,8 @@ impl MemoryBudget {
         true
     }
 
-    /// Reserves bytes for a buffer that exists already. One that is larger than the whole budget
-    /// needs all of it. `None` if too few are free.
+    /// Reserves memory for an existing buffer. One that exceeds the whole budget reserves all of
+    /// it. `None` if the budget is exhausted.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
         let mut reservation = Reservation::default();
         (bytes == 0 || self.extend(&mut reservation, bytes.min(self.total))).then_some(reservation)

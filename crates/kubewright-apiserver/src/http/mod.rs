@@ -1,6 +1,6 @@
-//! HTTP around the service: bodies, compression, connections, listening.
+//! Requests and responses of HTTP: bodies, compression, limits. `serving` has the connections.
 
-/// The part of `AsyncWrite` that a wrapper leaves to its `stream`: all but the shutdown.
+/// Forwards `AsyncWrite` to `self.stream`, except for the shutdown.
 macro_rules! writes_to_stream {
     () => {
         fn poll_write(
@@ -31,32 +31,24 @@ macro_rules! writes_to_stream {
         }
     };
 }
+pub(crate) use writes_to_stream;
 
 mod answer;
 mod body;
 mod compression;
-mod connection;
 mod connection_limit;
-mod date;
-mod http2;
-mod idle;
 mod in_flight;
-mod lingering;
-mod listener;
+mod incoming;
+pub(crate) mod lingering;
 mod memory;
-mod preface;
 mod request_body;
-mod warnings;
-mod watches;
-mod work;
 
 pub(crate) use answer::Answer;
 pub use body::Body;
+pub(crate) use body::ChunkSource;
 pub(crate) use compression::{accepts_gzip, compress};
-pub(crate) use connection::Connections;
-pub(crate) use connection_limit::{ConnectionLimit, MAX_CONNECTIONS};
+pub(crate) use connection_limit::{ActiveRequest, ConnectionLimit, ConnectionSlot, MAX_CONNECTIONS};
 pub(crate) use in_flight::{InFlight, MAX_IN_FLIGHT, Place};
-pub(crate) use listener::listen;
+pub(crate) use incoming::IncomingRequest;
 pub(crate) use memory::{LIST_BYTES, MemoryBudget, REQUEST_BYTES};
 pub(crate) use request_body::{BufferedBody, RequestBody};
-pub(crate) use warnings::Warnings;

@@ -1,4 +1,4 @@
-//! The body of a request, which is read only after the caller was authorized.
+//! Request bodies, which are read after authorization only.
 
 use std::time::Duration;
 
@@ -10,21 +10,22 @@ use hyper::header::{EXPECT, HeaderMap};
 use kubewright_core::meta::v1::Status;
 use tokio::time::timeout;
 
-use super::connection::BODY_MAX;
 use super::lingering::Leftover;
 use super::memory::{MemoryBudget, Reservation};
 use crate::rejection::Rejection;
 
+/// The maximum size of a body.
+const BODY_MAX: usize = 3 << 20;
 /// A body of HTTP/1.1 that nobody wants is read up to this size, so that its connection can be used
 /// again. As in Go's servers.
 const DISCARDED_MAX: u64 = 256 << 10;
-/// How long to wait for the rest of such a body.
+/// Time limit for draining.
 const DISCARD_TIME: Duration = Duration::from_secs(1);
 
-/// A body that may still have to arrive.
+/// A request body that may not have arrived yet.
 pub(crate) enum RequestBody {
     Whole(Bytes),
-    /// With a flag that is set until the body is read to its end.
+    /// The flag is set until the body is read to its end.
     Http1(Incoming, Leftover),
     Http2(RecvStream),
 }
@@ -37,7 +38,7 @@ pub(crate) struct BufferedBody {
 }
 
 impl RequestBody {
-    pub(super) fn http1(body: Incoming, leftover: Leftover) -> Self {
+    pub(crate) fn http1(body: Incoming, leftover: Leftover) -> Self {
         leftover.set(!body.is_end_stream());
         RequestBody::Http1(body, leftover)
     }
@@ -45,7 +46,8 @@ impl RequestBody {
     /// Reads the body to its end.
     ///
     /// # Errors
-    /// 413 if it is too large, 429 if all bodies together are, 400 if it breaks off.
+    ///
+    /// 413 if it is too large, 429 if the memory budget is exhausted, 400 if it is incomplete.
     pub(crate) async fn read(&mut self, budget: &MemoryBudget) -> Result<BufferedBody, Rejection> {
         let mut collected =
             Collected { budget, first: Bytes::new(), rest: BytesMut::new(), memory: Reservation::default() };
@@ -72,11 +74,16 @@ impl RequestBody {
         Ok(collected.finish())
     }
 
-    /// Reads the rest of a small body without keeping it, so that the next request of the
-    /// connection can be read. HTTP/2 needs no such thing.
+    /// Drains the body and returns the rejection.
+    pub(crate) async fn reject<T>(&mut self, headers: &HeaderMap, rejection: Rejection) -> Result<T, Rejection> {
+        self.discard(headers).await;
+        Err(rejection)
+    }
+
+    /// Drains a small body, so that the connection can be reused. HTTP/2 does not need this.
     pub(crate) async fn discard(&mut self, headers: &HeaderMap) {
         let RequestBody::Http1(body, leftover) = self else { return };
-        // A client that expects a word before its body is not told to send it.
+        // A client with `Expect: 100-continue` does not send the body without our consent.
         if !leftover.is_set() || headers.contains_key(EXPECT) || body.size_hint().lower() > DISCARDED_MAX {
             return;
         }
@@ -90,12 +97,12 @@ impl RequestBody {
                 }
             }
         };
-        // Otherwise the connection is closed after the response.
+        // On a timeout the connection is closed after the response.
         let _ = timeout(DISCARD_TIME, reading).await;
     }
 }
 
-/// The part of a body that has arrived. Most bodies arrive in one piece, which is not copied.
+/// The received part of a body. A single chunk, the common case, is not copied.
 struct Collected<'a> {
     budget: &'a MemoryBudget,
     first: Bytes,

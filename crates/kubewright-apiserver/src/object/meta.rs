@@ -1,17 +1,17 @@
-//! The metadata of an object that is a tree.
+//! Access to the metadata of an object tree.
 
 use kubewright_core::{List, Map, Str, Value};
 
-/// What all objects have in common, read from and written to their tree.
+/// Accessors for object metadata.
 pub(crate) trait Meta {
-    /// A field of the metadata.
+    /// A metadata field.
     fn meta(&self, field: &str) -> Option<&Value>;
-    /// Sets a field of the metadata.
+    /// Sets a metadata field.
     fn set_meta(&mut self, field: &str, value: impl Into<Value>);
-    /// Removes a field of the metadata.
+    /// Removes a metadata field.
     fn remove_meta(&mut self, field: &str) -> Option<Value>;
 
-    /// A text of the metadata, empty where it is not set.
+    /// A string field of the metadata, empty if it is not set.
     fn meta_text(&self, field: &str) -> &str {
         self.meta(field).and_then(Value::as_str).unwrap_or_default()
     }
@@ -43,7 +43,7 @@ pub(crate) trait Meta {
     fn finalizers(&self) -> Vec<Str> {
         texts(self.meta("finalizers"))
     }
-    /// Sets `metadata.finalizers`, which are absent rather than empty.
+    /// Sets `metadata.finalizers`. An empty list removes the field.
     fn set_finalizers(&mut self, finalizers: &[Str]) {
         if finalizers.is_empty() {
             self.remove_meta("finalizers");
@@ -80,13 +80,13 @@ impl Meta for Value {
     }
 }
 
-/// The texts of a list.
+/// The strings of a list.
 pub(crate) fn texts(list: Option<&Value>) -> Vec<Str> {
     let items = list.and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
     items.iter().filter_map(Value::as_str).map(Str::from).collect()
 }
 
-/// The texts of a map.
+/// The string values of a map.
 pub(crate) fn text_map(map: Option<&Value>) -> Map<Str> {
     let Some(map) = map.and_then(Value::as_object) else { return Map::new() };
     map.iter().filter_map(|(key, value)| Some((key.clone(), Str::from(value.as_str()?)))).collect()

@@ -1,13 +1,9 @@
-//! Small steps through a tree of JSON, for the code that fills in defaults and checks values.
+//! Helpers to read and change JSON trees.
 
+pub(crate) use kubewright_core::tree::{get, int, is_true, items, text};
 use kubewright_core::{List, Map, Value};
 
-/// The value at a path of keys.
-pub(crate) fn get<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, key| value.get(key))
-}
-
-/// Whether lists and objects are nested in each other deeper than this.
+/// Whether lists and objects are nested more deeply than this.
 pub(crate) fn is_deeper(value: &Value, depth: usize) -> bool {
     let Some(below) = depth.checked_sub(1) else { return matches!(value, Value::Array(_) | Value::Object(_)) };
     match value {
@@ -17,33 +13,13 @@ pub(crate) fn is_deeper(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// The text at a path, empty where there is none.
-pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
-    get(value, path).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The whole number at a path.
-pub(crate) fn int(value: &Value, path: &[&str]) -> Option<i64> {
-    get(value, path).and_then(Value::as_i64)
-}
-
-/// Whether the value at a path is `true`.
-pub(crate) fn is_true(value: &Value, path: &[&str]) -> bool {
-    get(value, path).and_then(Value::as_bool).unwrap_or_default()
-}
-
-/// The items of the list at a path, none where there is no list.
-pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
-    get(value, path).and_then(Value::as_array).map_or(&[], |list| &list[..])
-}
-
-/// Whether the status of an object says that this condition is true.
+/// Whether a condition in the status is true.
 pub(crate) fn has_condition(value: &Value, name: &str) -> bool {
     let is = |condition: &Value| text(condition, &["type"]) == name && text(condition, &["status"]) == "True";
     items(value, &["status", "conditions"]).iter().any(is)
 }
 
-/// The items of the list in a field, to be changed.
+/// The items of a list field, mutable.
 pub(crate) fn items_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value] {
     match field_mut(value, field) {
         Some(Value::Array(list)) => &mut list[..],
@@ -51,12 +27,12 @@ pub(crate) fn items_mut<'a>(value: &'a mut Value, field: &str) -> &'a mut [Value
     }
 }
 
-/// The value of a field, to be changed.
+/// The value of a field, mutable.
 pub(crate) fn field_mut<'a>(value: &'a mut Value, field: &str) -> Option<&'a mut Value> {
     value.as_object_mut()?.get_mut(field)
 }
 
-/// The object at a path, made where it is missing. What is in the way is replaced.
+/// The object at a path, mutable. Missing objects are created, and other values are replaced.
 pub(crate) fn object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<Value> {
     let here = as_map(value);
     match path {
@@ -72,7 +48,7 @@ fn as_map(value: &mut Value) -> &mut Map<Value> {
     value.as_object_mut().expect("made the line before")
 }
 
-/// Sets the value at a path, making the objects on the way.
+/// Sets the value at a path. Missing objects are created.
 pub(crate) fn set(value: &mut Value, path: &[&str], new: impl Into<Value>) {
     let [way @ .., last] = path else { return };
     object(value, way).insert(*last, new.into());
@@ -94,7 +70,7 @@ pub(crate) fn default(value: &mut Value, field: &str, new: impl Into<Value>) {
     }
 }
 
-/// Sets a field that is absent, `null`, zero or empty: what Go takes for unset in a field held by value.
+/// Sets a field that is absent, `null`, zero or empty, which Go treats as unset.
 pub(crate) fn default_zero(value: &mut Value, field: &str, new: impl Into<Value>) {
     let Some(object) = value.as_object_mut() else { return };
     let is_zero = match object.get(field) {
@@ -114,7 +90,7 @@ pub(crate) fn map<const N: usize>(fields: [(&str, Value); N]) -> Value {
     Value::Object(fields.into_iter().collect())
 }
 
-/// A list of these texts.
+/// A list of strings.
 pub(crate) fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> Value {
     Value::Array(texts.into_iter().map(Value::from).collect::<List<Value>>())
 }

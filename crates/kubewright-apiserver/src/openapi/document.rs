@@ -1,14 +1,17 @@
-//! The document of one version of one group.
+//! The OpenAPI document of one group version.
 
-use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
+use std::collections::BTreeMap;
+
+use kubewright_core::{GroupVersion, GroupVersionKind, Str, Value};
+use kubewright_schema::openapi::{list_schema, object_schema, schema_name};
 
 use super::operation::Flavor;
 use super::paths::Paths;
-use super::{components, custom, names, paths};
+use super::{components, paths};
 use crate::discovery::Served;
 use crate::tree::{object, word};
 
-/// A document in the making: add what is served, then take its value.
+/// Builds the document of a group version.
 ///
 /// ```
 /// use kubewright_apiserver::{discovery::Served, openapi::Document};
@@ -23,61 +26,64 @@ use crate::tree::{object, word};
 #[derive(Debug, Clone)]
 pub struct Document {
     version: GroupVersion,
-    paths: Map<Value>,
-    schemas: Map<Value>,
+    paths: BTreeMap<Str, Value>,
+    schemas: BTreeMap<Str, Value>,
     flavor: Flavor,
 }
 
 impl Document {
     /// A document without resources.
     pub fn new(version: GroupVersion) -> Self {
-        Document { version, paths: Map::new(), schemas: Map::new(), flavor: Flavor::BuiltIn }
+        Document { version, paths: BTreeMap::new(), schemas: BTreeMap::new(), flavor: Flavor::BuiltIn }
     }
 
-    /// The document of a group, which has only its discovery.
+    /// The document of a group, which contains its discovery path only.
     pub fn of_group(group: &str) -> Self {
         let mut document = Document::new(GroupVersion::new(group, ""));
         let (path, item) = paths::group_discovery(group);
-        document.paths.insert(path, item);
+        document.paths.insert(path.into(), item);
         document
     }
 
-    /// Adds a built-in resource. One whose kind is not known is passed over.
+    /// Adds a built-in resource. Unknown kinds are ignored.
     pub fn add(&mut self, served: &Served) {
         let Some(object) = components::type_of(&self.version.with_kind(served.kind.clone())) else { return };
         let list = format!("{}List", object.name);
         self.add_paths(served, object.name, &list);
     }
 
-    /// Adds a custom resource with the schema from its definition, if it has one. The fields by which objects can be
-    /// selected are in its extension `x-kubernetes-selectable-fields`.
+    /// Adds a custom resource with the schema of its definition, if there is one. Selectable fields
+    /// are in the extension `x-kubernetes-selectable-fields`.
     pub fn add_custom(&mut self, served: &Served, list_kind: &str, schema: Option<&Value>) {
         let kind = self.version.with_kind(served.kind.clone());
         let list_kind = self.version.with_kind(list_kind);
-        let (object, list) = (names::custom(&kind), names::custom(&list_kind));
-        self.schemas.insert(object.clone(), custom::of_object(schema, &kind));
-        self.schemas.insert(list.clone(), custom::of_list(&object, &list_kind, schema));
+        let (object, list) = (schema_name(&kind), schema_name(&list_kind));
+        self.schemas.insert(object.clone().into(), object_schema(schema, &kind));
+        self.schemas.insert(list.clone().into(), list_schema(&object, &list_kind, schema));
         self.flavor = Flavor::Custom;
         self.add_paths(served, &object, &list);
     }
 
     fn add_paths(&mut self, served: &Served, object: &str, list: &str) {
         let own = self.version.with_kind(served.kind.clone());
-        let schema_of = |kind: &GroupVersionKind| match *kind == own {
-            true => Some(object.to_owned()),
-            false => components::type_of(kind).map(|info| info.name.to_owned()),
+        let schema_of = |kind: &GroupVersionKind| {
+            if *kind == own {
+                Some(object.to_owned())
+            } else {
+                components::type_of(kind).map(|info| info.name.to_owned())
+            }
         };
         Paths { version: &self.version, served, object, list, schema_of: &schema_of }.add_to(&mut self.paths);
     }
 
-    /// The whole document.
+    /// The document as a tree.
     pub fn to_value(&self) -> Value {
         let mut paths = self.paths.clone();
         if !self.version.version.is_empty() {
             let (path, item) = paths::discovery(&self.version, self.flavor);
-            paths.insert(path, item);
+            paths.insert(path.into(), item);
         }
-        let paths = Value::Object(paths);
+        let paths = Value::Object(paths.into_iter().collect());
         let mut schemas = self.schemas.clone();
         components::complete(&mut schemas, &paths, &self.version);
         let token = object([("type", word("apiKey")), ("in", word("header")), ("name", word("authorization"))]);
@@ -88,7 +94,7 @@ impl Document {
             (
                 "components",
                 object([
-                    ("schemas", schemas.into()),
+                    ("schemas", Value::Object(schemas.into_iter().collect())),
                     ("securitySchemes", Value::Object([(Str::from_static("BearerToken"), token)].into())),
                 ]),
             ),

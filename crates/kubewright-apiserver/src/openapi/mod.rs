@@ -1,11 +1,10 @@
-//! OpenAPI v3: one document for each version of each group, and an index of them; and v2, one document for all.
+//! OpenAPI v3 (an index and one document per group version) and v2 (one document for all groups).
 //!
-//! A [`Document`] is made from what is served and from the tables of the types, when someone asks for it; keeping its
-//! bytes is left to the caller. kubectl reads from it which kinds there are, how their fields are called
-//! and typed, how lists merge, and which requests take which parameters and patches.
+//! A [`Document`] is built on demand from the served resources and the type tables. Callers cache
+//! its bytes. kubectl reads from it the kinds, the names and types of their fields, how lists are
+//! merged, and which parameters and patches each request accepts.
 
 mod components;
-mod custom;
 mod document;
 mod names;
 mod operation;
@@ -21,19 +20,20 @@ use crate::tree::object;
 pub use document::Document;
 pub use v2::v2;
 
-/// The hash of a document's bytes, by which clients know whether they have it already.
+/// The hash of a document, by which clients cache it.
 pub fn hash(document: &[u8]) -> String {
     hash::hex(document)
 }
 
-/// Where a document is, as long as it has this [`hash`].
+/// The URL of the document with this [`hash`].
 pub fn place(path: &str, hash: &str) -> String {
     format!("/openapi/v3/{path}?hash={hash}")
 }
 
-/// The answer to `/openapi/v3`: where the document of each version of each group is.
+/// The response to `/openapi/v3`: the URL of each group version's document.
 ///
-/// Each entry is a path without its first slash, such as `apis/apps/v1`, and the [`hash`] of its document.
+/// Each entry is a path without its leading slash, such as `apis/apps/v1`, and the [`hash`] of its
+/// document.
 pub fn index<'p>(documents: impl IntoIterator<Item = (&'p str, &'p str)>) -> Value {
     let paths = documents
         .into_iter()

@@ -1,50 +1,50 @@
-//! One operation: a method on a path, what it takes and what it answers.
+//! OpenAPI operations.
 
 use kubewright_core::{GroupVersionKind, Map, Str, Value};
+use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
-use super::names::{META, extension, reference};
 use super::parameters::parameter;
 use crate::tree::{array, object, set, texts, word};
 
-/// What an operation answers with, and what patches it takes.
+/// The response formats and patch types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flavor {
-    /// All formats, and strategic merge patches.
+    /// All formats, including strategic merge patches.
     BuiltIn,
-    /// JSON and YAML, and no strategic merge patches.
+    /// JSON and YAML, without strategic merge patches.
     Custom,
 }
 
-/// A method on a path.
+/// An HTTP method on a path.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
     pub(super) method: &'static str,
     pub(super) id: String,
-    /// What the operation does, in the words of the extension; nothing for discovery.
+    /// The `x-kubernetes-action` and its kind. `None` for discovery.
     pub(super) action: Option<(&'static str, GroupVersionKind)>,
-    /// Names of all parameters, in path and query.
+    /// Names of all path and query parameters.
     pub(super) parameters: Vec<&'static str>,
     pub(super) body: Option<Body>,
-    /// The codes of success, and the schema of what comes with them; plain text where there is none.
+    /// The success codes, and the schema of the response. `None` means plain text.
     pub(super) success: &'static [&'static str],
     pub(super) answer: Option<String>,
     pub(super) streams: bool,
     pub(super) flavor: Flavor,
 }
 
-/// What the body of a request is.
+/// The request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Body {
     /// An object of this schema.
     Object(String),
-    /// Options, which may be left out.
+    /// Delete options. The body is optional.
     DeleteOptions,
-    /// A patch in any of its forms.
+    /// A patch of any type.
     Patch,
 }
 
 impl Operation {
-    /// The operation without those parameters that its path names for all of its operations.
+    /// The operation without the parameters in `common`, which its path item lists.
     pub(super) fn to_value(&self, tag: &str, common: &[&str]) -> Value {
         let mut operation =
             object([("tags", texts([tag])), ("operationId", self.id.as_str().into()), ("responses", self.responses())]);
@@ -58,7 +58,7 @@ impl Operation {
         }
         if let Some((action, kind)) = &self.action {
             set(&mut operation, "x-kubernetes-action", word(action));
-            set(&mut operation, "x-kubernetes-group-version-kind", extension(kind));
+            set(&mut operation, "x-kubernetes-group-version-kind", kind_extension(kind));
         }
         operation
     }
@@ -114,7 +114,7 @@ fn content(formats: impl IntoIterator<Item = &'static str>, schema: &str) -> Val
     Value::Object(formats.collect())
 }
 
-/// A path with its operations. What all of them take is said once.
+/// A path item with its operations. Common parameters are listed once.
 pub(super) fn path_item(operations: &[Operation], tag: &str) -> Value {
     let mut common: Vec<&'static str> = operations.first().map(|first| first.parameters.clone()).unwrap_or_default();
     common.retain(|name| operations.iter().all(|operation| operation.parameters.contains(name)));

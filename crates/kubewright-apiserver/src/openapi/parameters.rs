@@ -1,10 +1,10 @@
-//! The parameters that requests take, by what they do.
+//! Request parameters by operation.
 
 use kubewright_core::Value;
 
 use crate::tree::{object, set, word};
 
-/// Where a parameter stands and what it holds.
+/// Query parameters and their types.
 const ALL: &[(&str, &str)] = &[
     ("allowWatchBookmarks", "boolean"),
     ("continue", "string"),
@@ -28,7 +28,7 @@ const ALL: &[(&str, &str)] = &[
     ("watch", "boolean"),
 ];
 
-/// Names of parameters in the query of lists and watches.
+/// Query parameters of lists and watches.
 pub(super) const LIST: &[&str] = &[
     "allowWatchBookmarks",
     "continue",
@@ -44,16 +44,16 @@ pub(super) const LIST: &[&str] = &[
     "watch",
 ];
 
-/// Of reads of one object.
+/// Query parameters of reads of one object.
 pub(super) const GET: &[&str] = &["pretty"];
 
-/// Of creations and updates.
+/// Query parameters of creations and updates.
 pub(super) const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "pretty"];
 
-/// Of patches.
+/// Query parameters of patches.
 pub(super) const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force", "pretty"];
 
-/// Of deletions of one object.
+/// Query parameters of deletions of one object.
 pub(super) const DELETE: &[&str] = &[
     "dryRun",
     "gracePeriodSeconds",
@@ -63,7 +63,7 @@ pub(super) const DELETE: &[&str] = &[
     "propagationPolicy",
 ];
 
-/// Of deletions of a collection.
+/// Query parameters of deletions of a collection.
 pub(super) const DELETE_COLLECTION: &[&str] = &[
     "continue",
     "dryRun",
@@ -82,7 +82,7 @@ pub(super) const DELETE_COLLECTION: &[&str] = &[
     "timeoutSeconds",
 ];
 
-/// A parameter of this name: in the path if it is part of one, in the query otherwise.
+/// A parameter: in the path if it is a path segment, else in the query.
 pub(super) fn parameter(name: &'static str) -> Value {
     let in_path = matches!(name, "name" | "namespace" | "path");
     let ty = ALL.iter().find(|(known, _)| *known == name).map_or("string", |(_, ty)| ty);

@@ -1,30 +1,33 @@
-//! The paths of a resource, and what can be done on each.
+//! The paths and operations of a resource.
 
-use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value};
+use std::collections::BTreeMap;
 
-use super::names::{META, capital, capitalized, tag};
+use kubewright_core::{GroupVersion, GroupVersionKind, Str, Value};
+use kubewright_schema::openapi::META_PACKAGE as META;
+
+use super::names::{capital, capitalized, tag};
 use super::operation::{Body, Flavor, Operation, path_item};
 use super::parameters::{DELETE, DELETE_COLLECTION, GET, LIST, PATCH, WRITE};
 use crate::discovery::{Served, ServedSubresource};
 
-/// The document of a resource's paths.
+/// Builds the paths of a resource.
 pub(super) struct Paths<'d> {
     pub(super) version: &'d GroupVersion,
     pub(super) served: &'d Served,
-    /// The schemas of an object and of a list.
+    /// The schema names of an object and of a list.
     pub(super) object: &'d str,
     pub(super) list: &'d str,
-    /// The schema of what a subresource holds, if it is known.
+    /// The schema name of a subresource kind, if it is known.
     pub(super) schema_of: &'d dyn Fn(&GroupVersionKind) -> Option<String>,
 }
 
-/// The path of discovery of a version, which each document starts with.
+/// The discovery path of a version, with which its document starts.
 pub(super) fn discovery(version: &GroupVersion, flavor: Flavor) -> (String, Value) {
     let operation = discover(format!("get{}APIResources", capitalized(version)), "APIResourceList", flavor);
     (format!("{}/", version.api_path()), path_item(&[operation], &tag(version)))
 }
 
-/// The path of discovery of a group.
+/// The discovery path of a group.
 pub(super) fn group_discovery(group: &str) -> (String, Value) {
     let version = GroupVersion::new(group, "");
     let operation = discover(format!("get{}APIGroup", capitalized(&version)), "APIGroup", Flavor::BuiltIn);
@@ -47,7 +50,7 @@ fn discover(id: String, answer: &str, flavor: Flavor) -> Operation {
 
 impl Paths<'_> {
     /// Adds all paths of the resource.
-    pub(super) fn add_to(&self, paths: &mut Map<Value>) {
+    pub(super) fn add_to(&self, paths: &mut BTreeMap<Str, Value>) {
         let base = self.version.api_path();
         let plural = &self.served.plural;
         let within = if self.served.namespaced { "/namespaces/{namespace}" } else { "" };
@@ -73,9 +76,9 @@ impl Paths<'_> {
         }
     }
 
-    fn add(&self, paths: &mut Map<Value>, path: String, operations: Vec<Operation>) {
+    fn add(&self, paths: &mut BTreeMap<Str, Value>, path: String, operations: Vec<Operation>) {
         if !operations.is_empty() {
-            paths.insert(path, path_item(&operations, &tag(self.version)));
+            paths.insert(path.into(), path_item(&operations, &tag(self.version)));
         }
     }
 
@@ -137,7 +140,7 @@ impl Paths<'_> {
     fn on_subresource(&self, subresource: &ServedSubresource) -> Vec<Operation> {
         let place = [&["name"], self.place()].concat();
         let suffix = capital(&subresource.name);
-        // Streams into a container have no objects; their kinds are those of their options.
+        // Connect subresources have no object schema; their kinds are those of their options.
         let connects = subresource.kind.kind.ends_with("Options");
         let schema = (self.schema_of)(&subresource.kind).filter(|_| subresource.name != "log");
         let operations = subresource.verbs.iter().filter_map(|verb| {
@@ -177,7 +180,7 @@ impl Paths<'_> {
         operations.collect()
     }
 
-    /// A list or a watch; `suffix` is what its name has after the kind.
+    /// A list or watch operation. `suffix` follows the kind in its name.
     fn list(&self, word: &str, suffix: &str, action: &'static str, place: &[&'static str]) -> Operation {
         let watches = word == "watch";
         let scope = if suffix.ends_with("ForAllNamespaces") { "" } else { self.scope() };
@@ -219,7 +222,7 @@ impl Paths<'_> {
         if self.served.namespaced { "Namespaced" } else { "" }
     }
 
-    /// The parameters of the path of a collection.
+    /// The path parameters of a collection.
     fn place(&self) -> &'static [&'static str] {
         if self.served.namespaced { &["namespace"] } else { &[] }
     }

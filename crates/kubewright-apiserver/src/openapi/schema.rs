@@ -1,23 +1,34 @@
-//! The schema of a type, from its table.
+//! The OpenAPI schema of a type.
 
+use kubewright_core::message::TypeEntry;
 use kubewright_core::scheme::{FieldInfo, Flags, ListType, Rules, Type, TypeInfo};
 use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
+use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
-use super::names::{META, extension, reference};
 use crate::tree::{array, object, set, texts, word};
+
+/// Descriptions of the fields that all objects have.
+const API_VERSION_DOC: &str = "Group and version of the object's schema, such as apps/v1.";
+const KIND_DOC: &str = "Name of the object's type, such as Deployment.";
 
 /// The package of the types that describe custom resources.
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
-/// The schema of a type, in the document of a version of a group.
-pub(super) fn of_type(info: &TypeInfo, version: &GroupVersion) -> Value {
-    let mut properties: Map<Value> =
-        info.fields.iter().map(|field| (Str::from_static(field.name), of_field(info, field))).collect();
+/// The schema of a type, in the document of a group version.
+pub(super) fn of_type(entry: &TypeEntry, version: &GroupVersion) -> Value {
+    let info = entry.info;
+    let mut properties = Map::new();
+    for (field, doc) in info.fields.iter().zip(entry.field_docs) {
+        let mut schema = of_field(info, field);
+        describe(&mut schema, doc);
+        properties.insert(Str::from_static(field.name), schema);
+    }
     if info.kind.is_some() {
-        properties.insert("apiVersion", object([("type", word("string"))]));
-        properties.insert("kind", object([("type", word("string"))]));
+        properties.insert("apiVersion", described("string", API_VERSION_DOC));
+        properties.insert("kind", described("string", KIND_DOC));
     }
     let mut schema = object([("type", word("object"))]);
+    describe(&mut schema, entry.doc);
     if !properties.is_empty() {
         set(&mut schema, "properties", properties.into());
     }
@@ -40,12 +51,23 @@ pub(super) fn of_type(info: &TypeInfo, version: &GroupVersion) -> Value {
     }
     let kinds = kinds_of(info, version);
     if !kinds.is_empty() {
-        set(&mut schema, "x-kubernetes-group-version-kind", array(kinds.iter().map(extension)));
+        set(&mut schema, "x-kubernetes-group-version-kind", array(kinds.iter().map(kind_extension)));
     }
     schema
 }
 
-/// The kinds that a type stands for. Two types of all groups stand for a kind in each.
+fn describe(schema: &mut Value, doc: &'static str) {
+    if !doc.is_empty() {
+        set(schema, "description", word(doc));
+    }
+}
+
+/// A schema of a scalar with a description.
+fn described(ty: &'static str, doc: &'static str) -> Value {
+    object([("type", word(ty)), ("description", word(doc))])
+}
+
+/// The kinds of a type. Two meta types are a kind in every group.
 fn kinds_of(info: &TypeInfo, version: &GroupVersion) -> Vec<GroupVersionKind> {
     let everywhere = match info.name.strip_prefix(META) {
         Some(".DeleteOptions") => Some("DeleteOptions"),
@@ -63,53 +85,72 @@ fn kinds_of(info: &TypeInfo, version: &GroupVersion) -> Vec<GroupVersionKind> {
     }
 }
 
-/// The schema of the list of a kind.
+/// The schema of a list kind.
 pub(super) fn of_list(item: &str, kind: &GroupVersionKind) -> Value {
+    let mut metadata = by_value(&format!("{META}.ListMeta"));
+    describe(&mut metadata, "Resource version and continuation of the list.");
+    let mut items = object([("type", word("array")), ("items", by_value(item))]);
+    describe(&mut items, "The objects of the list.");
+    let item = item.rsplit('.').next().unwrap_or(item);
     object([
         ("type", word("object")),
+        ("description", format!("A list of {item} objects.").into()),
         ("required", texts(["items"])),
         (
             "properties",
             object([
-                ("apiVersion", object([("type", word("string"))])),
-                ("kind", object([("type", word("string"))])),
-                ("metadata", by_value(&format!("{META}.ListMeta"))),
-                ("items", object([("type", word("array")), ("items", by_value(item))])),
+                ("apiVersion", described("string", API_VERSION_DOC)),
+                ("kind", described("string", KIND_DOC)),
+                ("metadata", metadata),
+                ("items", items),
             ]),
         ),
-        ("x-kubernetes-group-version-kind", array([extension(kind)])),
+        ("x-kubernetes-group-version-kind", array([kind_extension(kind)])),
     ])
 }
 
-/// The schema of a type that is no object, if it is one of those.
+/// The schema of a scalar type, if it is one.
 pub(super) fn of_scalar(name: &str) -> Option<Value> {
     let typed = |ty| object([("type", word(ty))]);
     let one_of = |types: [&'static str; 2]| ("oneOf", array(types.map(typed)));
-    Some(match name {
-        "io.k8s.apimachinery.pkg.api.resource.Quantity" => object([one_of(["string", "number"])]),
-        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => {
-            object([("format", word("int-or-string")), one_of(["integer", "string"])])
-        }
-        "io.k8s.apimachinery.pkg.runtime.RawExtension" => typed("object"),
+    let (mut schema, doc) = match name {
+        "io.k8s.apimachinery.pkg.api.resource.Quantity" => (
+            object([one_of(["string", "number"])]),
+            "An amount of a resource: a number with an optional suffix, such as 500m, 2, 128Mi or 1G.",
+        ),
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => (
+            object([("format", word("int-or-string")), one_of(["integer", "string"])]),
+            "An integer or a string, such as a port or its name, a number or a percentage.",
+        ),
+        "io.k8s.apimachinery.pkg.runtime.RawExtension" => (typed("object"), "Any JSON object."),
         _ if name.starts_with(META) => match &name[META.len()..] {
-            ".Time" | ".MicroTime" => object([("type", word("string")), ("format", word("date-time"))]),
-            ".FieldsV1" | ".Patch" => typed("object"),
+            ".Time" => (date_time(), "A time as RFC 3339 writes it, in seconds."),
+            ".MicroTime" => (date_time(), "A time as RFC 3339 writes it, in microseconds."),
+            ".FieldsV1" => (typed("object"), "A set of fields, as a tree of their paths."),
+            ".Patch" => (typed("object"), "A patch, in the format that its content type names."),
             _ => return None,
         },
         _ if name.starts_with(EXTENSIONS) => match &name[EXTENSIONS.len()..] {
-            ".JSON" | ".JSONSchemaPropsOrArray" | ".JSONSchemaPropsOrBool" | ".JSONSchemaPropsOrStringArray" => {
-                object([])
-            }
+            ".JSON" => (object([]), "Any JSON value."),
+            ".JSONSchemaPropsOrArray" => (object([]), "A schema, or a list of schemas."),
+            ".JSONSchemaPropsOrBool" => (object([]), "A schema, or a boolean: true allows any value, false none."),
+            ".JSONSchemaPropsOrStringArray" => (object([]), "A schema, or a list of names of properties."),
             _ => return None,
         },
         _ => return None,
-    })
+    };
+    describe(&mut schema, doc);
+    Some(schema)
+}
+
+fn date_time() -> Value {
+    object([("type", word("string")), ("format", word("date-time"))])
 }
 
 fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
     let FieldInfo { ty, flags, rules, .. } = field;
     let pointer = flags.has(Flags::POINTER);
-    // Go publishes the zero value of what it holds by value and always writes.
+    // Go's generator publishes the zero value of fields that are held by value and always encoded.
     let written = flags.has(Flags::REQUIRED | Flags::ALWAYS) && !flags.has(Flags::OMIT_ZERO);
     let has_default = match ty {
         Type::Message(_) => !pointer,
@@ -132,13 +173,14 @@ fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
     schema
 }
 
-/// Fields that are applied part by part, although their types are one value elsewhere.
+/// Fields that are granular, although their types are atomic elsewhere.
 const GRANULAR: [(&str, &str); 2] = [
     ("io.k8s.api.core.v1.PersistentVolumeClaimStatus", "allocatedResourceStatuses"),
     ("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef"),
 ];
 
-/// Whether the server has a description of a field. It wraps a reference that has anything beside it.
+/// Whether Kubernetes itself publishes a description of a field. It wraps a reference that has
+/// anything beside it. Clients compare schemas, so ours has the same form.
 fn is_described(parent: &str, field: &str) -> bool {
     match parent.strip_prefix(EXTENSIONS) {
         Some(".JSONSchemaProps") => field == "default",
@@ -194,7 +236,7 @@ fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool
     }
 }
 
-/// The schema of what a list or a map holds, with its default; what has none is a bare reference.
+/// The schema of a list or map item with its default. Without a default it is a plain reference.
 fn of_item(parent: &TypeInfo, field: &str, ty: &Type, values: &'static [&'static str]) -> Value {
     let mut schema = of_value(parent, field, ty, &Rules::NONE, !matches!(ty, Type::Message(_)));
     if let Some(default) = zero(ty) {
@@ -206,7 +248,7 @@ fn of_item(parent: &TypeInfo, field: &str, ty: &Type, values: &'static [&'static
     schema
 }
 
-/// The name of the schema of a type that is referred to.
+/// The schema name of a referenced type.
 fn name_of(parent: &TypeInfo, field: &str, ty: &Type) -> String {
     match ty {
         Type::Message(info) => info.name.to_owned(),
@@ -223,7 +265,7 @@ fn name_of(parent: &TypeInfo, field: &str, ty: &Type) -> String {
     }
 }
 
-/// The default of what Go holds by value.
+/// The default of a type that Go holds by value.
 fn zero(ty: &Type) -> Option<Value> {
     match ty {
         Type::Bool => Some(false.into()),
@@ -234,7 +276,7 @@ fn zero(ty: &Type) -> Option<Value> {
     }
 }
 
-/// A reference to a type that is held by value.
+/// A reference to a type held by value.
 fn by_value(name: &str) -> Value {
     object([("default", object([])), ("allOf", array([reference(name)]))])
 }

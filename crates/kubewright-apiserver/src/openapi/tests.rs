@@ -1,4 +1,4 @@
-use kubewright_core::{GroupVersion, GroupVersionKind, Value};
+use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value};
 
 use super::*;
 use crate::discovery::Served;
@@ -50,6 +50,25 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
+fn every_type_and_field_is_described() {
+    let mut versions: Vec<(&str, &str)> =
+        kubewright_api::resources().iter().map(|info| (info.kind.group, info.kind.version)).collect();
+    versions.dedup();
+    for (group, version) in versions {
+        let document = document(group, version);
+        let schemas = at(&document, &["components", "schemas"]).and_then(Value::as_object).unwrap();
+        for (name, schema) in schemas.iter() {
+            let is_described = |value: &Value| value.get("description").and_then(Value::as_str).is_some();
+            assert!(is_described(schema), "{name}");
+            for (field, property) in schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::iter)
+            {
+                assert!(is_described(property), "{name}.{field}");
+            }
+        }
+    }
+}
+
+#[test]
 fn operations_are_named_after_group_version_scope_and_kind() {
     let id = |document: &Value, path: &str, method: &str| {
         let operation = document.get("paths").unwrap().get(path).and_then(|path| path.get(method));
@@ -88,25 +107,6 @@ fn custom_resources_are_published_with_what_all_objects_have() {
     let body = patch.get("requestBody").unwrap().to_string();
     assert!(body.contains("application/merge-patch+json") && !body.contains("strategic"), "{body}");
     assert!(patch.get("parameters").unwrap().to_string().contains(r#""name":"fieldValidation""#));
-}
-
-#[test]
-fn embedded_objects_and_selectable_fields_are_published() {
-    let served = Served::custom(GroupVersionKind::new("example.com", "v1", "Foo"), "foos", "foo", true);
-    let schema = r#"{"type":"object","properties":{"list":{"type":"array","items":{"type":"object","x-kubernetes-embedded-resource":true,"required":["kind"],"properties":{"a":{"type":"string"}}}}},"x-kubernetes-selectable-fields":[{"fieldPath":"spec.a"}]}"#.parse().unwrap();
-    let mut document = Document::new(GroupVersion::new("example.com", "v1"));
-    document.add_custom(&served, "FooList", Some(&schema));
-    let value = document.to_value();
-    let schemas = value.get("components").unwrap().get("schemas").unwrap();
-    let [object, list] = ["Foo", "FooList"].map(|kind| schemas.get(&format!("com.example.v1.{kind}")).unwrap());
-    let embedded = at(object, &["properties", "list", "items"]).unwrap();
-    let names: Vec<_> = embedded.get("properties").and_then(Value::as_object).unwrap().keys().collect();
-    assert_eq!(names, ["a", "apiVersion", "kind", "metadata"]);
-    assert_eq!(embedded.get("required").unwrap().to_string(), r#"["kind","apiVersion"]"#);
-    for schema in [object, list] {
-        let fields = schema.get("x-kubernetes-selectable-fields").map(ToString::to_string);
-        assert_eq!(fields.as_deref(), Some(r#"[{"fieldPath":"spec.a"}]"#));
-    }
 }
 
 #[test]

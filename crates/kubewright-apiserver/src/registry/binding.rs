@@ -1,9 +1,10 @@
-//! Binding of pods to nodes, which is what a scheduler does.
+//! The binding subresource, by which schedulers assign pods to nodes.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str, Time, Value};
 
-use super::{Origin, Ownership, Part, Registry, UpdateRequest};
+use super::{Origin, Ownership, Registry, UpdateRequest};
+use crate::admission::Part;
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
@@ -67,7 +68,7 @@ impl Registry {
     }
 }
 
-/// Sets a condition of a pod; the time of its last change moves with its status.
+/// Sets a condition of a pod. `lastTransitionTime` changes with the status only.
 pub(super) fn set_condition(pod: &mut Value, kind: &str, status: &str, more: &[(&str, Str)]) {
     let conditions = tree::object(pod, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
     let Value::Array(list) = conditions else { return };

@@ -1,7 +1,7 @@
-//! The token that leads from one page of a list to the next.
+//! The continue token, which leads from one page of a list to the next.
 //!
-//! Opaque to clients. It has the form of the real server's, so that those who look into it all the same find what they
-//! expect: the moment of the first page, and where the next one starts.
+//! Clients must treat it as opaque. It has the format of kube-apiserver, with the revision of the
+//! first page and the start key of the next one, for tools that decode it anyway.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
@@ -9,33 +9,38 @@ use kubewright_core::{Str, Value};
 use crate::catalog::Resource;
 use crate::object::tree;
 use crate::rejection::Rejection;
-use crate::storage::Key;
+use kubewright_storage::Key;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const FORM: &str = "meta.k8s.io/v1";
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ContinueToken {
-    /// The moment that all pages show; none goes on with the present.
+    /// The revision that all pages show. `None` continues with the newest state.
     pub(super) revision: Option<u64>,
-    /// The last object of the page before.
+    /// The last object of the previous page.
     pub(super) after: Key,
+    /// Number of objects after it, if known.
+    pub(super) remaining: Option<usize>,
 }
 
 impl ContinueToken {
-    /// The text for clients. The namespace of the request is part of the path already.
+    /// Encodes the token. It omits the namespace if the request path has one.
     pub(super) fn encode(&self, namespace: &str) -> Str {
         let start = match self.after.namespace().filter(|_| namespace.is_empty()) {
             Some(namespace) => format!("{namespace}/{}\0", self.after.name()),
             None => format!("{}\0", self.after.name()),
         };
         let revision = self.revision.map_or(-1, |revision| revision as i64);
-        let token = tree::map([("v", FORM.into()), ("rv", revision.into()), ("start", start.into())]);
+        let mut token = tree::map([("v", FORM.into()), ("rv", revision.into()), ("start", start.into())]);
+        if let Some(remaining) = self.remaining {
+            tree::set(&mut token, &["remaining"], remaining as i64);
+        }
         base64(token.to_string().as_bytes()).into()
     }
 
-    /// Reads the text again.
+    /// Decodes a token.
     pub(super) fn decode(text: &str, resource: &Resource, namespace: &str) -> Result<Self, Rejection> {
         let invalid = |why: String| {
             Rejection::from(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")))
@@ -54,7 +59,7 @@ impl ContinueToken {
         if start.is_empty() {
             return Err(invalid(format!("encoded start key empty (version {FORM})")));
         }
-        // Nobody goes up, or round about.
+        // Reject path traversal.
         if start.trim_start_matches('/').split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(invalid(start.to_owned()));
         }
@@ -66,7 +71,8 @@ impl ContinueToken {
             None if !resource.namespaced || !namespace.is_empty() => resource.key(namespace, start),
             _ => return Err(invalid(format!("continue key not allowed: {start:?}"))),
         };
-        Ok(ContinueToken { revision: u64::try_from(revision).ok(), after })
+        let remaining = tree::int(&token, &["remaining"]).and_then(|remaining| usize::try_from(remaining).ok());
+        Ok(ContinueToken { revision: u64::try_from(revision).ok(), after, remaining })
     }
 }
 
@@ -81,7 +87,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes, or the position of the first character that is wrong.
+/// Decodes base64. The error is the position of the first invalid character.
 fn from_base64(text: &str) -> Result<Vec<u8>, usize> {
     let text = text.trim_end_matches('=');
     let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
@@ -104,12 +110,12 @@ mod tests {
     use crate::catalog::Catalog;
 
     #[test]
-    fn a_token_leads_back_to_its_place() {
+    fn a_token_round_trips() {
         let catalog = Catalog::new([]);
         let pods = catalog.of_storage("pods").expect("pods are built in");
-        for (namespace, revision) in [("", Some(7)), ("default", Some(7)), ("", None)] {
+        for (namespace, revision, remaining) in [("", Some(7), Some(3)), ("default", Some(7), None), ("", None, None)] {
             let after = pods.key("default", "web-0");
-            let token = ContinueToken { revision, after };
+            let token = ContinueToken { revision, after, remaining };
             let text = token.encode(namespace);
             assert_eq!(ContinueToken::decode(&text, pods, namespace).ok(), Some(token));
         }

@@ -1,4 +1,4 @@
-//! Creation of objects.
+//! Creates objects.
 
 use std::sync::{Arc, PoisonError};
 
@@ -6,44 +6,48 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{CauseType, Str, Time, Value};
 
 use super::ownership::track;
-use super::{Ownership, Registry, check_depth, refusal};
+use super::{Ownership, Registry, check_depth, note_write, refusal};
 use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
+use crate::admission::quota::QuotaPermit;
 use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
 use crate::random;
 use crate::rejection::Rejection;
-use crate::storage::WriteError;
+use kubewright_storage::WriteError;
 
-/// A generated name is this long at most before its random letters.
+/// Maximum length of a `generateName` prefix; longer ones are truncated.
 const GENERATED_PREFIX_MAX: usize = 58;
-/// How many letters a generated name ends with.
+/// Number of random characters in a generated name.
 const GENERATED_LETTERS: usize = 5;
-/// How often another name is tried where the generated one is taken.
+/// Number of attempts to find a free generated name.
 const GENERATE_ATTEMPTS: usize = 8;
 
-/// What is to be created.
+/// The arguments of a creation.
 pub(crate) struct CreateRequest<'a> {
     pub(crate) resource: &'a Resource,
-    /// The namespace of the path.
+    /// The namespace of the request path.
     pub(crate) namespace: &'a str,
     pub(crate) value: Value,
-    /// Who asks, and who has a say in it; nobody where the server itself does.
+    /// The admission control of the request. `None` for the server's own writes.
     pub(crate) control: Option<&'a Control<'a>>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
 
+/// The result of storing a new object.
+type StoredNew = Result<Arc<StoredObject>, WriteError<StoredObject>>;
+
 impl Registry {
     /// Creates an object.
     ///
-    /// The namespace is looked at first, whatever else is wrong. Who asks webhooks in between calls this again, so that it is also looked
-    /// at right before the object is stored.
+    /// The namespace check precedes all others. It is repeated right before the write, because the
+    /// caller runs this function again after each webhook call.
     pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
         let CreateRequest { resource, namespace, mut value, control, ownership, dry_run } = request;
-        // What the server alone writes belongs to nobody.
+        // Reset fields that only the server writes, before ownership is computed.
         for field in ["selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             value.remove_meta(field);
         }
@@ -59,9 +63,9 @@ impl Registry {
         };
         let mut value = conversion::to_stored(resource, value);
         if let Some(control) = control {
-            admission::note_requester(resource, &mut value, control.user);
+            admission::set_requester(resource, &mut value, control.user);
         }
-        // A version that is no number is none.
+        // As in the real server, an unparsable version counts as unset.
         if value.resource_version().parse::<u64>().is_ok_and(|version| version != 0) {
             return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
         }
@@ -87,20 +91,21 @@ impl Registry {
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
             admission::warnings(resource, None, &value).into_iter().for_each(|warning| control.warn(warning));
         }
-        let _room = match control {
-            Some(_) => admission::quota::check(self, resource, None, &value, dry_run)?,
+        let permit = match control {
+            Some(_) => admission::quota::check(self, resource, None, &value)?,
             None => None,
         };
-        conversion::settle(resource, &mut value, control)?;
+        conversion::settle(resource, &mut value, control.map(Control::conversions))?;
         check_depth(&value)?;
         let attempts = if generated.is_some() { GENERATE_ATTEMPTS } else { 1 };
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };
             let name = Str::from(candidate.name());
-            match self.store_new(resource, candidate, dry_run) {
+            match self.store_new(resource, candidate, dry_run)? {
                 Ok(object) => {
                     if !dry_run {
-                        self.after_write(resource);
+                        permit.iter().for_each(QuotaPermit::update_status);
+                        self.after_write(resource, &[&object]);
                         self.after_update(resource, &object);
                     }
                     return Ok(object);
@@ -120,31 +125,25 @@ impl Registry {
         Err(Status::internal("no name was tried").into())
     }
 
-    fn store_new(
-        &self,
-        resource: &Resource,
-        value: Value,
-        dry_run: bool,
-    ) -> Result<Arc<StoredObject>, WriteError<StoredObject, Rejection>> {
+    /// Stores a new object, or reports that its name is taken. A dry run only checks.
+    fn store_new(&self, resource: &Resource, value: Value, dry_run: bool) -> Result<StoredNew, Rejection> {
         let key = resource.key(value.namespace(), value.name());
         let draft = Draft::new(value);
-        draft.check_size().map_err(WriteError::Refused)?;
+        draft.check_size()?;
         if dry_run {
-            return match self.store.get(&key) {
+            return Ok(match self.store.newest(&key) {
                 Some(found) => Err(WriteError::AlreadyExists(found)),
-                // An object that was never stored has no version.
+                // A dry-run object has no resource version.
                 None => Ok(Arc::new(draft.unstamped())),
-            };
+            });
         }
-        let created = self.store.create(&key, |revision| draft.stamp(revision));
-        created.map(|entry| entry.object).map_err(|error| match error {
-            WriteError::AlreadyExists(found) => WriteError::AlreadyExists(found),
-            WriteError::Journal(error) => WriteError::Journal(error),
-            _ => WriteError::NotFound,
-        })
+        if let Some(rejection) = self.unreadable.rejection(resource, &key) {
+            return Err(rejection);
+        }
+        Ok(self.store.create(&key, draft).inspect(note_write).map(|entry| entry.object))
     }
 
-    /// Lets webhooks change a new object.
+    /// Runs mutating admission for a new object.
     fn mutate_new(
         &self,
         control: &Control<'_>,
@@ -161,7 +160,7 @@ impl Registry {
         control.mutate(self, attributes, Some(value))
     }
 
-    /// Sees to it that the namespace is there and accepts new content.
+    /// Checks that the namespace exists and is not terminating.
     #[doc(alias = "NamespaceLifecycle")]
     fn check_open(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), Rejection> {
         if !resource.namespaced {
@@ -169,7 +168,7 @@ impl Registry {
         }
         let catalog = self.catalog();
         let namespaces = catalog.of_storage("namespaces").ok_or_else(Rejection::no_such_resource)?;
-        let found = self.get(namespaces, "", namespace)?;
+        let found = self.newest(namespaces, "", namespace)?;
         if !found.object.value().is_being_deleted() {
             return Ok(());
         }
@@ -181,7 +180,7 @@ impl Registry {
     }
 }
 
-/// Puts the object into the namespace of the path, unless it says that it belongs into another one.
+/// Sets the namespace of the request path. Rejects an object with a different namespace.
 fn set_namespace(resource: &Resource, namespace: &str, value: &mut Value) -> Result<(), Rejection> {
     if !resource.namespaced {
         value.remove_meta("namespace");
@@ -192,7 +191,7 @@ fn set_namespace(resource: &Resource, namespace: &str, value: &mut Value) -> Res
     Ok(())
 }
 
-/// The creation of this object.
+/// The admission attributes of the creation.
 fn new_object<'a>(resource: &'a Resource, namespace: &'a str, value: &'a Value, dry_run: bool) -> Attributes<'a> {
     let operation = Operation::Create;
     Attributes {
@@ -207,7 +206,7 @@ fn new_object<'a>(resource: &'a Resource, namespace: &'a str, value: &'a Value, 
     }
 }
 
-/// The namespace in the body, if there is one, must be that of the path.
+/// Checks that a namespace in the body equals that of the path.
 pub(super) fn check_namespace(namespace: &str, value: &Value) -> Result<(), Rejection> {
     if matches!(value.namespace(), "") || value.namespace() == namespace {
         return Ok(());

@@ -1,12 +1,16 @@
-//! What follows when an object is created or updated that means something to the server: definitions of resources.
+//! Reactions to writes of CustomResourceDefinitions.
+
+use std::collections::HashSet;
 
 use kubewright_core::{Str, Time, Value};
 
-use super::{Origin, Ownership, Part, Registry, UpdateRequest, Writer};
+use super::{Origin, Ownership, Registry, UpdateRequest, Writer};
+use crate::admission::Part;
 use crate::admission::approval;
 use crate::catalog::{Resource, custom};
+use crate::lookup::Term;
 use crate::object::{Meta, StoredObject, texts, tree};
-use crate::storage::Scope;
+use kubewright_storage::Key;
 
 impl Registry {
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
@@ -17,7 +21,7 @@ impl Registry {
 
     /// Accepts the names of a definition, so that its resources are served.
     fn establish(&self, resource: &Resource, name: &str) {
-        // The status is the server's, as the managers of its fields say.
+        // The server itself manages the status fields.
         let writer = Writer::new(Some("kube-apiserver"), "", "status");
         let request = UpdateRequest {
             resource,
@@ -29,10 +33,10 @@ impl Registry {
             ownership: Ownership::Track(writer),
             dry_run: false,
         };
-        // A definition that vanishes meanwhile needs no names.
+        // If the definition was deleted meanwhile, there is nothing to do.
         let _ = self.update(&request, |definition| {
             let mut definition = definition.clone();
-            let (names, conflict) = self.accepted_names(resource, &definition);
+            let (names, conflict) = self.accepted_names(&definition);
             let is_accepted = conflict.is_none();
             tree::set(&mut definition, &["status", "acceptedNames"], names);
             let (status, reason, message) = match &conflict {
@@ -54,44 +58,39 @@ impl Registry {
         });
     }
 
-    /// Gives names that have become free to definitions of the group that wait for them.
+    /// Assigns released names to definitions of the group that wait for them.
     pub(crate) fn reconsider_names(&self, resource: &Resource, group: &str) {
-        for entry in self.all(&Scope::resource(resource.storage.clone())) {
-            let definition = entry.object.value();
-            let waits =
-                tree::get(definition, &["spec", "names"]) != tree::get(definition, &["status", "acceptedNames"]);
-            if waits && tree::text(definition, &["spec", "group"]) == group && !definition.is_being_deleted() {
-                self.establish(resource, definition.name());
+        let waiting = Term::WaitingForNames { group: group.into() };
+        let waiting: Vec<Key> = self.indices.terms().keys(&waiting).cloned().collect();
+        for key in waiting {
+            if self.store.newest(&key).is_some_and(|entry| !entry.object.value().is_being_deleted()) {
+                self.establish(resource, key.name());
             }
         }
     }
 
-    /// The names that a definition can have, and why it cannot have all that it asks for.
-    fn accepted_names(&self, resource: &Resource, definition: &Value) -> (Value, Option<(&'static str, String)>) {
-        let group = tree::text(definition, &["spec", "group"]);
-        let (mut resources, mut kinds) = (Vec::new(), Vec::new());
-        for entry in self.all(&Scope::resource(resource.storage.clone())) {
-            let other = entry.object.value();
-            if other.name() == definition.name() || tree::text(other, &["spec", "group"]) != group {
-                continue;
-            }
-            let names = tree::get(other, &["status", "acceptedNames"]).cloned().unwrap_or_default();
-            resources.extend(["plural", "singular"].map(|field| Str::from(tree::text(&names, &[field]))));
-            resources.extend(texts(names.get("shortNames")));
-            kinds.extend(["kind", "listKind"].map(|field| Str::from(tree::text(&names, &[field]))));
-        }
+    /// The names that a definition can have, and the conflict if some are taken.
+    fn accepted_names(&self, definition: &Value) -> (Value, Option<(&'static str, String)>) {
+        let group = Str::from(tree::text(definition, &["spec", "group"]));
+        let is_taken = |term: Term| {
+            let terms = self.indices.terms();
+            terms.keys(&term).any(|key| key.name() != definition.name())
+        };
+        let is_taken_name = |name: &Str| is_taken(Term::ResourceName { group: group.clone(), name: name.clone() });
+        let is_taken_kind = |name: &Str| is_taken(Term::Kind { group: group.clone(), name: name.clone() });
         let wanted = tree::get(definition, &["spec", "names"]).cloned().unwrap_or_default();
         let mut names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
         let mut conflict = None;
-        let is_taken = |name: &str, taken: &[Str]| taken.iter().any(|other| other.as_str() == name);
-        for (field, reason, taken) in [
-            ("plural", "PluralConflict", &resources),
-            ("singular", "SingularConflict", &resources),
-            ("shortNames", "ShortNamesConflict", &resources),
-            ("kind", "KindConflict", &kinds),
-            ("listKind", "ListKindConflict", &kinds),
-        ] {
-            let have = texts(names.get(field));
+        type IsTaken<'a> = &'a dyn Fn(&Str) -> bool;
+        let checks: [(_, _, IsTaken<'_>); 5] = [
+            ("plural", "PluralConflict", &is_taken_name),
+            ("singular", "SingularConflict", &is_taken_name),
+            ("shortNames", "ShortNamesConflict", &is_taken_name),
+            ("kind", "KindConflict", &is_taken_kind),
+            ("listKind", "ListKindConflict", &is_taken_kind),
+        ];
+        for (field, reason, is_taken) in checks {
+            let have: HashSet<Str> = texts(names.get(field)).into_iter().collect();
             let asked: Vec<Str> = match wanted.get(field) {
                 Some(Value::String(name)) => vec![name.clone()],
                 list => texts(list),
@@ -99,7 +98,7 @@ impl Registry {
             let is_own = |name: &Str| have.contains(name) || tree::text(&names, &[field]) == name.as_str();
             let lost: Vec<String> = asked
                 .iter()
-                .filter(|name| !is_own(name) && is_taken(name, taken))
+                .filter(|name| !is_own(name) && is_taken(name))
                 .map(|name| format!("{:?} is already in use", name.as_str()))
                 .collect();
             match (lost.as_slice(), wanted.get(field)) {
@@ -117,7 +116,7 @@ impl Registry {
     }
 }
 
-/// Sets a condition of a definition; the time of its last change moves with its status.
+/// Sets a condition of an object. `lastTransitionTime` changes with the status only.
 pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let conditions = tree::object(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
     if conditions.as_array().is_none() {

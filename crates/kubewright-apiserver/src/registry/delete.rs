@@ -1,4 +1,4 @@
-//! Deletion of objects: at once, after a grace period, or when the last finalizer is gone.
+//! Deletes objects: at once, after a grace period, or when the last finalizer is removed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,25 +6,25 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{GroupResource, Str, Time, Value};
 
-use super::{Registry, refusal, set_condition};
+use super::{Registry, note_write, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
-use crate::storage::{Entry, Key, WriteError};
+use kubewright_storage::{Entry, Key, WriteError};
 
-/// Holds an object until its dependents are gone.
+/// The finalizer of a foreground deletion. It blocks until all dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
-/// Holds an object until its dependents have forgotten it.
+/// The finalizer of an orphaning deletion. It blocks until all dependents are released.
 pub(crate) const ORPHAN: &str = "orphan";
-/// Holds a definition until its objects are gone.
+/// The finalizer of definitions. It blocks until all their objects are deleted.
 pub(crate) const CUSTOM_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Namespaces that have to be there.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+/// Namespaces that cannot be deleted.
+const SYSTEM_NAMESPACES: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// Resources whose deletion is answered with the object rather than with a status.
+/// Core resources whose deletion returns the object instead of a Status.
 const ANSWERED_WITH_OBJECT: [&str; 7] = [
     "persistentvolumeclaims",
     "persistentvolumes",
@@ -35,23 +35,23 @@ const ANSWERED_WITH_OBJECT: [&str; 7] = [
     "services",
 ];
 
-/// What became of an object.
+/// The outcome of a deletion.
 pub(crate) enum Deleted {
-    /// It is gone; this was its last state.
+    /// The object was removed. This is its last state.
     Gone(Arc<StoredObject>),
-    /// It waits for something and looks like this.
+    /// The object is terminating. This is its current state.
     Pending(Arc<StoredObject>),
 }
 
 impl Deleted {
-    /// The object as it was or is.
+    /// The last or current state of the object.
     pub(crate) fn object(&self) -> &Arc<StoredObject> {
         match self {
             Deleted::Gone(object) | Deleted::Pending(object) => object,
         }
     }
 
-    /// Whether the answer is the object itself.
+    /// Whether the response is the object instead of a Status.
     pub(crate) fn is_answered_with_object(&self, resource: &Resource) -> bool {
         let keeps = resource.group.is_empty() && ANSWERED_WITH_OBJECT.contains(&resource.plural.as_str());
         matches!(self, Deleted::Pending(_)) || keeps
@@ -59,7 +59,7 @@ impl Deleted {
 }
 
 impl Registry {
-    /// Deletes an object, or marks it so that it will be.
+    /// Deletes an object, or marks it for deletion.
     pub(crate) fn delete(
         &self,
         resource: &Resource,
@@ -69,18 +69,19 @@ impl Registry {
         warnings: &mut Vec<String>,
         control: Option<&Control<'_>>,
     ) -> Result<Deleted, Rejection> {
-        if resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+        if resource.is("", "namespaces") && SYSTEM_NAMESPACES.contains(&name) {
             let why = "this namespace may not be deleted";
             return Err(Status::forbidden(&resource.group_resource(), name, why).into());
         }
         let policy = policy(resource, options, warnings);
         loop {
-            let entry = self.get(resource, namespace, name)?;
-            check_preconditions(resource, name, options, entry.object.value())?;
+            let entry = self.newest(resource, namespace, name)?;
+            let value = &*entry.object.tree();
+            check_preconditions(resource, name, options, value)?;
             if let Some(control) = control {
-                // Only those who are told of the object need it in their version.
-                let seen = (resource.needs_webhook() && control.has_listeners())
-                    .then(|| conversion::to_change(resource, entry.object.value(), Some(control)))
+                // Convert the object only if a webhook or policy may receive it.
+                let seen = (resource.needs_webhook() && control.has_hooks())
+                    .then(|| conversion::to_change(resource, value, Some(control)))
                     .transpose()?;
                 let attributes = Attributes {
                     operation: Operation::Delete,
@@ -89,65 +90,65 @@ impl Registry {
                     namespace,
                     name,
                     object: None,
-                    old: Some(seen.as_deref().unwrap_or(entry.object.value())),
+                    old: Some(seen.as_deref().unwrap_or(value)),
                     dry_run: options.dry_run,
                 };
                 control.mutate(self, attributes, None)?;
                 control.validate(self, &attributes)?;
             }
-            let Some(plan) = plan(resource, entry.object.value(), options, policy) else {
-                return Ok(Deleted::Pending(entry.object));
+            let Some(plan) = plan(resource, value, options, policy) else {
+                return Ok(Deleted::Pending(Arc::clone(&entry.object)));
             };
             if options.dry_run {
                 return Ok(match plan {
-                    Plan::Remove => Deleted::Gone(entry.object),
-                    Plan::Mark { value, then_remove } => {
+                    DeletionPlan::Remove => Deleted::Gone(Arc::clone(&entry.object)),
+                    DeletionPlan::Mark { value, then_remove } => {
                         let object = Arc::new(Draft::new(value).stamp(entry.revision));
                         if then_remove { Deleted::Gone(object) } else { Deleted::Pending(object) }
                     }
                 });
             }
-            if let Some(deleted) = self.carry_out(resource, namespace, name, &entry, plan)? {
-                self.after_write(resource);
+            if let Some(deleted) = self.execute(resource, namespace, name, &entry, plan)? {
+                self.after_write(resource, &[&entry.object]);
                 return Ok(deleted);
             }
         }
     }
 
-    /// Removes an object whose time is over, if it is still of this revision. Nobody is asked, not even its finalizers.
+    /// Removes an expired object if it still has this revision. Skips admission and finalizers.
     pub(crate) fn remove(&self, key: &Key, revision: u64) {
-        let Some(entry) = self.store.get(key) else { return };
+        let Some(entry) = self.store.newest(key) else { return };
         let last = Draft::new(entry.object.tree().into_owned());
-        // What was written meanwhile has its time yet to come.
-        let _ = self.store.delete(key, Some(revision), |_, revision| Ok::<_, Rejection>(last.stamp(revision)));
+        // A newer revision has a newer expiry time, so a conflict is fine.
+        let _ = self.store.delete(key, revision, last);
     }
 
-    /// Does as planned; `None` if somebody else was faster.
-    fn carry_out(
+    /// Executes a plan. `None` after a write conflict.
+    fn execute(
         &self,
         resource: &Resource,
         namespace: &str,
         name: &str,
         entry: &Entry<StoredObject>,
-        plan: Plan,
+        plan: DeletionPlan,
     ) -> Result<Option<Deleted>, Rejection> {
         let key = resource.key(namespace, name);
         let remove = |entry: &Entry<StoredObject>| {
-            let draft = Draft::new(entry.object.value().clone());
-            let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(draft.stamp(revision)));
-            deleted.map(|entry| Deleted::Gone(entry.object))
+            let draft = Draft::new(entry.object.tree().into_owned());
+            let deleted = self.store.delete(&key, entry.revision, draft);
+            deleted.inspect(note_write).map(|entry| Deleted::Gone(entry.object))
         };
         let outcome = match plan {
-            Plan::Remove => remove(entry),
-            Plan::Mark { value, then_remove } => {
+            DeletionPlan::Remove => remove(entry),
+            DeletionPlan::Mark { value, then_remove } => {
                 let draft = Draft::new(value);
-                let marked =
-                    self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
-                match marked {
+                let marked = self.store.update(&key, entry.revision, draft);
+                match marked.inspect(note_write) {
                     Ok(marked) if then_remove => match remove(&marked) {
-                        // Whoever changed it in between has to see it removed as well.
+                        // A concurrent writer must see the removal, too, so leave it to them.
                         Err(WriteError::Conflict { .. }) => Ok(Deleted::Pending(marked.object)),
-                        // Who waits for the mark, as a kubelet does, may be faster, and it is gone as was asked.
+                        // The kubelet may remove the pod as soon as it is marked. That is what the
+                        // client asked for.
                         Err(WriteError::NotFound) => Ok(Deleted::Gone(marked.object)),
                         removed => removed,
                     },
@@ -163,16 +164,21 @@ impl Registry {
     }
 }
 
-/// What a deletion does to an object.
-enum Plan {
-    /// The object goes at once.
+/// The effect of a deletion on an object.
+enum DeletionPlan {
+    /// Remove the object now.
     Remove,
-    /// The object is marked, and stays until it may go, unless that is now.
+    /// Mark the object as terminating. Remove it afterwards if nothing blocks it.
     Mark { value: Value, then_remove: bool },
 }
 
-/// What to do, or `None` if the object is on its way already.
-fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Option<PropagationPolicy>) -> Option<Plan> {
+/// Plans the deletion. `None` if it is already under way and nothing changes.
+fn plan(
+    resource: &Resource,
+    old: &Value,
+    options: &DeleteOptions,
+    policy: Option<PropagationPolicy>,
+) -> Option<DeletionPlan> {
     let mut new = old.clone();
     if resource.is("", "namespaces") {
         if old.is_being_deleted() {
@@ -181,7 +187,7 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
         new.set_meta("deletionTimestamp", Time::now().to_string());
         tree::set(&mut new, &["status", "phase"], "Terminating");
         let then_remove = tree::items(old, &["spec", "finalizers"]).is_empty() && old.finalizers().is_empty();
-        return Some(Plan::Mark { value: new, then_remove });
+        return Some(DeletionPlan::Mark { value: new, then_remove });
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !old.is_being_deleted() {
         new.set_meta("deletionTimestamp", Time::now().to_string());
@@ -192,7 +198,7 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
         new.set_finalizers(&finalizers);
         let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
         set_condition(&mut new, "Terminating", "True", "InstanceDeletionPending", message);
-        return Some(Plan::Mark { value: new, then_remove: false });
+        return Some(DeletionPlan::Mark { value: new, then_remove: false });
     }
     let finalizers = finalizers(old, policy);
     let is_pod = resource.is("", "pods");
@@ -200,23 +206,23 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
     let previous = old.meta("deletionGracePeriodSeconds").and_then(Value::as_i64);
     match (old.is_being_deleted(), previous) {
         (true, Some(previous)) if is_pod && previous > 0 => {
-            // The time that is left may be shortened, never prolonged.
+            // The grace period can be shortened but not extended.
             let asked = options.grace_period_seconds.map(|asked| if asked < 0 { 1 } else { asked });
             let mut shorter = asked.filter(|asked| *asked < previous)?;
             let (until, now) = (old.meta_text("deletionTimestamp").parse().ok(), Time::now());
             let mut until = until.map_or(now, |until| shifted(until, shorter - previous));
             if until < now {
-                // It is over, which whoever stops the pod has still to find out.
+                // It has already expired. The kubelet still has to notice.
                 (until, shorter) = (now, shorter.min(1));
             }
             new.set_meta("deletionTimestamp", until.to_string());
             new.set_meta("deletionGracePeriodSeconds", shorter);
         }
-        (true, _) if finalizers.is_empty() => return Some(Plan::Remove),
-        // It only waits for its finalizers, among which another policy may have others.
+        (true, _) if finalizers.is_empty() => return Some(DeletionPlan::Remove),
+        // Only finalizers block it. A different propagation policy can change them.
         (true, _) if finalizers == old.finalizers() => return None,
         (true, _) => new.set_meta("deletionGracePeriodSeconds", 0),
-        (false, _) if !is_pod && finalizers.is_empty() => return Some(Plan::Remove),
+        (false, _) if !is_pod && finalizers.is_empty() => return Some(DeletionPlan::Remove),
         (false, _) => {
             new.set_meta("deletionTimestamp", shifted(Time::now(), grace).to_string());
             new.set_meta("deletionGracePeriodSeconds", grace);
@@ -225,7 +231,7 @@ fn plan(resource: &Resource, old: &Value, options: &DeleteOptions, policy: Optio
     }
     new.set_finalizers(&finalizers);
     let is_over = new.meta("deletionGracePeriodSeconds").and_then(Value::as_i64) == Some(0);
-    Some(Plan::Mark { value: new, then_remove: is_over && finalizers.is_empty() })
+    Some(DeletionPlan::Mark { value: new, then_remove: is_over && finalizers.is_empty() })
 }
 
 /// The finalizers of an object that is deleted with this policy.
@@ -244,7 +250,7 @@ fn finalizers(old: &Value, policy: Option<PropagationPolicy>) -> Vec<Str> {
     finalizers
 }
 
-/// The policy of a deletion. Old kinds keep their dependents unless told otherwise.
+/// The propagation policy. Old kinds orphan their dependents by default.
 fn policy(resource: &Resource, options: &DeleteOptions, warnings: &mut Vec<String>) -> Option<PropagationPolicy> {
     if options.propagation_policy.is_some() {
         return options.propagation_policy;
@@ -260,7 +266,7 @@ fn policy(resource: &Resource, options: &DeleteOptions, warnings: &mut Vec<Strin
     resource.is("", "replicationcontrollers").then_some(PropagationPolicy::Orphan)
 }
 
-/// How long a pod gets: nothing where it runs nowhere.
+/// The grace period of a pod. 0 if it is not scheduled or has terminated.
 fn pod_grace(pod: &Value, options: &DeleteOptions) -> i64 {
     let is_idle = tree::text(pod, &["spec", "nodeName"]).is_empty()
         || matches!(tree::text(pod, &["status", "phase"]), "Succeeded" | "Failed");
@@ -293,7 +299,7 @@ pub(super) fn check_preconditions(
     let conflict = |what: &str, wanted: &Str, have: &str, hint: &str| {
         let why =
             format!("the {what} in the precondition ({wanted}) does not match the {what} in record ({have}). {hint}");
-        // The real server names the kind here, not the resource.
+        // The real server puts the kind into the message here, not the resource.
         let kind = GroupResource::new(resource.group.clone(), resource.kind.clone());
         Err(Status::conflict(&kind, name, why).into())
     };

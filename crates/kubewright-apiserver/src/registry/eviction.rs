@@ -1,4 +1,4 @@
-//! Eviction: the deletion of a pod, if its disruption budget allows it.
+//! The eviction subresource: deletes a pod if its disruption budget allows it.
 
 use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::options::DeleteOptions;
@@ -7,12 +7,13 @@ use kubewright_core::{Decoder, Selector, Time, Value};
 use super::binding::set_condition;
 use super::delete::check_preconditions;
 use super::{Registry, UpdateRequest};
+use crate::admission::Part;
 use crate::catalog::Resource;
 use crate::object::{Meta, StoredObject, to_json, tree};
 use crate::rejection::Rejection;
-use crate::storage::Scope;
+use kubewright_storage::Scope;
 
-/// How long to wait before another try.
+/// `Retry-After` of a rejected eviction.
 const RETRY_SECONDS: i32 = 10;
 
 impl Registry {
@@ -24,16 +25,17 @@ impl Registry {
         name: &str,
         options: &DeleteOptions,
     ) -> Result<(), Rejection> {
-        let pod = self.get(pods, namespace, name)?.object;
-        // Before anything is taken from a budget, or said of a pod that is another one.
-        check_preconditions(pods, name, options, pod.value())?;
-        let phase = tree::text(pod.value(), &["status", "phase"]);
-        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !pod.value().is_being_deleted();
+        let pod = self.newest(pods, namespace, name)?.object;
+        // Check this first, before the budget is charged for a different pod.
+        let value = &*pod.tree();
+        check_preconditions(pods, name, options, value)?;
+        let phase = tree::text(value, &["status", "phase"]);
+        let counts = !matches!(phase, "Pending" | "Succeeded" | "Failed" | "") && !value.is_being_deleted();
         let budgets = if counts { self.budgets(namespace, &pod) } else { Vec::new() };
         match &budgets[..] {
             [] => {}
-            [budget] if !tree::has_condition(pod.value(), "Ready") && spares_unhealthy(budget) => {}
-            [budget] => self.take_from_budget(namespace, budget, name, options.dry_run)?,
+            [budget] if !tree::has_condition(value, "Ready") && allows_unhealthy(budget) => {}
+            [budget] => self.charge_budget(namespace, budget, name, options.dry_run)?,
             _ => {
                 let why =
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -50,15 +52,15 @@ impl Registry {
                 set_condition(&mut pod, "DisruptionTarget", "True", &more);
                 Ok(pod)
             })?;
-            // The version that was asked for is the one before this change.
+            // Setting the condition above created a new version.
             if let Some(version) = &mut options.preconditions.resource_version {
-                *version = changed.value().resource_version().into();
+                *version = changed.tree().resource_version().into();
             }
         }
         self.delete(pods, namespace, name, &options, &mut Vec::new(), None).map(|_| ())
     }
 
-    /// The budgets that cover a pod.
+    /// The disruption budgets that select a pod.
     fn budgets(&self, namespace: &str, pod: &StoredObject) -> Vec<Value> {
         let all = self.all(&Scope::namespace("poddisruptionbudgets.policy", namespace));
         let covers = |budget: &Value| {
@@ -67,11 +69,11 @@ impl Registry {
                 selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
             Selector::from_label_selector(selector.as_ref()).is_ok_and(|selector| selector.matches(&pod.labels))
         };
-        all.into_iter().map(|entry| entry.object.value().clone()).filter(covers).collect()
+        all.into_iter().map(|entry| entry.object.tree().into_owned()).filter(covers).collect()
     }
 
-    /// Takes one disruption from a budget for a pod, if it has one to give.
-    fn take_from_budget(&self, namespace: &str, budget: &Value, pod: &str, dry_run: bool) -> Result<(), Rejection> {
+    /// Takes one disruption from a budget, or rejects the eviction.
+    fn charge_budget(&self, namespace: &str, budget: &Value, pod: &str, dry_run: bool) -> Result<(), Rejection> {
         let name = budget.name();
         let refuse = |why: String| {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -80,7 +82,7 @@ impl Registry {
         };
         let catalog = self.catalog();
         let Some(resource) = catalog.of_storage("poddisruptionbudgets.policy") else { return Ok(()) };
-        let (part, origin) = (super::Part::Internal, super::Origin::Patch);
+        let (part, origin) = (Part::Internal, super::Origin::Patch);
         let request = UpdateRequest {
             resource,
             namespace,
@@ -105,7 +107,7 @@ impl Registry {
             }
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);
-            // Who counts healthy pods shall not count this one until it is gone.
+            // The controller skips this pod when it counts healthy ones.
             tree::object(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
             Ok(budget)
         })
@@ -113,8 +115,8 @@ impl Registry {
     }
 }
 
-/// Whether a budget lets pods go that are not healthy: always, or as long as there are enough others.
-fn spares_unhealthy(budget: &Value) -> bool {
+/// Whether the budget allows the eviction of unhealthy pods: always, or while enough are healthy.
+fn allows_unhealthy(budget: &Value) -> bool {
     let count = |field: &str| tree::int(budget, &["status", field]).unwrap_or_default();
     let (healthy, wanted) = (count("currentHealthy"), count("desiredHealthy"));
     tree::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow" || (wanted > 0 && healthy >= wanted)

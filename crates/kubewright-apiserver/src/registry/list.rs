@@ -1,4 +1,4 @@
-//! Lists: at which moment, in which pages, of which objects.
+//! Lists objects: at which revision, in which pages, with which selectors.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,29 @@ use crate::conversion::webhook::in_version;
 use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
-use crate::storage::{Key, ListOptions as Paging, ReadError, Scope, Store};
+use kubewright_storage::{Key, ListOptions as Paging, ReadError, Scope, Store};
 
-/// How long a read waits for a version that is still to come.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a read waits for a future revision.
+const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Resources with more objects are read on a blocking thread. Reading so many takes about a
-/// millisecond if they are chosen by labels, and longer if they are chosen by fields.
-const OFFLOADED: usize = 1000;
+/// Lists of more objects run on a blocking thread. Filtering this many by labels takes about a
+/// millisecond, by fields longer.
+const OFFLOAD_THRESHOLD: usize = 1000;
 
-/// A page of the store, without keys.
+/// A page of stored objects.
 pub(super) struct ObjectPage {
     pub(super) objects: Vec<Arc<StoredObject>>,
     pub(super) revision: u64,
     resume: Option<Key>,
     remaining: usize,
+}
+
+impl ObjectPage {
+    /// The token of the next page, if there is one.
+    fn next(&self) -> Option<ContinueToken> {
+        let after = self.resume.clone()?;
+        Some(ContinueToken { revision: Some(self.revision), after, remaining: Some(self.remaining) })
+    }
 }
 
 /// A page of a list.
@@ -36,7 +44,7 @@ pub(crate) struct Listed {
 }
 
 impl Registry {
-    /// Lists objects as the options say.
+    /// Lists objects.
     pub(crate) async fn list(
         &self,
         resource: &Resource,
@@ -44,7 +52,8 @@ impl Registry {
         selection: &Selection,
         options: &ListOptions,
     ) -> Result<Listed, Rejection> {
-        // Whoever takes any version is served from a cache by the real server, which gives all at once.
+        // Resource version 0 means any version. The real server answers it from its cache and
+        // ignores the limit.
         let takes_any = options.resource_version.as_deref() == Some("0");
         let limit = options.limit.filter(|limit| *limit > 0 && !takes_any).unwrap_or_default();
         let limit = usize::try_from(limit).unwrap_or_default();
@@ -56,22 +65,19 @@ impl Registry {
             if let Some(revision) = token.revision {
                 paging = paging.at(revision);
             }
-        } else if let Some(revision) = self.moment(options).await? {
+            if let Some(remaining) = token.remaining {
+                paging = paging.remaining(remaining);
+            }
+        } else if let Some(revision) = self.read_revision(options).await? {
             paging = paging.at(revision);
         }
-        // A single object is found without looking at all others.
-        let scope = match selection.name() {
-            Some(name) if !(resource.namespaced && namespace.is_empty()) => {
-                Scope::object(&resource.key(namespace, name))
-            }
-            _ => resource.scope(namespace),
-        };
+        let scope = selection.scope(resource, namespace);
         if selection.needs_webhook(resource) {
             return self.list_converted(resource, namespace, selection, (&scope, paging, limit), token).await;
         }
         let page = self.read_page(&scope, paging, selection).await?;
         let page = page.map_err(|error| self.too_old(error, namespace, token))?;
-        let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
+        let next = page.next();
         let meta = ListMeta {
             revision: page.revision,
             remaining: next.as_ref().filter(|_| selection.is_everything()).map(|_| page.remaining),
@@ -80,21 +86,21 @@ impl Registry {
         Ok(Listed { objects: page.objects, meta })
     }
 
-    /// The objects of a page that are selected. Many objects are read on a blocking thread.
+    /// Reads the selected objects of a page. Large reads run on a blocking thread.
     pub(super) async fn read_page(
         &self,
         scope: &Scope,
         paging: Paging,
         selection: &Selection,
     ) -> Result<Result<ObjectPage, ReadError>, Rejection> {
-        if self.store.resource_len(scope) <= OFFLOADED {
+        if self.store.resource_len(scope) <= OFFLOAD_THRESHOLD {
             return Ok(object_page(&self.store, scope, paging, selection));
         }
         let (store, scope, selection) = (self.store.clone(), scope.clone(), selection.clone());
         self.offload.run(move || object_page(&store, &scope, paging, &selection)).await
     }
 
-    /// Lists objects that are converted before it is known whether they are meant.
+    /// Lists objects that a webhook must convert before field selectors can be evaluated.
     async fn list_converted(
         &self,
         resource: &Resource,
@@ -103,18 +109,19 @@ impl Registry {
         (scope, mut paging, limit): (&Scope, Paging, usize),
         mut token: Option<ContinueToken>,
     ) -> Result<Listed, Rejection> {
-        let (maybe, mut objects) = (selection.without_fields(), Vec::new());
+        let (by_labels, mut objects) = (selection.without_fields(), Vec::new());
         loop {
-            // Never more at a time than are still wanted, so that the next page begins where this one ends.
+            // Never read more than the remaining limit, so that the next page starts where this one
+            // ends.
             let wanted = if limit == 0 { 0 } else { limit - objects.len() };
-            let page = self.read_page(scope, paging.clone().limit(wanted), &maybe).await?;
+            let page = self.read_page(scope, paging.clone().limit(wanted), &by_labels).await?;
             let page = page.map_err(|error| self.too_old(error, namespace, token.take()))?;
+            let next = page.next();
             let converted = in_version(resource, page.objects).await?;
             objects.extend(converted.into_iter().filter(|object| selection.matches(object)));
-            let next = page.resume.map(|after| ContinueToken { revision: Some(page.revision), after });
             match next {
                 Some(next) if objects.len() < limit => {
-                    paging = Paging::default().at(page.revision).after(next.after.clone());
+                    paging = Paging::default().at(page.revision).after(next.after.clone()).remaining(page.remaining);
                     token = Some(next);
                 }
                 next => {
@@ -126,30 +133,31 @@ impl Registry {
         }
     }
 
-    /// The past moment that a list should show, after waiting for the least that it must show; none is the present.
-    async fn moment(&self, options: &ListOptions) -> Result<Option<u64>, Rejection> {
+    /// The past revision to read at, or `None` for the newest state. Waits for the minimum revision
+    /// first.
+    async fn read_revision(&self, options: &ListOptions) -> Result<Option<u64>, Rejection> {
         let version = options.resource_version.as_deref().unwrap_or_default();
         if matches!(version, "" | "0") {
             return Ok(None);
         }
         let revision =
             parse_version(version).map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
-        self.reach(revision).await?;
+        self.wait_for_revision(revision).await?;
         let is_exact = match options.resource_version_match {
             Some(ResourceVersionMatch::Exact) => true,
             Some(ResourceVersionMatch::NotOlderThan) => false,
-            // A page of a past moment can only be of exactly this moment.
+            // Without a match rule, a paged list at a revision is exact.
             None => options.limit.unwrap_or_default() > 0,
         };
         Ok(is_exact.then_some(revision))
     }
 
-    /// Waits until the store has reached a revision, for a while.
-    pub(crate) async fn reach(&self, revision: u64) -> Result<(), Rejection> {
+    /// Waits until the store reaches a revision, up to [`REVISION_TIMEOUT`].
+    pub(crate) async fn wait_for_revision(&self, revision: u64) -> Result<(), Rejection> {
         if revision <= self.store.current_revision() {
             return Ok(());
         }
-        match tokio::time::timeout(PATIENCE, self.store.wait_until(revision)).await {
+        match tokio::time::timeout(REVISION_TIMEOUT, self.store.wait_until(revision)).await {
             Ok(()) => Ok(()),
             Err(_) => Err(Status::too_large_resource_version(revision, self.store.current_revision(), 1).into()),
         }
@@ -169,7 +177,8 @@ impl Registry {
                      list - objects that were created, modified, or deleted between the time the first chunk was \
                      returned and now may show up in the list.",
                 );
-                status.metadata.continue_ = Some(ContinueToken { revision: None, ..token }.encode(namespace));
+                status.metadata.continue_ =
+                    Some(ContinueToken { revision: None, remaining: None, ..token }.encode(namespace));
                 status.into()
             }
         }
@@ -184,12 +193,13 @@ fn object_page(
 ) -> Result<ObjectPage, ReadError> {
     let page = store.list_where(scope, paging, |_, entry| selection.matches(&entry.object))?;
     let mut objects: Vec<_> = page.entries.into_iter().map(|(_, entry)| entry.object).collect();
-    // A list may wait long for a slow client, and has the room of its keys.
+    // The response may outlive this call by far if the client is slow, so release the excess
+    // capacity.
     objects.shrink_to_fit();
     Ok(ObjectPage { objects, revision: page.revision, resume: page.resume, remaining: page.remaining })
 }
 
-/// A version of a request as a revision, or what is wrong with it.
+/// Parses a resource version.
 pub(crate) fn parse_version(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")

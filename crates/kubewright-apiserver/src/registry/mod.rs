@@ -1,21 +1,31 @@
-//! The verbs of the API over the store: what may be written, what is read, and what follows from it.
+//! The API verbs over the store.
 //!
-//! Everything here is about objects; requests and answers are made around it. A write reads the stored object, works on a
-//! copy without any lock, and stores the result if nobody was faster, or starts again.
+//! The registry works on objects; HTTP is handled by its callers. Writes use optimistic
+//! concurrency: read the stored object, change a copy without holding a lock, store it if the
+//! revision is unchanged, and retry otherwise.
 
+mod aggregation;
 mod binding;
+pub(crate) mod claims;
 mod continue_token;
 mod create;
 mod definition;
+mod definition_names;
 mod delete;
 mod eviction;
+mod index;
 mod list;
 mod ownership;
+mod persistence;
 mod scale;
 mod selection;
+mod state;
+#[cfg(test)]
+mod tests;
 mod update;
 mod watch;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -26,62 +36,81 @@ use tokio::sync::watch as channel;
 pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
 pub(crate) use delete::{CUSTOM_CLEANUP, Deleted, FOREGROUND, ORPHAN};
+use index::Indices;
 pub(crate) use list::{Listed, parse_version};
-pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version, schema as merge_schema};
+pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version};
+pub(crate) use persistence::track_writes;
 pub(crate) use selection::Selection;
-pub(crate) use update::{Origin, Part, UpdateRequest, check_target, unreadable_version, wrong_uid};
-pub(crate) use watch::{Slot, WatchStream};
+pub(crate) use update::{Origin, UpdateRequest, check_target, unreadable_version, wrong_uid};
+pub(crate) use watch::{FrameSlot, WatchStream};
 
-use crate::admission::control::{Audience, Policies};
-use crate::authorization;
-use crate::catalog::custom::CustomResources;
+use crate::admission::control::{HookCache, Policies};
+use crate::catalog::custom::{CustomResources, Replacement};
 use crate::catalog::{Catalog, Resource};
 use crate::encoding::SharedFrames;
-use crate::object::{Draft, StoredObject, tree};
+use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
 use crate::rejection::Rejection;
-use crate::storage::{Disk, Entry, EventKind, Found, Key, ListOptions, Record, Scope, Store, StoreOptions, WriteError};
+use kubewright_storage::{Entry, Key, ListOptions, Scope, Store, StoreOptions, WriteError};
+use persistence::{UnreadableObjects, note_write};
 
-/// How much the objects may weigh that only the log still holds, in bytes of JSON.
+/// Maximum total size of objects that only the event log retains, in bytes of JSON.
 const HISTORY_WEIGHT: usize = 64 << 20;
-/// Objects written before the last so many writes are kept without their trees. Who watches with a selector of fields looks at those of the
-/// newest, and at what they superseded, and who writes an object often comes again soon.
+/// Objects drop their parsed tree once this many newer writes exist. The trees of recent objects
+/// stay, because field selectors of watches read them and objects are often written again soon.
 const ARCHIVE_AFTER: usize = 512;
 
-/// How deep objects may be; deeper text is not read by [`Value::from_json`].
-const DEEPEST: usize = 256;
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// The objects of the server and what it serves.
+/// Maximum nesting depth of an object, equal to the limit of [`Value::from_json`].
+const MAX_DEPTH: usize = 256;
+
+/// The stored objects and the resources that are served.
 pub(crate) struct Registry {
     pub(crate) store: Store<StoredObject>,
+    /// Objects of the data file that cannot be decoded.
+    pub(crate) unreadable: UnreadableObjects,
+    /// The revision of the definitions in the catalog, which may not be durable yet.
+    catalog_revision: AtomicU64,
+    /// Secondary indices.
+    pub(crate) indices: Arc<Indices>,
     catalog: RwLock<Arc<Catalog>>,
-    /// Held while the catalog is made anew, so that a later one is never replaced by an earlier one.
+    /// Serializes catalog updates, so that an older catalog never replaces a newer one.
     custom: Mutex<CustomResources>,
-    /// Held while a Service takes addresses or ports, so that no two take the same.
+    /// Serializes allocations of cluster IPs and node ports.
     pub(crate) allocation: Mutex<()>,
-    /// Whether namespaces get an account, and pods the one of their namespace.
+    /// Whether the ServiceAccount plugin is on.
     pub(crate) assigns_accounts: bool,
-    /// How long an event is kept after it was written last. Zero is for ever.
+    /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
-    /// Held while something is written of which a quota allows only so much.
+    /// Serializes writes that a quota limits.
     pub(crate) quota: Mutex<()>,
-    /// Admission policies that have been compiled.
+    /// The compiled admission policies.
     pub(crate) policies: Policies,
-    /// Those who have a say in writes.
-    pub(crate) audience: Audience,
-    /// For reads of many objects.
+    /// The configured webhooks and policies.
+    pub(crate) hook_cache: HookCache,
+    /// Runs large reads on blocking threads.
     pub(crate) offload: Offload,
-    /// What watches say of the last events.
+    /// Encoded frames of recent events, shared by all watches.
     frames: Arc<SharedFrames>,
-    /// True when the server stops; watches end with it.
+    /// True once the server stops, which ends all watches.
     stop: channel::Receiver<bool>,
 }
 
 impl Registry {
     /// An empty registry that ends its watches when `stop` becomes true.
     pub(crate) fn new(options: StoreOptions<StoredObject>, stop: channel::Receiver<bool>) -> Self {
+        let indices = Arc::<Indices>::default();
+        let store = Store::new(bounded(options.observer(Arc::clone(&indices))));
+        Registry::over(store, indices, stop)
+    }
+
+    fn over(store: Store<StoredObject>, indices: Arc<Indices>, stop: channel::Receiver<bool>) -> Self {
         Registry {
-            store: Store::new(bounded(options)),
+            store,
+            indices,
+            unreadable: UnreadableObjects::default(),
+            catalog_revision: AtomicU64::new(0),
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
@@ -89,114 +118,126 @@ impl Registry {
             event_ttl: Duration::ZERO,
             quota: Mutex::new(()),
             policies: Policies::default(),
-            audience: Audience::default(),
+            hook_cache: HookCache::default(),
             offload: Offload::on_half_of_the_processors(),
             frames: Arc::default(),
             stop,
         }
     }
 
-    /// A registry of what was found on a disk, which hears of all that happens from now on.
-    pub(crate) fn restored(
-        options: StoreOptions<StoredObject>,
-        disk: &Disk,
-        found: Found,
-        stop: channel::Receiver<bool>,
-    ) -> Result<Self, String> {
-        let mut journal = disk.journal();
-        let options = options.journal(move |event| {
-            let json = (event.kind != EventKind::Deleted).then(|| event.object.json().clone());
-            let (resource, path) = event.key.parts();
-            journal(Record { resource: resource.to_owned(), path: path.to_owned(), revision: event.revision, json })
-        });
-        let Some(revision) = found.revision else { return Ok(Registry::new(options, stop)) };
-        let mut objects = Vec::with_capacity(found.objects.len());
-        for Record { resource, path, revision, json } in found.objects {
-            let value = Value::from_json(&json.unwrap_or_default());
-            let value = value.map_err(|error| format!("the object {resource}/{path} on disk is damaged: {error}"))?;
-            let object = Arc::new(Draft::new(value).stamp(revision).archived());
-            objects.push((Key::from_parts(resource, path), Entry { object, revision }));
-        }
-        let mut registry = Registry::new(StoreOptions::default(), stop);
-        registry.store = Store::restore(bounded(options), revision, objects);
-        registry.refresh_catalog();
-        Ok(registry)
+    /// The revision of the definitions in the catalog. Readers wait until it is durable.
+    pub(crate) fn catalog_revision(&self) -> u64 {
+        self.catalog_revision.load(Ordering::Acquire)
     }
 
-    /// What is served now.
+    /// The current catalog.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the definitions of custom resources anew.
-    pub(crate) fn refresh_catalog(&self) {
+    /// Loads all CustomResourceDefinitions at startup.
+    fn load_catalog(&self) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        let definitions = self.all(&Scope::resource("customresourcedefinitions.apiextensions.k8s.io"));
-        let definitions = definitions.iter().map(|definition| (definition.revision, definition.object.value()));
-        let catalog = Arc::new(Catalog::new(custom.refresh(definitions)));
+        self.catalog_revision.store(self.store.newest_revision(), Ordering::Release);
+        let definitions = self.all(&Scope::resource(DEFINITIONS));
+        let resources = definitions.iter().filter_map(|entry| {
+            let definition = entry.object.value();
+            custom.set(definition.name(), Some((entry.revision, definition)))
+        });
+        let catalog = Arc::new(Catalog::new(resources.flat_map(|replacement| replacement.after)));
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
 
-    /// One object.
+    /// Updates the catalog after a definition was written or deleted.
+    fn refresh_catalog(&self, name: &str) {
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        self.catalog_revision.store(self.store.newest_revision(), Ordering::Release);
+        let definition = self.store.newest(&Key::cluster(DEFINITIONS, name));
+        let definition = definition.as_ref().map(|entry| (entry.revision, entry.object.value()));
+        if let Some(Replacement { before, after }) = custom.set(name, definition) {
+            let catalog = Arc::new(self.catalog().with(&before, &after));
+            *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+        }
+    }
+
+    /// Reads one object. The result is durable.
     pub(crate) fn get(
         &self,
         resource: &Resource,
         namespace: &str,
         name: &str,
     ) -> Result<Entry<StoredObject>, Rejection> {
-        let found = self.store.get(&resource.key(namespace, name));
-        found.ok_or_else(|| Status::not_found(&resource.group_resource(), name).into())
+        let key = resource.key(namespace, name);
+        self.store.get(&key).ok_or_else(|| self.not_found(resource, &key))
     }
 
-    /// All objects of a scope, as they are now.
+    /// Reads one object for a write. It may not be durable yet, so use [`get`](Self::get) for
+    /// responses to readers.
+    pub(crate) fn newest(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Entry<StoredObject>, Rejection> {
+        let key = resource.key(namespace, name);
+        self.store.newest(&key).ok_or_else(|| self.not_found(resource, &key))
+    }
+
+    fn not_found(&self, resource: &Resource, key: &Key) -> Rejection {
+        let unreadable = self.unreadable.rejection(resource, key);
+        unreadable.unwrap_or_else(|| Status::not_found(&resource.group_resource(), key.name()).into())
+    }
+
+    /// Reads all objects of a scope for a write. They may not be durable yet.
     pub(crate) fn all(&self, scope: &Scope) -> Vec<Entry<StoredObject>> {
-        let page = self.store.list(scope, ListOptions::default());
-        // Without a revision to go back to, a list cannot fail.
+        let page = self.store.list(scope, ListOptions::default().newest());
+        // A list of the newest state cannot fail: only old revisions can expire.
         page.map(|page| page.entries.into_iter().map(|(_, entry)| entry).collect()).unwrap_or_default()
     }
 
-    /// What has to happen at once after a write.
-    fn after_write(&self, resource: &Resource) {
+    /// Runs the synchronous reactions to a write. `written` is the object before and after it.
+    fn after_write(&self, resource: &Resource, written: &[&StoredObject]) {
         if resource.is("apiextensions.k8s.io", "customresourcedefinitions") {
-            self.refresh_catalog();
+            written.first().into_iter().for_each(|definition| self.refresh_catalog(definition.value().name()));
         } else if resource.is("rbac.authorization.k8s.io", "clusterroles") {
-            authorization::collect_rules(self);
+            aggregation::collect_rules(self, written);
         } else if resource.group == "admissionregistration.k8s.io" {
-            self.audience.changed();
+            self.hook_cache.invalidate();
         }
     }
 }
 
-/// Refuses what nobody could read again from its text, neither this server on its next start nor a client.
+/// Rejects an object that is nested too deeply to be parsed again, by this server or a client.
 fn check_depth(value: &Value) -> Result<(), Rejection> {
-    match tree::is_deeper(value, DEEPEST) {
-        true => Err(Status::bad_request(format!(
-            "the object is nested deeper than {DEEPEST} values, counting those that say who owns its fields"
+    if tree::is_deeper(value, MAX_DEPTH) {
+        Err(Status::bad_request(format!(
+            "the object is nested deeper than {MAX_DEPTH} values, including its managedFields"
         ))
-        .into()),
-        false => Ok(()),
+        .into())
+    } else {
+        Ok(())
     }
 }
 
-/// With bounds to what is kept of the past.
+/// Limits the memory for past events.
 fn bounded(options: StoreOptions<StoredObject>) -> StoreOptions<StoredObject> {
     let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
-    options.archive(ARCHIVE_AFTER, StoredObject::archived)
+    options.archive(ARCHIVE_AFTER, StoredObject::archived).index(selection::indexed_value)
 }
 
-/// The answer to a write that the store did not take; `None` if it should be tried again.
-fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject, Rejection>) -> Option<Rejection> {
+/// The rejection of a failed write. `None` for a conflict, which callers retry.
+fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject>) -> Option<Rejection> {
     match error {
         WriteError::Conflict { .. } => None,
         WriteError::NotFound => Some(Status::not_found(&resource.group_resource(), name).into()),
-        WriteError::Refused(rejection) => Some(rejection),
         WriteError::AlreadyExists(found) => Some(already_exists(resource, name, found.object.value())),
-        WriteError::Journal(error) => Some(Status::internal(error.to_string()).into()),
+        WriteError::Backend(error) => Some(Status::internal(error.to_string()).into()),
+        // The enum is non-exhaustive.
+        error => Some(Status::internal(error.to_string()).into()),
     }
 }
 
 fn already_exists(resource: &Resource, name: &str, found: &Value) -> Rejection {
-    use crate::object::Meta;
     let mut status = Status::already_exists(&resource.group_resource(), name);
     if found.is_being_deleted() {
         let message = status.message.take().unwrap_or_default();

@@ -1,12 +1,11 @@
-//! Who owns which field: `metadata.managedFields` of an object that is written, and what is applied to it.
+//! Field ownership (`metadata.managedFields`) and server-side apply.
 
 use std::sync::LazyLock;
 
-use kubewright_core::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
-use kubewright_core::message::Message;
-use kubewright_core::meta::v1::{ObjectMeta, Status, StatusCause};
-use kubewright_core::scheme::TypeEntry;
+use kubewright_core::message::TypeEntry;
+use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{CauseType, Map, Str, Time, Value};
+use kubewright_merge::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
 
 use crate::admission;
 use crate::catalog::Resource;
@@ -14,36 +13,38 @@ use crate::conversion;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 
-/// Who owns what was there before anybody applied anything.
+/// The manager of fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The manager that `kubectl` applies as, for which the server keeps the annotation of older versions up to date.
+/// The manager name of `kubectl apply`. For it the server also maintains the last-applied
+/// annotation.
 const KUBECTL: &str = "kubectl";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// A manager's name is this long at most, in bytes.
+/// Maximum length of a manager name, in bytes.
 const NAME_MAX: usize = 128;
 
-/// What becomes of `managedFields` when an object is written.
+/// How a write updates `managedFields`.
 #[derive(Clone)]
 pub(crate) enum Ownership {
-    /// They stay: the server itself writes.
+    /// Leave it unchanged. For the server's own writes.
     Keep,
-    /// The writer takes over what differs.
+    /// The writer becomes the owner of changed fields.
     Track(Writer),
-    /// The object comes with those that it should have.
+    /// The object already contains the intended value.
     Given,
 }
 
-/// Who writes.
+/// The field manager of a write.
 #[derive(Clone)]
 pub(crate) struct Writer {
     name: Str,
     subresource: Str,
-    /// The same each time that the write is done, so that webhooks are not asked again for the time alone.
+    /// Fixed per request. Otherwise a retry would differ in this time alone, and invalidate the
+    /// answers of webhooks.
     time: Time,
 }
 
 impl Writer {
-    /// The writer that a request names, or else the program that sent it.
+    /// The field manager of a request. Defaults to the program in the user agent.
     pub(crate) fn new(field_manager: Option<&str>, user_agent: &str, subresource: &str) -> Self {
         let name: Str = match field_manager.unwrap_or_default() {
             "" => program_of(user_agent).into(),
@@ -57,13 +58,13 @@ impl Writer {
         Manager { name, operation, api_version: resource.api_version.clone(), subresource }
     }
 
-    /// The time of a write. A scale has none, because it is an object of its own that keeps no managers.
+    /// The time of the write. `None` for a scale, which is a separate object without managers.
     fn now(&self) -> Option<String> {
         (self.subresource != "scale").then(|| self.time.to_string())
     }
 }
 
-/// The name of a program in its user agent.
+/// The program name of a user agent.
 fn program_of(user_agent: &str) -> String {
     let mut name = String::new();
     for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| !c.is_control()) {
@@ -75,9 +76,10 @@ fn program_of(user_agent: &str) -> String {
     if name.is_empty() { "unknown".into() } else { name }
 }
 
-/// The managers of `new`, which the writer put in the place of `old`, or created.
+/// The managers of `new`, which the writer stores in place of `old` or creates.
 ///
-/// Both are in the version of the resource. Objects whose managers are unknown stay so until somebody applies.
+/// Both are in the version of the resource. An object without managers stays so until the first
+/// apply.
 pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, new: &Value) -> Option<Value> {
     let mut managers = given_managers(writer, old, new);
     if old.is_some() && managers.is_empty() {
@@ -86,14 +88,14 @@ pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, n
     if retain_known(resource, &mut managers).is_err() {
         return None;
     }
-    let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
+    let (schema, ignored) = (resource.merge_schema(), ignored(resource, &writer.subresource));
     let manager = writer.manager(resource, Operation::Update);
     let (old, new) = (old.unwrap_or(&resource.empty), defaulted(resource, new));
     managers.update(old, &new, schema, ignored, &manager, writer.now().as_deref());
     managers.to_value()
 }
 
-/// The managers that a request starts from: its own where it has some, none where it resets them.
+/// The managers to start from: those in the request, none if it resets them, else the stored ones.
 fn given_managers(writer: &Writer, old: Option<&Value>, new: &Value) -> Managers {
     let stored = || old.map(managers_of).unwrap_or_default();
     if !writer.subresource.is_empty() {
@@ -108,9 +110,12 @@ fn given_managers(writer: &Writer, old: Option<&Value>, new: &Value) -> Managers
     if given.is_empty() { stored() } else { given }
 }
 
-/// Forgets managers who wrote in a version that there is no more.
+/// Drops managers of versions that are no longer served.
 ///
-/// No custom object can be converted to one, nor any object to what is no version at all; there the real server gives up on all managers.
+/// # Errors
+///
+/// Custom objects cannot be converted to an unknown version, and an invalid version cannot be
+/// parsed. The real server then discards all managers.
 fn retain_known(resource: &Resource, managers: &mut Managers) -> Result<(), String> {
     let unknown: Vec<_> = managers.iter().map(|manager| &manager.api_version).collect();
     let mut unknown = unknown.into_iter().filter(|version| !resource.has_version(version));
@@ -130,10 +135,11 @@ fn managers_of(value: &Value) -> Managers {
     value.meta("managedFields").and_then(Managers::from_value).unwrap_or_default()
 }
 
-/// What a configuration makes of `live`, or of an object that does not exist yet, with its managers.
+/// Applies a configuration to `live`, or creates the object, and updates its managers.
 ///
 /// # Errors
-/// What the real server answers when the configuration does not fit, or is in conflict with other managers.
+///
+/// The configuration does not match the schema, or conflicts with other managers.
 pub(crate) fn apply(
     resource: &Resource,
     writer: &Writer,
@@ -144,7 +150,7 @@ pub(crate) fn apply(
     if config.meta("managedFields").is_some_and(|fields| !fields.is_null()) {
         return Err(Status::bad_request("metadata.managedFields must be nil").into());
     }
-    let (schema, ignored) = (schema(resource), ignored(resource, &writer.subresource));
+    let (schema, ignored) = (resource.merge_schema(), ignored(resource, &writer.subresource));
     let mut before = live.map(managers_of).unwrap_or_default();
     retain_known(resource, &mut before).map_err(Rejection::unexpected)?;
     let live = without_managers(live.unwrap_or(&resource.empty));
@@ -181,13 +187,14 @@ pub(crate) fn apply(
     Ok(new)
 }
 
-/// Refuses a configuration that does not fit its type.
+/// Rejects a configuration that does not match its type.
 pub(crate) fn check_configuration(config: &Value, entry: Option<&'static TypeEntry>) -> Result<(), Rejection> {
     let problems = entry.map(|entry| check(config, Schema::of(entry.info))).unwrap_or_default();
-    if problems.is_empty() { Ok(()) } else { Err(refusal(config, ApplyError::Unfit(problems))) }
+    if problems.is_empty() { Ok(()) } else { Err(refusal(config, ApplyError::SchemaViolation(problems))) }
 }
 
-/// The fields that `kubectl` applied on its side and nobody has changed since: it may take these over.
+/// Fields of the last-applied annotation that still have the applied value. `kubectl` may take them
+/// over.
 fn last_applied_paths(live: &Value, schema: Schema<'_>) -> Vec<String> {
     let text = tree::text(live, &["metadata", "annotations", LAST_APPLIED]);
     let Ok(applied) = text.parse::<Value>() else { return Vec::new() };
@@ -215,23 +222,12 @@ fn refusal(config: &Value, error: ApplyError) -> Rejection {
     }
 }
 
-/// Group and version with a slash even where the group is empty.
+/// Group and version with a slash, even for the core group.
 pub(crate) fn group_version(api_version: &str) -> String {
     if api_version.contains('/') { api_version.to_owned() } else { format!("/{api_version}") }
 }
 
-/// The structure of objects of a resource, by which they are merged.
-pub(crate) fn schema(resource: &Resource) -> Schema<'_> {
-    let metadata = ObjectMeta::default().scheme();
-    let described = resource.custom.as_ref().and_then(|custom| custom.version.get("schema")?.get("openAPIV3Schema"));
-    match (resource.entry, described) {
-        (Some(entry), _) => Schema::of(entry.info),
-        (None, Some(schema)) => Schema::described(schema, metadata),
-        (None, None) => Schema::custom(metadata),
-    }
-}
-
-/// The fields that a path never writes, whatever a request says. The managers themselves are owned by nobody.
+/// Fields that this request path never writes. `managedFields` itself has no owner.
 fn ignored(resource: &Resource, subresource: &str) -> &'static FieldSet {
     const MANAGERS: &[&str] = &["metadata", "managedFields"];
     static OBJECT: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_fields(&[MANAGERS]));
@@ -249,7 +245,7 @@ fn ignored(resource: &Resource, subresource: &str) -> &'static FieldSet {
     }
 }
 
-/// The object with its defaults, which belong to whoever made them necessary.
+/// The object with its defaults. They belong to the writer whose fields caused them.
 fn defaulted(resource: &Resource, value: &Value) -> Value {
     let mut value = conversion::to_stored(resource, value.clone());
     admission::set_defaults(resource, &mut value);
@@ -262,7 +258,7 @@ fn without_managers(value: &Value) -> Value {
     value
 }
 
-/// Whether two objects are the same but for the times of their managers.
+/// Whether two objects are equal except for the times of their managers.
 pub(super) fn is_unchanged(old: &Value, new: &Value) -> bool {
     let timeless = |value: &Value| {
         let mut value = value.clone();
@@ -273,7 +269,7 @@ pub(super) fn is_unchanged(old: &Value, new: &Value) -> bool {
         }
         value
     };
-    // Most writes change more than that, which shows without a copy.
+    // Most writes differ in these fields, which shows without copying the objects.
     let differs = |field: &str| old.get(field) != new.get(field);
     !["spec", "data", "status"].into_iter().any(differs) && timeless(old) == timeless(new)
 }

@@ -1,4 +1,4 @@
-//! The scale of a workload: how many replicas, of whatever kind.
+//! The scale subresource.
 
 use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::{Decoder, GroupKind, Selector, Value};
@@ -8,10 +8,10 @@ use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
 use crate::rejection::Rejection;
 
-/// Metadata that a scale shares with its object.
+/// Metadata fields that a scale copies from its object.
 const SHARED: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
 
-/// Replicas of a custom object that has none, while it is being changed.
+/// Marks unset replicas of a custom object while its scale is being changed.
 const UNSET: i64 = i32::MIN as i64;
 
 impl Registry {
@@ -26,7 +26,7 @@ impl Registry {
         }
     }
 
-    /// The scale of an object for [`with_scale`](Self::with_scale), even if it has no replicas yet.
+    /// The scale of an object for [`with_scale`](Self::with_scale). The replicas may be unset.
     pub(crate) fn scale_to_change(&self, resource: &Resource, object: &Value) -> Value {
         let (replicas, current, selector) = match resource.custom.as_ref().map(|custom| &custom.scale) {
             Some(Some([spec, status, selector])) => {
@@ -58,7 +58,7 @@ impl Registry {
         scale
     }
 
-    /// The configuration of an object that sets what the configuration of its scale sets.
+    /// Translates an apply configuration of a scale to one of its object.
     pub(crate) fn scale_configuration(&self, resource: &Resource, scale: &Value) -> Value {
         let mut config =
             tree::map([("kind", resource.kind.clone().into()), ("apiVersion", resource.api_version.clone().into())]);
@@ -76,10 +76,11 @@ impl Registry {
         config
     }
 
-    /// The object with the replicas of a scale, whose version and uid it takes over to be checked.
+    /// Sets the replicas of an object from a scale. Version and UID are copied for the precondition
+    /// checks.
     pub(crate) fn with_scale(&self, resource: &Resource, object: &Value, scale: &Value) -> Result<Value, Rejection> {
         let replicas = tree::int(scale, &["spec", "replicas"]).unwrap_or_default();
-        // Custom objects are checked as a whole.
+        // Custom objects are validated as a whole later.
         if replicas < 0 && !resource.is_custom() {
             let cause = StatusCause::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
             let kind = GroupKind::from_static("autoscaling", "Scale");
@@ -104,12 +105,12 @@ impl Registry {
     }
 }
 
-/// A path with a leading dot, as definitions have it.
+/// Splits a path with a leading dot.
 fn path(text: &str) -> Vec<&str> {
     text.trim_start_matches('.').split('.').collect()
 }
 
-/// The selector of a workload in its text form; old kinds have a plain map.
+/// The selector of a workload as a string. Older kinds have a plain label map.
 fn selector_text(object: &Value) -> String {
     let Some(selector) = tree::get(object, &["spec", "selector"]) else { return String::new() };
     let is_plain = selector.as_object().is_some_and(|map| map.values().all(|value| value.as_str().is_some()));

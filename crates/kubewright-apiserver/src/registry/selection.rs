@@ -1,14 +1,15 @@
-//! Which objects a list or a watch is about: by labels, and by the fields that their kind can be selected by.
+//! Label and field selectors of lists and watches.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{FieldSelector, Selector, Value};
+use kubewright_core::{FieldSelector, Selector, Str, Value};
 
 use crate::catalog::{Custom, Resource};
-use crate::object::{Meta, StoredObject, tree};
+use crate::object::{StoredObject, tree};
 use crate::rejection::Rejection;
+use kubewright_storage::{Compacted, Key, Scope, Store, Watcher};
 
 const POD_FIELDS: &[&str] = &[
     "spec.hostNetwork",
@@ -47,17 +48,17 @@ const NEW_EVENT_FIELDS: &[&str] = &[
     "type",
 ];
 
-/// A choice among the objects of a resource.
+/// The selectors of a request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Selection {
     labels: Selector,
     fields: FieldSelector,
-    /// How custom objects are seen that are chosen by fields of their own, which may have defaults.
+    /// For selectable fields of custom objects, which may have defaults.
     custom: Option<Arc<Custom>>,
 }
 
 impl Selection {
-    /// A choice by these selectors, if the resource knows their fields.
+    /// Creates a selection. Rejects fields that the resource does not support.
     pub(crate) fn new(resource: &Resource, labels: Selector, fields: FieldSelector) -> Result<Self, Rejection> {
         let known = fields_of(resource);
         for requirement in fields.requirements() {
@@ -73,54 +74,103 @@ impl Selection {
         Ok(Selection { labels, fields, custom })
     }
 
-    /// Whether all objects are chosen.
+    /// Whether every object matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// The one name that an object must have to be chosen.
+    /// The smallest store scope that contains all matching objects.
+    pub(crate) fn scope(&self, resource: &Resource, namespace: &str) -> Scope {
+        let namespace = match self.fields.requires_exact_match("metadata.namespace") {
+            Some(selected) if resource.namespaced && namespace.is_empty() => selected,
+            _ => namespace,
+        };
+        match self.name() {
+            Some(name) if !(resource.namespaced && namespace.is_empty()) => {
+                Scope::object(&resource.key(namespace, name))
+            }
+            _ => resource.scope(namespace),
+        }
+    }
+
+    /// Watches events after a revision. Uses an index if there is one; the events may include
+    /// objects that do not match.
+    pub(crate) fn watch(
+        &self,
+        store: &Store<StoredObject>,
+        resource: &Resource,
+        namespace: &str,
+        from: u64,
+    ) -> Result<Watcher<StoredObject>, Compacted> {
+        let scope = self.scope(resource, namespace);
+        if scope != resource.scope("") {
+            return store.watch(&scope, from);
+        }
+        let indexed =
+            indexed_field(&resource.storage).and_then(|path| self.fields.requires_exact_match(&path.join(".")));
+        match (indexed, self.name()) {
+            (Some(value), _) => store.watch_indexed(&resource.storage, value, from),
+            (None, Some(name)) => store.watch_named(&resource.storage, name, from),
+            (None, None) => store.watch(&scope, from),
+        }
+    }
+
+    /// The name that matching objects must have, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.fields.requires_exact_match("metadata.name").filter(|name| !name.is_empty())
     }
 
-    /// Whether it chooses by fields without choosing this name.
+    /// Whether there are field requirements other than this name.
     pub(crate) fn has_other_fields(&self, name: &str) -> bool {
         !self.fields.is_everything() && self.fields.requires_exact_match("metadata.name") != Some(name)
     }
 
-    /// Also chooses by name.
+    /// Adds the requirement of a name.
     pub(crate) fn named(mut self, name: &str) -> Self {
         self.fields = self.fields.equals("metadata.name", name);
         self
     }
 
-    /// Whether only a webhook can say what is chosen: it looks at fields that are elsewhere in another version.
+    /// Whether a webhook must convert objects before they can match: the fields may be elsewhere in
+    /// another version.
     pub(crate) fn needs_webhook(&self, resource: &Resource) -> bool {
         resource.needs_webhook() && self.fields.requirements().iter().any(|one| !is_name(&one.field))
     }
 
-    /// What can be said before objects are in the version of the request: they may be chosen if their labels are.
+    /// The label part only. It can be evaluated before conversion.
     pub(crate) fn without_fields(&self) -> Selection {
         Selection { labels: self.labels.clone(), ..Selection::default() }
     }
 
-    /// Whether an object is chosen.
+    /// Whether an object matches.
     pub(crate) fn matches(&self, object: &StoredObject) -> bool {
-        let has_fields = || self.fields.requirements().is_empty() || self.has_fields(object.value());
+        let has_fields = || self.fields.requirements().is_empty() || self.has_fields(object);
         (self.labels.is_everything() || self.labels.matches(&object.labels)) && has_fields()
     }
 
-    fn has_fields(&self, object: &Value) -> bool {
-        let view = self.custom.as_ref().and_then(|custom| custom.view(object));
-        let object = view.as_ref().unwrap_or(object);
-        self.fields
-            .requirements()
-            .iter()
-            .all(|requirement| (requirement.value == *field(object, &requirement.field)) != requirement.negated)
+    fn has_fields(&self, object: &StoredObject) -> bool {
+        // Defaults of custom fields are visible in the complete view only.
+        let view = self.custom.as_ref().and_then(|custom| custom.view(&object.tree()));
+        let get = |path: &[&str]| match &view {
+            Some(view) => tree::get(view, path).map(Cow::Borrowed),
+            None => object.field(path),
+        };
+        self.fields.requirements().iter().all(|one| (one.value == field(&get, &one.field)) != one.negated)
     }
 }
 
-/// Whether all objects have this field, custom ones as well.
+/// The indexed field of a resource: one that many watches select by, each with a different value.
+fn indexed_field(storage: &str) -> Option<&'static [&'static str]> {
+    matches!(storage, "pods" | "resourceslices.resource.k8s.io").then_some(&["spec", "nodeName"])
+}
+
+/// The value of the [indexed field](indexed_field) of an object.
+pub(super) fn indexed_value(key: &Key, object: &StoredObject) -> Option<Str> {
+    let value = object.field(indexed_field(key.resource())?);
+    Some(value.as_deref().and_then(Value::as_str).unwrap_or_default().into())
+}
+
+/// Whether every kind supports this field.
 fn is_name(field: &str) -> bool {
     matches!(field, "metadata.name" | "metadata.namespace")
 }
@@ -154,35 +204,32 @@ fn unknown_field(resource: &Resource, known: &[&str], field: &str) -> String {
     }
 }
 
-/// The value of a field as text; what is absent is empty, or the zero of its type.
-fn field<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
-    match field {
-        "metadata.name" => return object.name().into(),
-        "metadata.namespace" => return object.namespace().into(),
-        "spec.unschedulable" => return tree::is_true(object, &["spec", "unschedulable"]).to_string().into(),
-        "spec.hostNetwork" => return tree::is_true(object, &["spec", "hostNetwork"]).to_string().into(),
-        "status.successful" => {
-            return tree::int(object, &["status", "succeeded"]).unwrap_or_default().to_string().into();
-        }
-        "status.replicas" => return tree::int(object, &["status", "replicas"]).unwrap_or_default().to_string().into(),
-        "source" => {
-            let component = tree::text(object, &["source", "component"]);
-            return if component.is_empty() { tree::text(object, &["reportingComponent"]) } else { component }.into();
-        }
-        _ => {}
-    }
-    // Events of the newer group are stored as those of the core group.
-    let field = match field {
-        "reportingController" => "reportingComponent".into(),
-        field => match field.strip_prefix("regarding.") {
-            Some(rest) => Cow::Owned(format!("involvedObject.{rest}")),
-            None => Cow::Borrowed(field),
-        },
+/// The value of a field as a string. Absent values are empty, or the zero value of the type.
+fn field<'a>(get: &dyn Fn(&[&str]) -> Option<Cow<'a, Value>>, field: &str) -> String {
+    let text = |path: &[&str]| match get(path).as_deref() {
+        Some(Value::String(text)) => text.to_string(),
+        Some(value @ (Value::Bool(_) | Value::Int(_) | Value::Float(_))) => value.to_string(),
+        _ => String::new(),
     };
-    let path: Vec<&str> = field.split('.').collect();
-    match tree::get(object, &path) {
-        Some(Value::String(text)) => text.as_str().into(),
-        Some(value @ (Value::Bool(_) | Value::Int(_) | Value::Float(_))) => value.to_string().into(),
-        _ => "".into(),
+    let flag = |path: &[&str]| get(path).and_then(|value| value.as_bool()).unwrap_or_default().to_string();
+    let number = |path: &[&str]| get(path).and_then(|value| value.as_i64()).unwrap_or_default().to_string();
+    match field {
+        "spec.unschedulable" => flag(&["spec", "unschedulable"]),
+        "spec.hostNetwork" => flag(&["spec", "hostNetwork"]),
+        "status.successful" => number(&["status", "succeeded"]),
+        "status.replicas" => number(&["status", "replicas"]),
+        "source" => match text(&["source", "component"]) {
+            component if component.is_empty() => text(&["reportingComponent"]),
+            component => component,
+        },
+        // Events are stored with the field names of the core group.
+        "reportingController" => text(&["reportingComponent"]),
+        field => {
+            let (head, field) = match field.strip_prefix("regarding.") {
+                Some(rest) => (Some("involvedObject"), rest),
+                None => (None, field),
+            };
+            text(&head.into_iter().chain(field.split('.')).collect::<Vec<_>>())
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Replacing and patching of objects, and of their parts.
+//! Updates and patches objects and their subresources.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,9 +7,11 @@ use kubewright_core::{GroupKind, Str, Value};
 
 use super::create::check_namespace;
 use super::ownership::{is_unchanged, track};
-use super::{Ownership, Registry, check_depth, refusal};
+use super::{Ownership, Registry, check_depth, note_write, refusal};
 use crate::admission;
+use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
+use crate::admission::quota::QuotaPermit;
 use crate::authorization;
 use crate::catalog::Resource;
 use crate::conversion;
@@ -20,24 +22,7 @@ use crate::rejection::Rejection;
 const SYSTEM_FIELDS: [&str; 7] =
     ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"];
 
-/// Which part of an object a request may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// All but the status, where that has a path of its own.
-    Main,
-    /// The status.
-    Status,
-    /// What was decided of a request for a certificate.
-    Approval,
-    /// The containers that are added to a running pod to look into it.
-    Ephemeral,
-    /// What the containers of a running pod may use.
-    Resize,
-    /// What the server changes by itself, taken as it is.
-    Internal,
-}
-
-/// Where the new object comes from, which decides some answers.
+/// The kind of update, which affects some error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A `PUT`.
@@ -46,23 +31,24 @@ pub(crate) enum Origin {
     Patch,
 }
 
-/// What is to be updated.
+/// The arguments of an update.
 pub(crate) struct UpdateRequest<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) part: Part,
     pub(crate) origin: Origin,
-    /// Who asks, and who has a say in it; nobody where the server itself does.
+    /// The admission control of the request. `None` for the server's own writes.
     pub(crate) control: Option<&'a Control<'a>>,
     pub(crate) ownership: Ownership,
     pub(crate) dry_run: bool,
 }
 
 impl Registry {
-    /// Replaces an object by what `change` makes of it.
+    /// Replaces an object by the result of `change`.
     ///
-    /// `change` gets the stored object in the version of the resource and is called again if somebody else was faster.
+    /// `change` receives the stored object in the version of the resource. It runs again after a
+    /// write conflict.
     pub(crate) fn update(
         &self,
         request: &UpdateRequest<'_>,
@@ -71,9 +57,9 @@ impl Registry {
         let UpdateRequest { resource, namespace, name, part, .. } = *request;
         let key = resource.key(namespace, name);
         loop {
-            let entry = self.get(resource, namespace, name)?;
-            let old = entry.object.value();
-            let seen = conversion::to_change(resource, old, request.control)?;
+            let entry = self.newest(resource, namespace, name)?;
+            let old = &*entry.object.tree();
+            let seen = conversion::to_change(resource, old, request.control.map(Control::conversions))?;
             let mut new = change(&seen)?;
             check_identity(request, old, &new)?;
             let control = request.control.filter(|_| part != Part::Internal);
@@ -87,9 +73,9 @@ impl Registry {
                 old: Some(&seen),
                 dry_run: request.dry_run,
             };
-            // What a subresource is about has been shown to them already, if it is something else.
-            let listeners = control.filter(|control| control.is_about_object(resource));
-            if let Some(control) = listeners {
+            // Hooks have already received a subresource kind such as `Scale`.
+            let hooks = control.filter(|control| control.is_about_object(resource));
+            if let Some(control) = hooks {
                 control.mutate(self, attributes, Some(&mut new))?;
             }
             let managers = match &request.ownership {
@@ -107,7 +93,7 @@ impl Registry {
             let _turn =
                 resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
             if part != Part::Internal {
-                // Custom objects are checked in the version of the request.
+                // Custom objects are validated in the version of the request.
                 let before = if resource.is_custom() { &seen } else { old };
                 let mut warnings = Vec::new();
                 let checked = admission::update(self, resource, before, &mut new, part, &mut warnings);
@@ -118,7 +104,7 @@ impl Registry {
                 if let Some(control) = control {
                     self.permit(control, resource, part, old, &new)?;
                 }
-                if let Some(control) = listeners {
+                if let Some(control) = hooks {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
                 if let Some(control) = control.filter(|_| part == Part::Main) {
@@ -127,18 +113,18 @@ impl Registry {
                         .for_each(|warning| control.warn(warning));
                 }
             }
-            let _room = match control {
-                Some(_) => admission::quota::check(self, resource, Some(old), &new, request.dry_run)?,
+            let permit = match control {
+                Some(_) => admission::quota::check(self, resource, Some(old), &new)?,
                 None => None,
             };
-            conversion::settle(resource, &mut new, request.control)?;
+            conversion::settle(resource, &mut new, request.control.map(Control::conversions))?;
             check_depth(&new)?;
             new.set_meta("resourceVersion", old.resource_version());
             if is_unchanged(old, &new) {
                 return Ok(entry.object);
             }
             let draft = Draft::new(new);
-            // The server's own changes add little, and have to be possible for each stored object.
+            // The server's own changes are small and must succeed for every stored object.
             if part != Part::Internal {
                 draft.check_size()?;
             }
@@ -146,19 +132,20 @@ impl Registry {
                 return Ok(Arc::new(draft.stamp(entry.revision)));
             }
             let result = if draft.is_finished() {
-                // The last finalizer is gone. The answer still shows the version that was there, and watches are told
-                // of what was stored last: the change itself never is.
+                // The last finalizer was removed, so delete the object instead of storing the
+                // change. The response shows the old version. Watches receive the last stored
+                // state.
                 let (answer, last) = (draft.stamp(entry.revision), Draft::new(old.clone()));
-                let deleted = self.store.delete(&key, Some(entry.revision), |_, revision| Ok(last.stamp(revision)));
-                deleted.map(|_| Arc::new(answer))
+                let deleted = self.store.delete(&key, entry.revision, last);
+                deleted.inspect(note_write).map(|_| Arc::new(answer))
             } else {
-                let updated =
-                    self.store.update(&key, Some(entry.revision), |_, revision| Ok(Some(draft.stamp(revision))));
-                updated.map(|entry| entry.object)
+                let updated = self.store.update(&key, entry.revision, draft);
+                updated.inspect(note_write).map(|entry| entry.object)
             };
             match result.map_err(|error| refusal(resource, name, error)) {
                 Ok(object) => {
-                    self.after_write(resource);
+                    permit.iter().for_each(QuotaPermit::update_status);
+                    self.after_write(resource, &[&entry.object, &object]);
                     if part != Part::Internal {
                         self.after_update(resource, &object);
                     }
@@ -173,7 +160,7 @@ impl Registry {
         }
     }
 
-    /// Lets a change pass that the user may make, and that the classes, limits and labels of the cluster allow.
+    /// Checks privilege escalation, signers, LimitRanges, classes and pod security.
     fn permit(
         &self,
         control: &Control<'_>,
@@ -183,8 +170,8 @@ impl Registry {
         new: &Value,
     ) -> Result<(), Rejection> {
         authorization::check_escalation_by(self, control.user, resource, old, new)?;
-        authorization::check_signer(self, control.user, resource, part, old, new)?;
-        // What a pod asks for changes in one way only; a claim may grow.
+        admission::check_signer(self, control.user, resource, part, old, new)?;
+        // Pod resources change through resize only. A claim may grow.
         let is_limited = part == Part::Resize || (part == Part::Main && !resource.is("", "pods"));
         if is_limited && !old.is_being_deleted() {
             admission::limits::check(self, resource, new)?;
@@ -198,7 +185,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Changes an object as the server itself, which no rule stops.
+    /// Changes an object on behalf of the server, without admission.
     pub(crate) fn change(
         &self,
         resource: &Resource,
@@ -221,7 +208,7 @@ impl Registry {
     }
 }
 
-/// Whether a new object has the name and the namespace that the path says.
+/// Checks that name and namespace equal those of the path.
 pub(crate) fn check_target(resource: &Resource, namespace: &str, name: &str, new: &Value) -> Result<(), Rejection> {
     let in_body = new.name();
     if in_body != name {
@@ -234,7 +221,7 @@ pub(crate) fn check_target(resource: &Resource, namespace: &str, name: &str, new
     if resource.namespaced { check_namespace(namespace, new) } else { Ok(()) }
 }
 
-/// Whether the new object means the stored one, and saw its latest version if it saw one at all.
+/// Checks UID and resource version preconditions in the new object.
 fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Result<(), Rejection> {
     let UpdateRequest { resource, namespace, name, origin, .. } = *request;
     check_target(resource, namespace, name, new)?;
@@ -265,7 +252,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
     Ok(())
 }
 
-/// 409: the object of this name is not the one that is meant; none at all has an empty `uid`.
+/// 409: the stored object has a different UID. A missing object has an empty `uid`.
 pub(crate) fn wrong_uid(resource: &Resource, namespace: &str, name: &str, meant: &str, uid: &str) -> Rejection {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, \
@@ -275,19 +262,19 @@ pub(crate) fn wrong_uid(resource: &Resource, namespace: &str, name: &str, meant:
     Status::conflict(&resource.group_resource(), name, why).into()
 }
 
-/// Where the real server stores an object, which its messages show.
+/// The etcd key of the real server, which appears in its messages.
 fn storage_key(resource: &Resource, namespace: &str, name: &str) -> String {
     let group = if resource.is_custom() { format!("{}/", resource.group) } else { String::new() };
     let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
     format!("/registry/{group}{}/{namespace}{name}", resource.plural)
 }
 
-/// 500: a version that is no number is a fault of the server to the real one.
+/// 500: the real server reports an unparsable version as an internal error.
 pub(crate) fn unreadable_version(version: &str) -> Rejection {
     Rejection::unexpected(format!("strconv.ParseUint: parsing {version:?}: invalid syntax"))
 }
 
-/// Whether a new object has to say which version it was made from: nobody shall overwrite what they have not seen.
+/// Whether updates of the resource require a resource version.
 fn wants_version(resource: &Resource) -> bool {
     let is_built_in = matches!(
         (&*resource.group, &*resource.plural),
@@ -302,13 +289,13 @@ fn wants_version(resource: &Resource) -> bool {
     resource.is_custom() || is_built_in
 }
 
-/// 422: a patch tried to change what identifies the object.
+/// 422: a patch tried to change identifying metadata.
 fn immutable_meta(resource: &Resource, name: &str, field: &str, value: &str) -> Rejection {
     let cause = StatusCause::invalid(format!("metadata.{field}"), format!("{value:?}"), "field is immutable");
     Status::invalid(&resource.group_kind(), name, [cause]).into()
 }
 
-/// What only the server writes stays as it was.
+/// Restores metadata that only the server writes.
 fn keep_system_fields(old: &Value, new: &mut Value, part: Part) {
     if part == Part::Internal {
         return;

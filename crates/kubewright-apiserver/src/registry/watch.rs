@@ -1,4 +1,4 @@
-//! Watches: the events of a selection as a stream of frames.
+//! Watches: the events of a selection as a stream of encoded frames.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -16,32 +16,32 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::list::parse_version;
 use super::{Registry, Selection};
 use crate::catalog::Resource;
+use crate::channel_condition::ChannelCondition;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{Frames, Kind, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
-use crate::seldom::Seldom;
-use crate::storage::{Compacted, Event, EventKind, ListOptions, Scope, Watcher};
+use kubewright_storage::{Compacted, Event, EventKind, ListOptions, Watcher};
 
-/// How often a quiet watch says how far it has come.
+/// Period of bookmarks on a quiet watch.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// A watch without a time-out of its own lasts between this and twice as long.
+/// Minimum duration of a watch without a timeout. The maximum is twice that.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
-/// A frame is sent when it has grown to this size, even if more events wait.
+/// A frame of this size is sent even if more events are ready.
 const FRAME_SIZE: usize = 64 << 10;
 
-/// A watch that goes on until somebody ends it.
+/// A running watch.
 pub(crate) struct WatchStream {
     resource: Arc<Resource>,
     selection: Selection,
     frames: Frames,
     shared: Arc<SharedFrames>,
-    /// Objects that were there before the first event.
+    /// Existing objects, sent before the first event.
     initial: VecDeque<Arc<StoredObject>>,
-    /// The bookmark behind the initial objects is still to be sent.
+    /// The revision of the bookmark after the initial objects, until it is sent.
     owes_end_of_initial: Option<u64>,
-    /// Absent after the error that ends the watch.
+    /// `None` after the error that ends the watch.
     watcher: Option<Watcher<StoredObject>>,
     too_old: Option<Compacted>,
     bookmarks: bool,
@@ -50,17 +50,18 @@ pub(crate) struct WatchStream {
     stop: channel::Receiver<bool>,
 }
 
-/// A frame on its way from a watch to the body of its answer.
+/// Passes one frame at a time from a watch to its response body.
 #[derive(Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Option<Bytes>>>);
+pub(crate) struct FrameSlot(Arc<Mutex<Option<Bytes>>>);
 
-impl Slot {
-    /// Takes the frame, which makes room for the next.
+impl FrameSlot {
+    /// Takes the frame, so that the watch can produce the next one.
     pub(crate) fn take(&self) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Puts a frame there and waits until it is taken. Nobody has to be woken: who takes it polls on.
+    /// Stores a frame and waits until it is taken. No waker is needed: the consumer keeps polling
+    /// this task.
     async fn put(&self, frame: Bytes) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(frame);
         poll_fn(|_| match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -71,14 +72,14 @@ impl Slot {
     }
 }
 
-/// What is to be sent next: the frame of one event as all share it, or several copied together.
+/// The frame to be sent: the shared encoding of one event, or a copy of several.
 #[derive(Default)]
-struct Outgoing {
+struct FrameBuffer {
     first: Option<Bytes>,
     all: Vec<u8>,
 }
 
-impl Outgoing {
+impl FrameBuffer {
     fn len(&self) -> usize {
         self.first.as_ref().map_or(0, Bytes::len) + self.all.len()
     }
@@ -87,8 +88,8 @@ impl Outgoing {
         self.len() == 0
     }
 
-    /// Where more is written to.
-    fn more(&mut self) -> &mut Vec<u8> {
+    /// The buffer to append to.
+    fn tail(&mut self) -> &mut Vec<u8> {
         if let Some(first) = self.first.take() {
             self.all.extend_from_slice(&first);
         }
@@ -96,10 +97,7 @@ impl Outgoing {
     }
 
     fn push(&mut self, frame: Bytes) {
-        match self.is_empty() {
-            true => self.first = Some(frame),
-            false => self.more().extend_from_slice(&frame),
-        }
+        if self.is_empty() { self.first = Some(frame) } else { self.tail().extend_from_slice(&frame) }
     }
 
     fn into_bytes(self) -> Bytes {
@@ -107,8 +105,8 @@ impl Outgoing {
     }
 }
 
-/// What a watch has waited for.
-enum Wake {
+/// Why a watch woke up.
+enum WatchEvent {
     Event(Result<Arc<Event<StoredObject>>, Compacted>),
     Time,
     Stop,
@@ -124,12 +122,6 @@ impl Registry {
         options: &WatchOptions,
         frames: Frames,
     ) -> Result<WatchStream, Rejection> {
-        let scope = match selection.name() {
-            Some(name) if !(resource.namespaced && namespace.is_empty()) => {
-                Scope::object(&resource.key(namespace, name))
-            }
-            _ => resource.scope(namespace),
-        };
         let version = options.resource_version.as_deref().unwrap_or_default();
         let revision = match version {
             "" => 0,
@@ -138,9 +130,10 @@ impl Registry {
         let wants_initial = options.send_initial_events.unwrap_or(revision == 0);
         let mut initial = VecDeque::new();
         let from = if wants_initial {
-            // Where it takes a webhook to tell, they are chosen when they are converted.
+            // If matching needs a webhook, these are filtered again after their conversion.
             let maybe = selection.needs_webhook(resource).then(|| selection.without_fields());
             let maybe = maybe.as_ref().unwrap_or(&selection);
+            let scope = selection.scope(resource, namespace);
             let page = self.read_page(&scope, ListOptions::default(), maybe).await?.map_err(Status::internal)?;
             initial.extend(page.objects);
             page.revision
@@ -149,7 +142,7 @@ impl Registry {
         } else {
             revision
         };
-        let (watcher, too_old) = match self.store.watch(&scope, from) {
+        let (watcher, too_old) = match selection.watch(&self.store, resource, namespace, from) {
             Ok(watcher) => (Some(watcher), None),
             Err(compacted) => (None, Some(compacted)),
         };
@@ -158,7 +151,7 @@ impl Registry {
             _ => MIN_TIMEOUT + MIN_TIMEOUT.mul_f64((random::number() % 1000) as f64 / 1000.0),
         };
         let now = Instant::now();
-        // Whoever starts at no version in particular is treated as if they had asked for the initial events.
+        // Without a resource version, the watch starts with the existing objects.
         let ends_initial = wants_initial && options.allow_watch_bookmarks;
         Ok(WatchStream {
             resource: Arc::clone(resource),
@@ -178,7 +171,7 @@ impl Registry {
 }
 
 impl WatchStream {
-    /// Sees to it that the objects that are there already are in the version of the resource.
+    /// Converts the initial objects to the version of the resource.
     pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
         let initial = std::mem::take(&mut self.initial);
         self.initial = in_version(&self.resource, initial.into()).await?.into();
@@ -188,19 +181,20 @@ impl WatchStream {
         Ok(())
     }
 
-    /// Puts all frames into a slot, one after the other, and ends with the watch.
-    pub(crate) async fn run(mut self, slot: Slot) {
+    /// Puts all frames into a slot, and returns when the watch ends.
+    pub(crate) async fn run(mut self, slot: FrameSlot) {
         while let Some(frame) = self.next_initial() {
             slot.put(frame).await;
         }
-        // Both are made once: a watch wakes for every event, and seldom for them.
-        let mut stop = Seldom::new(&self.stop, |stopped| *stopped);
+        // Created once, because these conditions are polled for every event and rarely change.
+        let mut stop = ChannelCondition::new(&self.stop, |stopped| *stopped);
         let custom = self.resource.custom.as_ref();
-        let mut lifetime =
-            custom.and_then(|custom| custom.lifetime.as_ref()).map(|lifetime| Seldom::new(lifetime, |_| false));
+        let mut lifetime = custom
+            .and_then(|custom| custom.lifetime.as_ref())
+            .map(|lifetime| ChannelCondition::new(lifetime, |_| false));
         let mut alarm = pin!(sleep_until(self.alarm()));
         loop {
-            let mut frame = Outgoing::default();
+            let mut frame = FrameBuffer::default();
             self.wait(&mut frame, &mut stop, &mut lifetime, alarm.as_mut()).await;
             if frame.is_empty() {
                 return;
@@ -209,7 +203,7 @@ impl WatchStream {
         }
     }
 
-    /// What is said before the first event, as long as there is something.
+    /// The next frame of initial objects, if any are left.
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut frame = Vec::new();
         while let Some(object) = self.initial.pop_front() {
@@ -227,71 +221,71 @@ impl WatchStream {
         (!frame.is_empty()).then(|| frame.into())
     }
 
-    /// When to wake though nothing has happened.
+    /// The next time to wake up without an event.
     fn alarm(&self) -> Instant {
         if self.bookmarks { self.until.min(self.next_bookmark) } else { self.until }
     }
 
-    /// Waits for something to say. Says nothing at the end.
+    /// Waits for an event or a bookmark. Leaves `frame` empty at the end.
     async fn wait(
         &mut self,
-        frame: &mut Outgoing,
-        stop: &mut Seldom<bool>,
-        lifetime: &mut Option<Seldom<()>>,
+        frame: &mut FrameBuffer,
+        stop: &mut ChannelCondition<bool>,
+        lifetime: &mut Option<ChannelCondition<()>>,
         mut alarm: Pin<&mut Sleep>,
     ) {
         while frame.is_empty() {
             let Some(watcher) = &mut self.watcher else { return };
             let wake = poll_fn(|context| {
                 if stop.poll(context).is_ready() {
-                    return Poll::Ready(Wake::Stop);
+                    return Poll::Ready(WatchEvent::Stop);
                 }
                 if let Poll::Ready(event) = watcher.poll_next(context) {
-                    return Poll::Ready(Wake::Event(event));
+                    return Poll::Ready(WatchEvent::Event(event));
                 }
-                // What happened to its objects before a definition went is told first.
+                // Send the remaining events of a definition's objects before its watches end.
                 if lifetime.as_mut().is_some_and(|lifetime| lifetime.poll(context).is_ready()) {
-                    return Poll::Ready(Wake::Stop);
+                    return Poll::Ready(WatchEvent::Stop);
                 }
-                alarm.as_mut().poll(context).map(|()| Wake::Time)
+                alarm.as_mut().poll(context).map(|()| WatchEvent::Time)
             });
             let wake = wake.await;
             match wake {
-                Wake::Event(Ok(event)) => self.take(event, frame).await,
-                Wake::Event(Err(compacted)) => self.fail(compacted, frame.more()),
-                Wake::Time => {
-                    self.say_progress(frame.more());
+                WatchEvent::Event(Ok(event)) => self.take(event, frame).await,
+                WatchEvent::Event(Err(compacted)) => self.fail(compacted, frame.tail()),
+                WatchEvent::Time => {
+                    self.say_progress(frame.tail());
                     self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
                     if Instant::now() >= self.until {
                         self.watcher = None;
                     }
                     alarm.as_mut().reset(self.alarm());
                 }
-                Wake::Stop => self.watcher = None,
+                WatchEvent::Stop => self.watcher = None,
             }
         }
     }
 
-    /// Writes an event, and those that wait behind it.
-    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut Outgoing) {
+    /// Writes an event and those that are ready after it.
+    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut FrameBuffer) {
         self.write(&event, frame).await;
         while frame.len() < FRAME_SIZE {
             let Some(watcher) = &mut self.watcher else { return };
             match watcher.try_next() {
                 Ok(Some(event)) => self.write(&event, frame).await,
                 Ok(None) => return,
-                Err(compacted) => return self.fail(compacted, frame.more()),
+                Err(compacted) => return self.fail(compacted, frame.tail()),
             }
         }
     }
 
-    /// Writes an event as those see it who look through the selection.
-    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut Outgoing) {
+    /// Writes an event as the selection sees it.
+    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut FrameBuffer) {
         if self.resource.needs_webhook() {
             return match self.converted(event).await {
                 Ok(None) => {}
-                Ok(Some((kind, object))) => self.frames.object(kind, &self.resource, &object, frame.more()),
-                Err(Rejection::Status(status)) => self.end(&status, frame.more()),
+                Ok(Some((kind, object))) => self.frames.object(kind, &self.resource, &object, frame.tail()),
+                Err(Rejection::Status(status)) => self.end(&status, frame.tail()),
                 Err(_) => self.watcher = None,
             };
         }
@@ -299,7 +293,7 @@ impl WatchStream {
         let Some((kind, object)) = self.seen(event, before, &event.object) else { return };
         let object = &object;
         match self.frames.shared_format().filter(|_| Arc::ptr_eq(object, &event.object)) {
-            None => self.frames.object(kind, &self.resource, object, frame.more()),
+            None => self.frames.object(kind, &self.resource, object, frame.tail()),
             Some(format) => {
                 let (frames, resource) = (&mut self.frames, &self.resource);
                 frame.push(self.shared.get(event.revision, (kind, format), resource, || {
@@ -311,7 +305,7 @@ impl WatchStream {
         }
     }
 
-    /// What those see of an event who look through the selection, of these two states of an object.
+    /// Translates an event for the selection, from the two states of the object.
     fn seen(
         &self,
         event: &Event<StoredObject>,
@@ -324,13 +318,13 @@ impl WatchStream {
             (None, true) => Some((Kind::Added, Arc::clone(now))),
             (Some(_), true) => Some((Kind::Modified, Arc::clone(now))),
             (Some(_), false) if event.kind == EventKind::Deleted => Some((Kind::Deleted, Arc::clone(now))),
-            // What left the selection is shown as it was in it, at the moment when it left.
+            // An object that no longer matches is sent as deleted, in its last matching state.
             (Some(before), false) => Some((Kind::Deleted, Arc::new(before.with_revision(event.revision)))),
             (None, false) => None,
         }
     }
 
-    /// The same in the version of the resource, of which a webhook is asked.
+    /// Like [`seen`](Self::seen), after a webhook has converted both states.
     async fn converted(&self, event: &Event<StoredObject>) -> Result<Option<(Kind, Arc<StoredObject>)>, Rejection> {
         let convert = async |object: &Arc<StoredObject>| {
             let converted = in_version(&self.resource, vec![Arc::clone(object)]).await?;
@@ -364,7 +358,7 @@ impl WatchStream {
         self.end(&status, frame);
     }
 
-    /// Says why there is no more to come.
+    /// Ends the watch with an error.
     fn end(&mut self, status: &Status, frame: &mut Vec<u8>) {
         self.frames.error(status, frame);
         self.watcher = None;

@@ -1,4 +1,4 @@
-//! Server-side apply: a configuration is merged into the object, or creates it.
+//! Server-side apply requests.
 
 use std::sync::Arc;
 
@@ -8,14 +8,16 @@ use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
+use crate::admission::Part;
 use crate::catalog::Resource;
 use crate::decoding::{self, Expected};
-use crate::http::{Answer, Warnings};
+use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
-use crate::registry::{self, Origin, Ownership, Part, Writer};
+use crate::registry::{self, Origin, Ownership, Writer};
 use crate::rejection::Rejection;
+use crate::warnings::Warnings;
 
-/// How often an apply starts again that met a creation or a deletion by somebody else.
+/// Maximum number of attempts after concurrent creations or deletions.
 const ATTEMPTS: usize = 5;
 
 impl Endpoint<'_, '_> {
@@ -48,7 +50,7 @@ impl Endpoint<'_, '_> {
         }
     }
 
-    /// Applies the scale in the body, which means the replicas of the object.
+    /// Applies a scale: sets the replicas of the object.
     pub(super) async fn apply_scale(
         &mut self,
         expected: Expected<'_>,
@@ -63,7 +65,7 @@ impl Endpoint<'_, '_> {
         Ok(object)
     }
 
-    /// Applies the object in the body, of which `take` takes the `part` that this path may change.
+    /// Applies the part of the object that this subresource may change. `take` extracts it.
     pub(super) async fn apply_part(
         &mut self,
         part: Part,
@@ -84,7 +86,7 @@ impl Endpoint<'_, '_> {
             }
             Ok(changed)
         };
-        let object = self.control.decided(|_| self.call.registry.update(&request, change)).await?;
+        let object = self.control.run_write(|_| self.call.registry.update(&request, change)).await?;
         config.warn(options, &mut self.call.warnings);
         Ok(object)
     }
@@ -103,7 +105,7 @@ impl Endpoint<'_, '_> {
             let new = decoding::normalize(applied(resource), &new)?.value;
             if self.target.subresource == "scale" { self.admit_scale(live, new, options.dry_run) } else { Ok(new) }
         };
-        self.control.decided(|_| self.call.registry.update(&request, change)).await
+        self.control.run_write(|_| self.call.registry.update(&request, change)).await
     }
 
     async fn apply_to_nothing(
@@ -117,7 +119,7 @@ impl Endpoint<'_, '_> {
         let mut value = decoding::normalize(applied(resource), &new)?.value;
         let name = &self.target.name;
         if !value.uid().is_empty() {
-            // Who says which object is meant does not mean another of the same name.
+            // An apply with a UID must not create a new object.
             let uid = value.uid();
             let why =
                 format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
@@ -137,7 +139,7 @@ impl Endpoint<'_, '_> {
         self.create_object(value, Ownership::Given, options.dry_run).await
     }
 
-    /// The configuration in the body, which has to be of the kind that the path names.
+    /// The configuration in the body, which must be of the expected kind.
     fn configuration(&mut self, expected: Expected<'_>) -> Result<Configuration, Rejection> {
         let undecodable = |error: &str| Rejection::from(Status::bad_request(format!("error decoding YAML: {error}")));
         let text = std::str::from_utf8(self.call.body).map_err(|_| undecodable("yaml: invalid UTF-8"))?;
@@ -153,15 +155,16 @@ impl Endpoint<'_, '_> {
     }
 }
 
-/// What is to be applied.
+/// A configuration to be applied.
 struct Configuration {
     value: Value,
-    /// Keys that its text has twice, in words.
+    /// Messages about duplicate keys in the body.
     duplicates: Vec<String>,
 }
 
 impl Configuration {
-    /// What it makes of an object. Its text is looked at closely only where all else fits, as the real server does.
+    /// Applies the configuration to an object. Duplicate keys are checked last, as in the real
+    /// server.
     fn apply(
         &self,
         resource: &Resource,
@@ -178,7 +181,7 @@ impl Configuration {
         Ok(new)
     }
 
-    /// Tells who has applied it what is odd about its text, unless they do not want to know.
+    /// Adds warnings about the body, as requested by `fieldValidation`.
     fn warn(&self, options: &PatchOptions, warnings: &mut Warnings) {
         if options.field_validation.unwrap_or(FieldValidation::Warn) == FieldValidation::Warn {
             warnings.extend(decoding::warnings(self.duplicates.clone()));
@@ -186,7 +189,7 @@ impl Configuration {
     }
 }
 
-/// What the object has to be that comes of an apply.
+/// The expected type of the applied object.
 fn applied(resource: &Resource) -> Expected<'_> {
     Expected { keeps_null: true, ..Expected::from(resource) }
 }

@@ -1,4 +1,4 @@
-//! Ways through the server to what runs on a node: those who have a say are asked, and then there is no node.
+//! Connect subresources: they pass admission, but there are no nodes to connect to.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
@@ -11,31 +11,31 @@ use crate::http::Answer;
 use crate::object::tree;
 use crate::rejection::Rejection;
 
-/// Whether a subresource is such a way, whatever the method.
+/// Whether this is a connect subresource, for any method.
 pub(super) fn is_connection(subresource: &str) -> bool {
     matches!(subresource, "exec" | "attach" | "portforward" | "proxy")
 }
 
 impl Endpoint<'_, '_> {
-    /// Asks webhooks and policies about the options of a connection, which the query has.
+    /// Runs admission for the connect options in the query.
     ///
-    /// They are asked before anybody looks whether the object is there, as in the real server.
+    /// As in the real server, admission precedes the lookup of the object.
     pub(super) async fn connect(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         if self.call.query.all("dryRun").next().is_some() {
             return Err(Status::bad_request("dryRun is not supported").into());
         }
         let options = self.connect_options(subresource)?;
         let admit = |_| self.admit(Operation::Connect, &mut options.clone(), None, false);
-        self.control.decided(admit).await?;
+        self.control.run_write(admit).await?;
         let name = match &*subresource.name {
             "proxy" => plain_name(&self.target.name),
             _ => &self.target.name,
         };
         self.call.registry.get(self.resource, &self.target.namespace, name)?;
-        Err(Rejection::needs_node(self.resource, name, &subresource.name))
+        Err(Rejection::needs_node(&self.resource.plural, name, &subresource.name))
     }
 
-    /// The options as an object of their kind.
+    /// The options as an object.
     fn connect_options(&self, subresource: &Subresource) -> Result<Value, Rejection> {
         let query = self.call.query;
         let mut options = tree::map([
@@ -66,7 +66,7 @@ impl Endpoint<'_, '_> {
                 }
                 if name == "exec" {
                     let command: Vec<Value> = query.all("command").map(Value::from).collect();
-                    // The one field that is written even if it is not there.
+                    // `command` is always present, even if it is empty.
                     let command = if command.is_empty() { Value::Null } else { command.into() };
                     tree::set(&mut options, &["command"], command);
                 }
@@ -75,7 +75,7 @@ impl Endpoint<'_, '_> {
         Ok(options)
     }
 
-    /// What a proxy is asked for: the rest of the path, with the slash that it ends with.
+    /// The path after `proxy`, including a trailing slash.
     fn path_behind(&self) -> String {
         let mut path: String = self.target.rest.iter().map(|part| format!("/{part}")).collect();
         if self.call.info.path.ends_with('/') && !path.ends_with('/') {
@@ -85,7 +85,7 @@ impl Endpoint<'_, '_> {
     }
 }
 
-/// The name in `name`, `name:port` or `scheme:name:port`, any of which a proxy is asked for.
+/// The name in `name`, `name:port` or `scheme:name:port`.
 fn plain_name(name: &str) -> &str {
     let mut parts = name.split(':');
     match (parts.next(), parts.next(), parts.next()) {
@@ -95,7 +95,7 @@ fn plain_name(name: &str) -> &str {
     }
 }
 
-/// Ports of a query, which may be repeated and may have several in one.
+/// The ports of a query: the parameter may be repeated, and may contain a comma-separated list.
 fn ports(query: &Query) -> Result<Vec<Value>, Rejection> {
     let listed = query.all("ports").flat_map(|text| text.split(','));
     let port = |text: &str| {

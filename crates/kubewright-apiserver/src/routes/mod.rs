@@ -1,8 +1,9 @@
-//! Requests for resources: which handler a path and a method lead to, and what each of them answers.
+//! Routes requests for resources to their handlers.
 
 mod apply;
 mod connect;
 mod patch;
+mod reviews;
 mod subresource;
 mod token;
 
@@ -16,27 +17,28 @@ use kubewright_core::{StatusReason, Value};
 
 use crate::accept::{Format, Offer};
 use crate::admission;
+use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization::{self, Action};
+use crate::call::Call;
 use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
-use crate::registry::{self, CreateRequest, Listed, Origin, Ownership, Part, Selection, UpdateRequest, Writer};
+use crate::registry::{self, CreateRequest, Listed, Origin, Ownership, Selection, UpdateRequest, Writer};
 use crate::rejection::Rejection;
 use crate::request::Target;
-use crate::reviews;
-use crate::service::Call;
+use kubewright_storage::Key;
 
 /// Longer lists are encoded on a blocking thread.
-const OFFLOADED: usize = 200;
+const OFFLOAD_THRESHOLD: usize = 200;
 
-/// Answers a request for a resource.
+/// Handles a request for a resource.
 pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
     let catalog = call.registry.catalog();
-    // An unknown group is none of our business; within a known one it is the resource that is missing.
+    // The whole group is unknown, or only the resource is.
     let Some(resources) = catalog.resources(&target.group, &target.version) else {
         let is_known = catalog.is_built_in(&target.group);
         return Err(if is_known { Rejection::no_such_resource() } else { Rejection::NoSuchPage });
@@ -49,7 +51,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     }
     let in_namespace = !target.namespace.is_empty();
     let is_collection = target.name.is_empty();
-    // Only a proxy leads further.
+    // Only proxy subresources accept a longer path.
     let leads_on = target.subresource == "proxy" && resource.subresource("proxy").is_some();
     if (!target.rest.is_empty() && !leads_on) || (!resource.namespaced && in_namespace) {
         return Err(lost());
@@ -57,12 +59,12 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     if resource.namespaced && !in_namespace && (!is_collection || (is_custom_group && call.method != Method::GET)) {
         return Err(lost());
     }
-    // The real server has routes for those alone whose kind it knows, and none of them is for `HEAD`.
+    // The real server has routes for known kinds only, and none of them accepts `HEAD`.
     if call.method == Method::HEAD && !resource.is_custom() {
         return Err(Rejection::no_such_method());
     }
     let control = match call.info.verb {
-        "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::of_nobody(call.user),
+        "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::without_hooks(call.user),
         _ => Control::new(call.registry, call.user, resource, &target.subresource),
     };
     let mut endpoint = Endpoint { call, resource, target, control: &control };
@@ -72,7 +74,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
         (false, "") => endpoint.object().await,
         (false, name) => {
             let subresource = resource.subresource(name).ok_or_else(|| match resource.is_custom() {
-                // A part that is not there is as good as no object.
+                // As in the real server, a missing subresource is reported like a missing object.
                 true => Status::not_found(&resource.group_resource(), &target.name).into(),
                 false => lost(),
             })?;
@@ -83,7 +85,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     answer
 }
 
-/// A resource that is asked for.
+/// A request for a known resource.
 struct Endpoint<'a, 'c> {
     call: &'a mut Call<'c>,
     resource: &'a Arc<Resource>,
@@ -136,7 +138,7 @@ impl<'a> Endpoint<'a, '_> {
         let options = GetOptions::from_query(self.call.query);
         if let Some(version) = options.resource_version.filter(|version| version != "0") {
             let revision = registry::parse_version(&version).map_err(Rejection::unexpected)?;
-            self.call.registry.reach(revision).await?;
+            self.call.registry.wait_for_revision(revision).await?;
         }
         let object = self.find()?;
         self.stored(StatusCode::OK, wanted, &object).await
@@ -147,6 +149,11 @@ impl<'a> Endpoint<'a, '_> {
         let options = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
+        let unreadable = self.call.registry.unreadable.names_in(&self.resource.scope(&self.target.namespace));
+        if !unreadable.is_empty() {
+            let names = unreadable.join(", ");
+            self.call.warnings.extend([format!("objects that cannot be read are missing from this list: {names}")]);
+        }
         self.encoded(wanted, listed).await
     }
 
@@ -197,17 +204,17 @@ impl<'a> Endpoint<'a, '_> {
             let ownership = ownership.clone();
             self.call.registry.create(CreateRequest { resource, namespace, value, control, ownership, dry_run })
         };
-        self.control.decided(create).await
+        self.control.run_write(create).await
     }
 
-    /// Whether an object of this resource may be created now, and by who asks.
+    /// Checks whether an object may be created now, and by this user.
     fn check_creation(&self, value: &Value) -> Result<(), Rejection> {
         let resource = &**self.resource;
         if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
             let why = "create not allowed while custom resource definition is terminating";
             return Err(Status::forbidden(&resource.group_resource(), value.name(), why).into());
         }
-        // Who applies or replaces what is not there was asked for another verb.
+        // An apply or update that creates an object needs the permission to create.
         if self.call.info.verb == "create" {
             return Ok(());
         }
@@ -227,11 +234,11 @@ impl<'a> Endpoint<'a, '_> {
         let options = UpdateOptions::from_query(self.call.query)?;
         let value = self.replacement(Expected::from(&**self.resource), options.field_validation)?;
         let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-        match self.control.decided(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
+        match self.control.run_write(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part) => {
                 let mut value = value;
                 if !value.uid().is_empty() {
-                    // Who says which object is meant does not mean a new one.
+                    // A UID refers to an existing object.
                     let (namespace, name) = (&self.target.namespace, &self.target.name);
                     return Err(registry::wrong_uid(self.resource, namespace, name, value.uid(), ""));
                 }
@@ -249,7 +256,8 @@ impl<'a> Endpoint<'a, '_> {
         }
     }
 
-    /// Whether an update of what is not there creates it. Few kinds do this, for clients that only ever replace.
+    /// Whether an update of a missing object creates it. Few kinds allow that, for clients that
+    /// only use `PUT`.
     fn is_created_by_update(&self, part: Part) -> bool {
         let is_lax = match (&*self.resource.group, &*self.resource.plural) {
             ("", "endpoints" | "events" | "limitranges" | "services") => true,
@@ -266,11 +274,15 @@ impl<'a> Endpoint<'a, '_> {
             decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         let (registry, mut warnings) = (self.call.registry, Vec::new());
+        let key = self.resource.key(namespace, name);
+        if registry.unreadable.contains(&key) && !options.dry_run {
+            return self.delete_unreadable(wanted, &key).await;
+        }
         let delete = |_| {
             warnings.clear();
             registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control))
         };
-        let deleted = self.control.decided(delete).await?;
+        let deleted = self.control.run_write(delete).await?;
         self.call.warnings.extend(warnings);
         if deleted.is_answered_with_object(self.resource) {
             return self.stored(StatusCode::OK, wanted, deleted.object()).await;
@@ -279,11 +291,22 @@ impl<'a> Endpoint<'a, '_> {
             name: Some(name.clone()),
             group: Some(self.resource.group.clone()).filter(|group| !group.is_empty()),
             kind: Some(self.resource.plural.clone()),
-            uid: Some(deleted.object().value().uid().into()),
+            uid: Some(deleted.object().tree().uid().into()),
             ..Default::default()
         };
         let status = Status { details: Some(details.into()), ..Status::success() };
         Ok(Answer::status(StatusCode::OK, wanted, &status))
+    }
+
+    /// Deletes an undecodable object, without admission.
+    async fn delete_unreadable(&self, wanted: Wanted, key: &Key) -> Result<Answer, Rejection> {
+        if let Some(disk) = self.call.disk {
+            let (resource, path) = key.parts();
+            let discarded = disk.discard(resource.to_owned(), path.to_owned()).await;
+            discarded.map_err(|error| Status::internal(error.to_string()))?;
+        }
+        self.call.registry.unreadable.remove(key);
+        Ok(Answer::status(StatusCode::OK, wanted, &Status::success()))
     }
 
     async fn delete_collection(&mut self) -> Result<Answer, Rejection> {
@@ -295,30 +318,31 @@ impl<'a> Endpoint<'a, '_> {
         let namespace = &self.target.namespace;
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
         for object in &listed.objects {
-            let name = object.value().name();
+            let Some(name) = object.field(&["metadata", "name"]) else { continue };
+            let name = name.as_str().unwrap_or_default();
             let (registry, mut warnings) = (self.call.registry, Vec::new());
             let delete =
                 |_| registry.delete(self.resource, namespace, name, &options, &mut warnings, Some(self.control));
-            let deleted = self.control.decided(delete).await;
+            let deleted = self.control.run_write(delete).await;
             self.call.warnings.extend(warnings);
-            // A collection may be large. Other tasks have their turn in between.
+            // A collection may be large, so yield in between.
             tokio::task::coop::consume_budget().await;
             match deleted {
-                // Another request has deleted it meanwhile.
+                // A concurrent request has deleted the object.
                 Err(Rejection::Status(status)) if status.is_not_found() => {}
                 other => drop(other?),
             }
         }
-        // The metadata has the continue token, as in any other list.
+        // The metadata has a continue token, as for lists.
         self.encoded(wanted, listed).await
     }
 
-    /// The response with a list. Many objects are encoded on a blocking thread.
+    /// The response with a list. Long lists are encoded on a blocking thread.
     async fn encoded(&self, wanted: Wanted, listed: Listed) -> Result<Answer, Rejection> {
         let Listed { objects, meta } = listed;
         let objects = in_version(self.resource, objects).await?;
         let resource = Arc::clone(self.resource);
-        let is_long = objects.len() > OFFLOADED;
+        let is_long = objects.len() > OFFLOAD_THRESHOLD;
         let encode = move || encoding::list(wanted, &resource, &meta, objects);
         let body = if is_long { self.call.registry.offload.run(encode).await?? } else { encode()? };
         Ok(Answer::list(wanted, body))
@@ -329,7 +353,7 @@ impl<'a> Endpoint<'a, '_> {
         found.map(|entry| entry.object)
     }
 
-    /// A stored object in the version of the request, as far as it takes a webhook to know it.
+    /// Converts a stored object to the version of the request, if that needs a webhook.
     async fn in_version(&self, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Rejection> {
         if !self.resource.needs_webhook() {
             return Ok(Arc::clone(object));
@@ -338,7 +362,7 @@ impl<'a> Endpoint<'a, '_> {
         Ok(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))
     }
 
-    /// Lets those who have a say change or refuse what is sent to a subresource.
+    /// Runs admission for the object that was sent to a subresource.
     fn admit(
         &self,
         operation: Operation,
@@ -359,12 +383,12 @@ impl<'a> Endpoint<'a, '_> {
         UpdateRequest { resource, namespace, name, part, origin, control, ownership, dry_run }
     }
 
-    /// An update by which the writer takes over what it changes.
+    /// An update that makes the writer the owner of changed fields.
     fn tracked(&self, part: Part, origin: Origin, field_manager: Option<&str>, dry_run: bool) -> UpdateRequest<'a> {
         self.update_request(part, origin, Ownership::Track(self.writer(field_manager)), dry_run)
     }
 
-    /// Who will own what this request writes.
+    /// The field manager of this request.
     fn writer(&self, field_manager: Option<&str>) -> Writer {
         let user_agent = self.call.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
         Writer::new(field_manager, user_agent, &self.target.subresource)
@@ -379,7 +403,7 @@ impl<'a> Endpoint<'a, '_> {
         decode(self.call, expected, validation)
     }
 
-    /// The object in the body of a `PUT`, which says itself what it takes the place of, whether that is there or not.
+    /// The object in the body of a `PUT`. Its name and namespace must equal those of the path.
     fn replacement(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
         let value = self.decode(expected, validation)?;
         registry::check_target(self.resource, &self.target.namespace, &self.target.name, &value)?;
@@ -408,7 +432,7 @@ impl<'a> Endpoint<'a, '_> {
     }
 }
 
-/// Decodes the body of a request, and turns what is odd about it into an error or warnings.
+/// Decodes the body. Findings become errors or warnings.
 pub(crate) fn decode(
     call: &mut Call<'_>,
     expected: Expected<'_>,
@@ -419,7 +443,7 @@ pub(crate) fn decode(
     Ok(decoded.value)
 }
 
-/// 201 with nothing to show.
+/// A 201 response with a success Status.
 pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     let status = Status { code: Some(201), ..Status::success() };

@@ -1,4 +1,4 @@
-//! Patches of objects: what the patch makes of the stored object has to be an object of the kind.
+//! Patch requests.
 
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use kubewright_core::options::{FieldValidation, PatchOptions, PatchType};
 use kubewright_core::{Decoder, GroupKind, GroupResource, Str, Value};
 
 use super::Endpoint;
+use crate::admission::Part;
 use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::patching;
-use crate::registry::{Origin, Part};
+use crate::registry::Origin;
 use crate::rejection::Rejection;
 
 impl Endpoint<'_, '_> {
@@ -38,7 +39,7 @@ impl Endpoint<'_, '_> {
             let registry = self.call.registry;
             registry.update(&request, |old| change(old).map(|(value, found)| (value, findings = found).0))
         };
-        let object = self.control.decided(write).await?;
+        let object = self.control.run_write(write).await?;
         self.call.warnings.extend(findings);
         self.stored(StatusCode::OK, wanted, &object).await
     }
@@ -57,7 +58,7 @@ impl Endpoint<'_, '_> {
     }
 }
 
-/// A patch, and what it has made of an object.
+/// A patch and its result.
 pub(super) struct Attempt<'a> {
     pub(super) kind: PatchType,
     pub(super) body: &'a [u8],
@@ -66,7 +67,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// A patch whose result is no object of the kind is invalid as a whole.
+    /// A patch whose result cannot be decoded is invalid as a whole.
     pub(super) fn unfit(&self, rejection: Rejection) -> Rejection {
         match rejection {
             Rejection::Status(status) if status.is_bad_request() => {
@@ -78,7 +79,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// What a patch brought in that the type does not know is an error about the whole object, or a warning.
+    /// Unknown fields in the result become an error about the whole object, or warnings.
     pub(super) fn findings(
         &self,
         findings: Vec<String>,
@@ -93,12 +94,13 @@ impl Attempt<'_> {
         }
     }
 
-    /// 422 for the whole. A strategic merge shows its patch, all others what came of it.
+    /// 422 about the whole object. A strategic merge patch shows itself, other patches their
+    /// result.
     fn invalid(&self, why: &str) -> Rejection {
-        // The body has been read before, perhaps with a key twice.
+        // The body was parsed before, with duplicate keys allowed.
         let patch = Reader::new(self.body, &mut Decoder::new().report_findings()).tree();
         let shown = match (self.kind, patch) {
-            (PatchType::Strategic, Ok(patch)) => decoding::printed(&patch),
+            (PatchType::Strategic, Ok(patch)) => decoding::go_format(&patch),
             _ => self.patched.to_string(),
         };
         let shown = Value::from(Str::from(shown)).to_string();

@@ -1,4 +1,4 @@
-//! Parts of objects with paths of their own: status, scale, finalizers, bindings, evictions.
+//! Subresources: status, scale, finalizers, binding, eviction and others.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 use super::patch::Attempt;
 use super::{Endpoint, connect, done};
 use crate::accept::{Form, Offer};
+use crate::admission::Part;
 use crate::admission::control::Operation;
 use crate::catalog::Subresource;
 use crate::decoding::{self, Expected};
@@ -17,7 +18,7 @@ use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, tree};
 use crate::patching;
-use crate::registry::{Origin, Part};
+use crate::registry::Origin;
 use crate::rejection::Rejection;
 use crate::table::{Printer, partial_object_metadata};
 
@@ -37,7 +38,7 @@ impl Endpoint<'_, '_> {
             ("scale", "get") => {
                 let object = self.in_version(&self.find()?).await?;
                 let scale =
-                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
+                    self.call.registry.scale_of(self.resource, &encoding::served(self.resource, &object.tree()))?;
                 self.scale_answer(&scale)
             }
             ("scale", _) => self.scale(subresource).await,
@@ -53,7 +54,7 @@ impl Endpoint<'_, '_> {
             (name, _) if connect::is_connection(name) => self.connect(subresource).await,
             ("log", _) => {
                 let object = self.find()?;
-                Err(Rejection::needs_node(self.resource, object.value().name(), "log"))
+                Err(Rejection::needs_node(&self.resource.plural, object.tree().name(), "log"))
             }
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }
@@ -67,7 +68,7 @@ impl Endpoint<'_, '_> {
             let options = UpdateOptions::from_query(self.call.query)?;
             let scale = self.replacement(expected, options.field_validation)?;
             let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
-            // A scale without a version is for whatever is there, even for kinds that insist on one otherwise.
+            // A scale without a version is unconditional, even for kinds that require a version.
             let change = |old: &Value| {
                 let mut new = registry.with_scale(&resource, old, &scale)?;
                 if new.resource_version().is_empty() && resource.is_custom() {
@@ -75,17 +76,17 @@ impl Endpoint<'_, '_> {
                 }
                 self.admit_scale(old, new, options.dry_run)
             };
-            self.control.decided(|_| registry.update(&request, change)).await?
+            self.control.run_write(|_| registry.update(&request, change)).await?
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
                 let object = self.apply_scale(expected, &options).await?;
                 let object = self.in_version(&object).await?;
-                let scale = registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
+                let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.tree()))?;
                 return self.scale_answer(&scale);
             }
             let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
-            // Custom resources know no strategic merge, not even of a scale.
+            // Custom resources do not support strategic merge patches, not even for scales.
             let scheme = expected.entry.filter(|_| !resource.is_custom()).map(|entry| entry.info);
             let mut findings = Vec::new();
             let mut change = |old: &Value| {
@@ -96,20 +97,20 @@ impl Endpoint<'_, '_> {
                 found.extend(decoded.findings);
                 findings = attempt.findings(found, options.field_validation)?;
                 let mut new = registry.with_scale(&resource, old, &decoded.value)?;
-                // Only who replaces a scale says by its uid which object is meant.
+                // Only a `PUT` has a UID precondition.
                 new.set_meta("uid", old.uid());
                 self.admit_scale(old, new, options.dry_run)
             };
-            let object = self.control.decided(|_| registry.update(&request, &mut change)).await?;
+            let object = self.control.run_write(|_| registry.update(&request, &mut change)).await?;
             self.call.warnings.extend(findings);
             object
         };
         let object = self.in_version(&object).await?;
-        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, object.value()))?;
+        let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.tree()))?;
         self.scale_answer(&scale)
     }
 
-    /// Changes what a running pod allows only on a path of its own: more containers, or other resources for them.
+    /// Updates the ephemeral containers or the resources of a pod.
     async fn pod_part(&mut self, part: Part) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let expected = Expected::from(&**self.resource);
@@ -120,7 +121,7 @@ impl Endpoint<'_, '_> {
             let pod = self.replacement(expected, options.field_validation)?;
             let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| Ok(with_part(part, old, &pod));
-            self.control.decided(|_| self.call.registry.update(&request, change)).await?
+            self.control.run_write(|_| self.call.registry.update(&request, change)).await?
         } else {
             let (kind, options) = self.patch_options()?;
             if kind == PatchType::Apply {
@@ -134,12 +135,12 @@ impl Endpoint<'_, '_> {
                 let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
                 Ok(with_part(part, old, &decoded.value))
             };
-            self.control.decided(|_| self.call.registry.update(&request, change)).await?
+            self.control.run_write(|_| self.call.registry.update(&request, change)).await?
         };
         self.stored(StatusCode::OK, wanted, &object).await
     }
 
-    /// Replaces the finalizers of a namespace, which is all that this path can change.
+    /// Replaces the finalizers of a namespace. Other fields stay unchanged.
     async fn finalize(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
@@ -157,7 +158,7 @@ impl Endpoint<'_, '_> {
             }
             self.admit(Operation::Update, &mut new, Some(old), options.dry_run).map(|()| new)
         };
-        let object = self.control.decided(|_| self.call.registry.update(&request, change)).await?;
+        let object = self.control.run_write(|_| self.call.registry.update(&request, change)).await?;
         self.stored(StatusCode::OK, wanted, &object).await
     }
 
@@ -176,7 +177,7 @@ impl Endpoint<'_, '_> {
             self.admit(Operation::Create, &mut binding, None, options.dry_run)?;
             self.call.registry.bind(self.resource, namespace, name, &binding, options.dry_run)
         };
-        self.control.decided(bind).await?;
+        self.control.run_write(bind).await?;
         done(self.call)
     }
 
@@ -194,13 +195,13 @@ impl Endpoint<'_, '_> {
             self.admit(Operation::Create, &mut eviction, None, deletion.dry_run)?;
             self.call.registry.evict(self.resource, &self.target.namespace, name, &deletion)
         };
-        self.control.decided(evict).await?;
+        self.control.run_write(evict).await?;
         done(self.call)
     }
 
-    /// The object `new` with what those who have a say make of its scale.
+    /// Runs admission for the scale of `new`, and returns the resulting object.
     pub(super) fn admit_scale(&self, old: &Value, new: Value, dry_run: bool) -> Result<Value, Rejection> {
-        if !self.control.has_listeners() {
+        if !self.control.has_hooks() {
             return Ok(new);
         }
         let (registry, resource) = (self.call.registry, &**self.resource);
@@ -225,7 +226,7 @@ impl Endpoint<'_, '_> {
     }
 }
 
-/// The pod `old` with the part of `new` that a subresource is about.
+/// The pod `old` with the subresource part of `new`.
 fn with_part(part: Part, old: &Value, new: &Value) -> Value {
     let mut pod = old.clone();
     if part == Part::Ephemeral {
@@ -244,7 +245,7 @@ fn with_part(part: Part, old: &Value, new: &Value) -> Value {
                 }
             }
         }
-        // What the pod asks for as a whole. Who leaves it out means it, and is refused.
+        // Pod-level resources. Omitting them is a removal, which validation rejects.
         match tree::get(new, &["spec", "resources"]) {
             Some(resources) => tree::set(spec, &["resources"], resources.clone()),
             None => drop(tree::remove(spec, &["resources"])),

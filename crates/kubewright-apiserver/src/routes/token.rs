@@ -1,4 +1,4 @@
-//! Tokens for service accounts, which are issued and not kept.
+//! The token subresource of service accounts.
 
 use hyper::StatusCode;
 use kubewright_core::meta::v1::{Status, StatusCause};
@@ -21,7 +21,7 @@ const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 
 impl Endpoint<'_, '_> {
-    /// Issues a token for the account of the path.
+    /// Issues a token for the service account.
     pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
         let options = CreateOptions::from_query(self.call.query)?;
@@ -30,7 +30,7 @@ impl Endpoint<'_, '_> {
             let mut request = sent.clone();
             self.admit(Operation::Create, &mut request, None, options.dry_run).map(|()| request)
         };
-        let mut request = self.control.decided(admit).await?;
+        let mut request = self.control.run_write(admit).await?;
         let account = self.find()?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         if !matches!(request.name(), "") && request.name() != name.as_str() {
@@ -43,7 +43,7 @@ impl Endpoint<'_, '_> {
             audiences.push(ISSUER.into());
         }
         let bound = self.bound_object(&request)?;
-        let grant = Grant { account: account.value(), audiences: &audiences, seconds, bound };
+        let grant = Grant { account: &account.tree(), audiences: &audiences, seconds, bound };
         let issued = self.call.authenticator.accounts.issue(&grant);
         let (token, expires) = issued.map_err(|error| Status::internal(error.to_string()))?;
         for (field, value) in [
@@ -60,7 +60,7 @@ impl Endpoint<'_, '_> {
         Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &request)?))
     }
 
-    /// Kind, name and uid of the object that the token is to end with, which has to be there.
+    /// Kind, name and UID of the object that the token is bound to, which must exist.
     fn bound_object(&self, request: &Value) -> Result<Option<[Str; 3]>, Rejection> {
         let Some(reference) = tree::get(request, &["spec", "boundObjectRef"]).filter(|found| !found.is_null()) else {
             return Ok(None);
@@ -77,8 +77,9 @@ impl Endpoint<'_, '_> {
         let catalog = self.call.registry.catalog();
         let resource = catalog.of_storage(storage).ok_or_else(Rejection::no_such_resource)?;
         let object = self.call.registry.get(resource, &self.target.namespace, name)?.object;
+        let object = object.tree();
         let uid = tree::text(reference, &["uid"]);
-        if !uid.is_empty() && uid != object.value().uid() {
+        if !uid.is_empty() && uid != object.uid() {
             let why = format!(
                 "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have \
                  been deleted and then recreated"
@@ -86,14 +87,14 @@ impl Endpoint<'_, '_> {
             return Err(Status::conflict(&resource.group_resource(), name, why).into());
         }
         let account = &self.target.name;
-        if kind == "Pod" && tree::text(object.value(), &["spec", "serviceAccountName"]) != account.as_str() {
+        if kind == "Pod" && tree::text(&object, &["spec", "serviceAccountName"]) != account.as_str() {
             let why = format!(
                 "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
                 account.as_str()
             );
             return Err(Status::bad_request(why).into());
         }
-        Ok(Some([kind.into(), name.into(), object.value().uid().into()]))
+        Ok(Some([kind.into(), name.into(), object.uid().into()]))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The objects that are there from the start, and those that the owner of the server wants to be.
+//! Creates the system objects and the preloaded objects at startup.
 
 use kubewright_core::{Value, yaml};
 
@@ -8,11 +8,11 @@ use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
 
-/// Namespaces that every cluster has.
+/// The system namespaces.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// What else is there: priorities of the system's own pods, a record that older clients look for, and the address of the
-/// API server within its own cluster.
+/// Other system objects: the system priority classes, the ConfigMap that tracks legacy tokens,
+/// and the Service of the API server.
 const OBJECTS: &str = r"
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -43,24 +43,22 @@ spec:
   ports: [{name: https, protocol: TCP, port: 443, targetPort: 6443}]
 ";
 
-/// Creates what a cluster starts with.
+/// Creates the system objects.
 pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartError> {
     for name in NAMESPACES {
         preload(registry, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"))?;
     }
     preload(registry, OBJECTS)?;
-    roles::create_roles(registry)
+    roles::reconcile_roles(registry)
 }
 
-/// Creates the objects of YAML documents; a list counts as its items.
+/// Creates the objects of YAML documents. A list stands for its items.
 pub(super) fn preload(registry: &Registry, documents: &str) -> Result<(), StartError> {
     let refused = |message: String| StartError::Preload { message };
     for document in yaml::parse_all(documents).map_err(|error| refused(error.to_string()))? {
         let is_list = tree::text(&document.value, &["kind"]) == "List";
-        let items: Vec<&Value> = match is_list {
-            true => tree::items(&document.value, &["items"]).iter().collect(),
-            false => vec![&document.value],
-        };
+        let items: Vec<&Value> =
+            if is_list { tree::items(&document.value, &["items"]).iter().collect() } else { vec![&document.value] };
         for item in items {
             create(registry, item).map_err(refused)?;
         }
@@ -72,12 +70,12 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
     let (api_version, kind) = (tree::text(value, &["apiVersion"]), tree::text(value, &["kind"]));
     let catalog = registry.catalog();
     let resource =
-        catalog.of_kind(api_version, kind).ok_or_else(|| format!("there is no kind {kind:?} in {api_version:?}"))?;
+        catalog.of_kind(api_version, kind).ok_or_else(|| format!("unknown kind {kind:?} in {api_version:?}"))?;
     let in_words = |rejection| match rejection {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
         // The server itself asks nobody.
-        Rejection::Undecided(_) | Rejection::Unconverted(_) => "webhooks were not asked".to_owned(),
+        Rejection::NeedsWebhook => "webhooks were not asked".to_owned(),
     };
     let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(in_words)?;
     let namespace = match (resource.namespaced, value.namespace()) {
@@ -85,8 +83,8 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         (true, "") => "default",
         (true, namespace) => namespace,
     };
-    if !value.name().is_empty() && registry.get(resource, namespace, value.name()).is_ok() {
-        // From an earlier life of the server.
+    if !value.name().is_empty() && registry.newest(resource, namespace, value.name()).is_ok() {
+        // The object exists since an earlier start.
         return Ok(());
     }
     let request = CreateRequest {

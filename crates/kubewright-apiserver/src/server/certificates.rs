@@ -1,9 +1,9 @@
-//! The server's certificate authority, and the certificates that it signs at each start.
+//! The certificate authority of the server, and the certificates that it signs at each start.
 //!
-//! A server that keeps its objects keeps its authority too, so that a kubeconfig outlives it. The
-//! certificates of the server and of the administrator are signed anew at each start: they never
-//! expire in a server that is restarted once a year, and they always have the names that the server
-//! was started with.
+//! A persistent server also persists its authority, so kubeconfigs stay valid across restarts. The
+//! certificates of the server and the administrator are renewed at each start. So they do not
+//! expire if the server restarts at least once a year, and they always contain the configured
+//! names.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kubewright_core::Time;
-use kubewright_core::der::{SEQUENCE, any, of};
+use kubewright_net::der::Certificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
@@ -23,51 +23,52 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use time::OffsetDateTime;
 
-use crate::private_file;
+use kubewright_storage::private_file;
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 const DAY: i64 = 24 * 60 * 60;
-/// How long the authority is valid, in seconds.
+/// Validity of the authority, in seconds.
 const AUTHORITY_LIFETIME: i64 = 3650 * DAY;
-/// How long the certificates of the server and of the administrator are valid, in seconds.
+/// Validity of the server and administrator certificates, in seconds.
 const LIFETIME: i64 = 365 * DAY;
-/// How long before they are signed certificates are valid, for clients whose clocks are behind.
+/// Certificates are backdated by this much, for clients whose clocks are slow.
 const CLOCK_SKEW: i64 = 60 * 60;
 
-/// The names by which every server is reached from this machine and from pods.
+/// The default DNS names of the server certificate.
 const NAMES: [&str; 4] = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// What a server needs to speak TLS, and what its administrator needs to be known.
+/// The TLS configuration of the server, and the administrator's credentials.
 pub(super) struct Certificates {
     pub(super) tls: Arc<ServerConfig>,
     pub(super) admin: Admin,
 }
 
-/// The credentials of the administrator, in PEM.
+/// The administrator's credentials, in PEM.
 pub(super) struct Admin {
     pub(super) authority: String,
     pub(super) certificate: String,
     pub(super) key: String,
 }
 
-/// Signs certificates.
+/// The certificate authority.
 pub(super) struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
-    /// A new authority, which ends with the server.
+    /// A new authority, kept in memory only.
     pub(super) fn generate() -> Result<Self, Problem> {
         Authority::create().map(|(authority, _)| authority)
     }
 
-    /// The authority in `directory`, or a new one there.
+    /// Loads the authority from `directory`, or creates it there.
     ///
     /// # Errors
-    /// If its files can be neither used nor written; the error names them.
-    pub(super) fn kept_in(directory: &Path) -> Result<Self, Problem> {
+    ///
+    /// Its files can be neither read nor written. The error contains the path.
+    pub(super) fn load_or_create(directory: &Path) -> Result<Self, Problem> {
         let directory = directory.join("pki");
         Authority::in_directory(&directory).map_err(|error| format!("{}: {error}", directory.display()).into())
     }
@@ -84,8 +85,11 @@ impl Authority {
                 directory = %directory.display(),
                 "the certificate authority is about to expire and is replaced; kubeconfigs have to be written again"
             ),
-            (Some(_), None) => return Err("ca.key is missing; restore it, or remove ca.crt to begin anew".into()),
-            // A server that died before it wrote the certificate has signed nothing.
+            (Some(_), None) => {
+                return Err("ca.key is missing; restore it, or remove ca.crt to create a new authority".into());
+            }
+            // A key without a certificate is left when the server stops during creation. It has
+            // signed nothing yet.
             (None, _) => {}
         }
         let (authority, new_key) = Authority::create()?;
@@ -94,7 +98,7 @@ impl Authority {
         Ok(authority)
     }
 
-    /// A new authority and its key in PEM.
+    /// Creates an authority. Returns it with its key in PEM.
     fn create() -> Result<(Self, String), Problem> {
         let mut params = named("kubewright-ca", None, AUTHORITY_LIFETIME)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -105,8 +109,7 @@ impl Authority {
         Ok((Authority { certificate, issuer: Issuer::new(params, key) }, text))
     }
 
-    /// Certificates for a server that is reached at this address, and by these further names and
-    /// addresses.
+    /// Signs the certificates for a server with this address and these further names.
     pub(super) fn certificates(self, address: IpAddr, further: &[String]) -> Result<Certificates, Problem> {
         let mut params = named("kube-apiserver", None, LIFETIME)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -125,7 +128,7 @@ impl Authority {
     }
 }
 
-/// The settings of TLS: any client may connect, and a certificate of our authority says who it is.
+/// The TLS configuration: client certificates are optional and must be signed by the authority.
 fn tls(authority: &str, server: CertificateDer<'static>, key: &KeyPair) -> Result<Arc<ServerConfig>, Problem> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.as_bytes())?)?;
@@ -141,7 +144,7 @@ fn tls(authority: &str, server: CertificateDer<'static>, key: &KeyPair) -> Resul
     Ok(Arc::new(tls))
 }
 
-/// All names and addresses of a server, each once.
+/// All unique names and addresses of a server.
 fn subject_names(address: IpAddr, further: &[String]) -> Result<Vec<SanType>, Problem> {
     let mut addresses =
         vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into(), Ipv4Addr::new(10, 96, 0, 1).into()];
@@ -184,7 +187,7 @@ fn named(name: &str, organization: Option<&str>, lifetime: i64) -> Result<Certif
     Ok(params)
 }
 
-/// The text of a file, if it is there.
+/// The text of a file, if it exists.
 fn read(path: &Path) -> io::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -193,61 +196,36 @@ fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Whether an authority would expire before a certificate that it signs now.
+/// Whether the authority expires before a certificate that it signs now.
 fn is_about_to_expire(certificate: &str) -> Result<bool, Problem> {
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
-    let expires = expiry(&certificate).ok_or("ca.crt is no certificate with a date of expiry")?;
-    // Both are texts of the same form, so that they compare as times do.
-    Ok(expires < generalized(Time::now().as_unix() + LIFETIME)?)
+    let expires = expiry(&certificate).ok_or("ca.crt is not a certificate with an expiry date")?;
+    Ok(expires < Time::now().as_unix() + LIFETIME)
 }
 
-/// When a certificate expires, as `YYYYMMDDHHMMSSZ` (RFC 5280, 4.1.2.5).
-fn expiry(der: &[u8]) -> Option<String> {
-    const UTC_TIME: u8 = 0x17;
-    let mut fields = of(&mut of(&mut &*der, SEQUENCE)?, SEQUENCE)?;
-    // The version has a tag of its own and may be left out. Serial number, signature and issuer
-    // follow.
-    let before = if fields.first() == Some(&0xa0) { 4 } else { 3 };
-    for _ in 0..before {
-        any(&mut fields)?;
-    }
-    let mut validity = of(&mut fields, SEQUENCE)?;
-    any(&mut validity)?;
-    let (tag, time) = any(&mut validity)?;
-    let time = std::str::from_utf8(time).ok()?;
-    // Two digits of a year mean 1950 to 2049.
-    Some(match tag {
-        UTC_TIME if time < "50" => format!("20{time}"),
-        UTC_TIME => format!("19{time}"),
-        _ => time.to_owned(),
-    })
-}
-
-fn generalized(seconds: i64) -> Result<String, Problem> {
-    let time = OffsetDateTime::from_unix_timestamp(seconds)?;
-    let (year, month, day) = time.to_calendar_date();
-    let (hour, minute, second) = time.to_hms();
-    Ok(format!("{year:04}{:02}{day:02}{hour:02}{minute:02}{second:02}Z", u8::from(month)))
+/// The expiry time of a certificate, in seconds since 1970.
+fn expiry(der: &[u8]) -> Option<i64> {
+    Certificate::read(der)?.not_after().map(Time::as_unix)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Directory;
+    use kubewright_storage::Directory;
 
     fn der(pem: &str) -> CertificateDer<'static> {
         CertificateDer::from_pem_slice(pem.as_bytes()).expect("it is ours")
     }
 
     #[test]
-    fn an_authority_is_kept_and_what_it_signs_expires_in_a_year() {
+    fn an_authority_is_persistent_and_its_certificates_expire_in_a_year() {
         let directory = Directory::new("authority");
-        let first = Authority::kept_in(&directory.0).expect("it can be made").certificate;
-        let again = Authority::kept_in(&directory.0).expect("it can be read");
+        let first = Authority::load_or_create(&directory.0).expect("it can be made").certificate;
+        let again = Authority::load_or_create(&directory.0).expect("it can be read");
         assert_eq!(again.certificate, first);
         let further = ["shop.example".to_owned(), "10.1.2.3".to_owned(), "localhost".to_owned()];
         let admin = again.certificates(IpAddr::from([127, 0, 0, 1]), &further).expect("names").admin;
-        let in_days = |days| generalized(Time::now().as_unix() + days * DAY).expect("a time");
+        let in_days = |days| Time::now().as_unix() + days * DAY;
         let expires = expiry(&der(&admin.certificate)).expect("a date");
         assert!(in_days(364) < expires && expires < in_days(366), "{expires}");
         let expires = expiry(&der(&first)).expect("a date");
@@ -265,21 +243,21 @@ mod tests {
         let old = params.self_signed(&key).expect("it signs itself").pem();
         std::fs::write(pki.join("ca.crt"), &old).expect("it can be written");
         std::fs::write(pki.join("ca.key"), key.serialize_pem()).expect("it can be written");
-        let kept = Authority::kept_in(&directory.0).expect("it is replaced").certificate;
+        let kept = Authority::load_or_create(&directory.0).expect("it is replaced").certificate;
         assert_ne!(kept, old);
     }
 
     #[test]
     fn an_authority_without_its_key_is_an_error() {
         let directory = Directory::new("keyless");
-        Authority::kept_in(&directory.0).expect("it can be made");
+        Authority::load_or_create(&directory.0).expect("it can be made");
         std::fs::remove_file(directory.0.join("pki/ca.key")).expect("it is there");
-        let error = Authority::kept_in(&directory.0).err().expect("it cannot sign").to_string();
+        let error = Authority::load_or_create(&directory.0).err().expect("it cannot sign").to_string();
         assert!(error.contains("ca.key is missing"), "{error}");
     }
 
     #[test]
-    fn a_name_that_is_none_is_named() {
+    fn an_invalid_name_is_reported() {
         let authority = Authority::generate().expect("keys");
         let refused = authority.certificates(IpAddr::from([127, 0, 0, 1]), &["größe".to_owned()]);
         let error = refused.err().expect("no name").to_string();

@@ -1,4 +1,4 @@
-//! A client without a socket: a request is a function call.
+//! The in-process client, which calls the server without a socket.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,14 +15,16 @@ use super::RunningServer;
 use crate::service::Service;
 
 impl RunningServer {
-    /// A client of the administrator's, which calls the server directly: no socket, no copy of a body.
+    /// A client with administrator rights that calls the server directly, without a socket and
+    /// without copying bodies.
     ///
-    /// It may outlive the server, and then cannot connect any more. Simulated time is safe with it:
-    /// only long lists and large objects are processed outside of the runtime's own threads, and a
-    /// paused clock waits for them.
+    /// It may outlive the server; its requests then fail to connect. It is safe with tokio's paused
+    /// time: only long lists and large objects run outside of the runtime's threads, and a paused
+    /// clock does not advance meanwhile.
     ///
     /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// use kubewright_api::core::v1::Namespace;
     /// use kubewright_apiserver::ApiServer;
     /// use kubewright_client::Api;
@@ -36,7 +38,7 @@ impl RunningServer {
     }
 }
 
-/// The server itself, as what carries requests to it.
+/// The server as a transport of the client.
 struct InProcess {
     service: Service,
     stopped: watch::Receiver<bool>,
@@ -58,7 +60,7 @@ impl Transport for InProcess {
     }
 }
 
-/// The data of a body; there are no trailers.
+/// The data frames of a body. There are no trailers.
 struct Chunks(crate::http::Body);
 
 impl Stream for Chunks {

@@ -1,18 +1,18 @@
-//! The file by which kubectl finds a server and shows who it is.
+//! Writes the kubeconfig of a server.
 
 use kubewright_core::ByteString;
 
 use super::certificates::Admin;
 
-/// What the administrator shows. Never printed but into the file.
+/// The administrator's credentials. `Debug` must not print them.
 pub(super) enum Credentials {
-    /// Nothing: the connection is trusted.
+    /// None: the connection is trusted.
     None,
     /// A client certificate.
     Certificate(Box<Admin>),
 }
 
-/// The file for a server at this URL.
+/// A kubeconfig for a server at this URL.
 pub(super) fn write(url: &str, credentials: &Credentials) -> String {
     let (authority, user) = match credentials {
         Credentials::None => (String::new(), "{}".to_owned()),

@@ -1,17 +1,19 @@
-//! A server from its options to its end.
+//! Configures, starts and stops a server.
 
 mod bootstrap;
 mod certificates;
 #[cfg(feature = "client")]
 mod client;
 mod kubeconfig;
+mod reconciliation;
 mod roles;
+mod start_error;
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use tokio::io::DuplexStream;
 use tokio::net::TcpListener;
@@ -21,27 +23,28 @@ use tokio::task::JoinHandle;
 use crate::authentication::{Accounts, Authenticator, Peer, Tokens};
 use crate::faults::Faults;
 use crate::housekeeping;
-use crate::http::{
-    self, ConnectionLimit, Connections, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MemoryBudget, REQUEST_BYTES,
-};
+use crate::http::{ConnectionLimit, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MemoryBudget, REQUEST_BYTES};
 use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
-use crate::storage::{Disk, OpenError, StoreOptions};
+use crate::serving::{self, Connections};
 use certificates::Authority;
 use kubeconfig::Credentials;
+use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions};
+pub use start_error::StartError;
 
-/// How much a pipe in memory holds before its writer waits.
+/// Buffer size of in-memory connections.
 const PIPE_SIZE: usize = 64 << 10;
-/// Beyond the writes that are always remembered: until when others are, and how many in all.
+/// Default retention of the event log beyond the minimum: maximum age and maximum number of events.
 const RECENT: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
 
-/// How long events are kept.
+/// Default time to live of events.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// A server that is to be started.
+/// A server to be started.
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use kubewright_apiserver::ApiServer;
 /// let server = ApiServer::in_memory()
 ///     .listen("127.0.0.1:0".parse()?)
@@ -63,6 +66,7 @@ pub struct ApiServer {
     preloaded: Vec<String>,
     window: Option<usize>,
     data: Option<PathBuf>,
+    unsafe_fast: bool,
     serves_faults: bool,
     max_in_flight: Option<usize>,
     max_connections: Option<usize>,
@@ -71,69 +75,14 @@ pub struct ApiServer {
     event_ttl: Option<Duration>,
 }
 
-/// Why a server did not start.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The address could not be listened on.
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Other machines reach the address, and the server has no TLS.
-    PlainHttpBeyondLoopback {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The directory of objects cannot be used.
-    Data {
-        /// What it says.
-        message: String,
-    },
-    /// Certificates could not be made.
-    Certificates(Box<dyn std::error::Error + Send + Sync>),
-    /// A preloaded document is no object, or one that the server refuses.
-    Preload {
-        /// What it says.
-        message: String,
-    },
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
-            StartError::PlainHttpBeyondLoopback { address } => write!(
-                f,
-                "refusing to serve {address} without TLS, because whoever reaches it would have all rights; \
-                 listen on 127.0.0.1, or allow it explicitly"
-            ),
-            StartError::Data { message } => f.write_str(message),
-            StartError::Certificates(_) => f.write_str("certificates and keys cannot be used"),
-            StartError::Preload { message } => write!(f, "cannot preload an object: {message}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            StartError::Listen { source, .. } => Some(source),
-            StartError::Certificates(source) => Some(&**source),
-            StartError::PlainHttpBeyondLoopback { .. } | StartError::Data { .. } | StartError::Preload { .. } => None,
-        }
-    }
-}
-
 impl ApiServer {
-    /// A server that keeps its objects in memory unless told to keep them as [`data`](Self::data), and is reached through memory unless told to [`listen`](Self::listen).
+    /// A server in memory, reachable only in process. Add [`data`](Self::data) to persist objects,
+    /// and [`listen`](Self::listen) to accept connections.
     pub fn in_memory() -> Self {
         ApiServer::default()
     }
 
-    /// Also listens on this address; port 0 picks a free one. Off by default.
+    /// Also listens on this address. Port 0 picks a free one. Off by default.
     #[must_use]
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
@@ -161,7 +110,7 @@ impl ApiServer {
         self
     }
 
-    /// One more DNS name or address by which clients reach the server, for its certificate.
+    /// Adds a DNS name or address to the server certificate.
     ///
     /// The certificate always has the names of this machine and of the service `kubernetes`, and
     /// the address that the server listens on.
@@ -179,49 +128,66 @@ impl ApiServer {
         self
     }
 
-    /// Creates the objects of these YAML documents before the server answers anybody. None by default.
+    /// Creates the objects of these YAML documents before the server accepts requests. None by
+    /// default.
     ///
-    /// They are created in order; objects without a namespace go to `default`.
+    /// They are created in order. Objects without a namespace go to `default`.
     #[must_use]
     pub fn preload(mut self, yaml: impl Into<String>) -> Self {
         self.preloaded.push(yaml.into());
         self
     }
 
-    /// Keeps objects in this directory, and begins with those that are there. In memory only by default.
+    /// Persists objects in this directory, and starts with the objects in it. In memory only by
+    /// default.
     ///
-    /// A write is in the file, and the file flushed, before it is answered. What
-    /// [`preload`](Self::preload) names and is there already stays as it is. The certificate
-    /// authority is kept there as well, so that kubeconfigs stay valid for a year after they were
-    /// written.
+    /// A write is flushed to the file before it is acknowledged, and before readers and watches see
+    /// it. A write that cannot reach the file fails and is undone.
+    ///
+    /// Existing objects win over [`preload`](Self::preload). The certificate authority is persisted
+    /// as well. So a kubeconfig stays valid for a year after it was written.
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
         self
     }
 
-    /// Lets those who may use the path `/kubewright/faults` inject faults by requests. Off by default.
+    /// Acknowledges writes, and shows them to readers, before they are in the [data](Self::data)
+    /// file.
     ///
-    /// `POST` a fault such as `{"answer": 429, "verb": "list", "resource": "pods", "times": 3}` (or with
-    /// `delayMilliseconds`, `drop` or `cutAfter`; `probability`, `namespace`, `name`, `retryAfter`), `DELETE` all of
-    /// them, or `POST` to `compact`, `cut-watches`, `freeze`, `thaw` and `restart` below it.
+    /// Faster on a slow disk, and unsafe: a crash loses acknowledged writes.
+    #[must_use]
+    pub fn unsafe_fast(mut self) -> Self {
+        self.unsafe_fast = true;
+        self
+    }
+
+    /// Enables fault injection over HTTP at `/kubewright/faults`, for authorized users. Off by
+    /// default.
+    ///
+    /// `POST` a fault such as `{"answer": 429, "verb": "list", "resource": "pods", "times": 3}` (or
+    /// with `delayMilliseconds`, `drop` or `cutAfter`; `probability`, `namespace`, `name`,
+    /// `retryAfter`), `DELETE` all of them, or `POST` to `compact`, `cut-watches`, `freeze`, `thaw`
+    /// and `restart` below it.
     #[must_use]
     pub fn fault_endpoint(mut self) -> Self {
         self.serves_faults = true;
         self
     }
 
-    /// Gives each namespace a service account, and each pod one with a token in its containers. Off by default, as in the
-    /// test environments of Go.
+    /// Enables the ServiceAccount admission plugin: creates a default account in each namespace,
+    /// and mounts its token into pods. Off by default, as in envtest.
     #[must_use]
     pub fn service_accounts(mut self) -> Self {
         self.assigns_accounts = true;
         self
     }
 
-    /// Keeps an event this long after it was last written; zero is for ever. An hour by default.
+    /// Sets the time to live of events after their last write. Zero keeps them forever. An hour by
+    /// default.
     ///
-    /// Watches are told that it is deleted. With [`data`](Self::data) the time goes on while no server runs.
+    /// Watches receive the deletion. With [`data`](Self::data), time also passes while no server
+    /// runs.
     #[doc(alias = "event-ttl")]
     #[must_use]
     pub fn event_ttl(mut self, time: Duration) -> Self {
@@ -229,7 +195,8 @@ impl ApiServer {
         self
     }
 
-    /// Answers at most this many reads and this many writes at once, and others with 429. 1000 of each by default.
+    /// Limits concurrent reads and concurrent writes to this number each. Others get 429. 1000 by
+    /// default.
     ///
     /// Watches do not count.
     #[must_use]
@@ -238,27 +205,29 @@ impl ApiServer {
         self
     }
 
-    /// Accepts at most this many connections at once on the address it listens on. 4096 by default.
+    /// Limits the number of concurrent connections on the listening address. 4096 by default.
     ///
-    /// A new connection beyond the limit takes the place of the one that has been idle for the
-    /// longest time. If all of them have requests or watches, the new one is closed.
+    /// A new connection beyond the limit replaces the one that has been idle for the longest time.
+    /// If none is idle, the new one is closed.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = Some(connections);
         self
     }
 
-    /// Holds at most this many bytes of request bodies in memory, of all requests together. 128 MiB
-    /// by default. Requests beyond the limit get 429 and may be sent again.
+    /// Limits the memory for request bodies, in bytes over all requests. 128 MiB by default.
+    /// Requests beyond the limit get 429 and may be retried.
     #[must_use]
     pub fn max_body_memory(mut self, bytes: usize) -> Self {
         self.max_body_memory = Some(bytes);
         self
     }
 
-    /// Remembers this many of the latest writes for watches and pages, and no others. By default these are 10,000, and beyond that those
-    /// of the last 75 seconds up to 102,400, as in the real server's cache of watches. With either, what was replaced or deleted takes
-    /// no more than 64 MiB as JSON.
+    /// Sets the number of events in the log, which watches and list pages can start from.
+    ///
+    /// By default the log has the latest 10,000 events, and beyond that those of the last 75
+    /// seconds up to 102,400, as in the watch cache of kube-apiserver. In any case, replaced and
+    /// deleted objects take at most 64 MiB as JSON.
     #[must_use]
     pub fn history(mut self, events: usize) -> Self {
         self.window = Some(events);
@@ -268,13 +237,14 @@ impl ApiServer {
     /// Starts the server. It stops when the handle is dropped.
     ///
     /// # Errors
-    /// If the address is taken, a preloaded object is refused, or the directory of objects cannot be used.
+    ///
+    /// The address is in use, a preloaded object is rejected, or the data directory cannot be used.
     pub async fn start(self) -> Result<RunningServer, StartError> {
         self.starting().await
     }
 
-    /// Boxed here, so that a crate which starts a server does not compile all of it once more: what a future awaits is compiled
-    /// by whoever polls it.
+    /// Boxed so that the server's future is compiled in this crate only, not again in each crate
+    /// that awaits it.
     fn starting(self) -> BoxFuture<'static, Result<RunningServer, StartError>> {
         Box::pin(self.begin())
     }
@@ -292,30 +262,32 @@ impl ApiServer {
             Some(events) => StoreOptions::default().window(events),
             None => StoreOptions::default().keep_recent(RECENT.0, RECENT.1),
         };
+        let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
         let (mut registry, disk) = match &self.data {
             Some(directory) => {
-                let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
-                let (disk, found) = Disk::open(directory).map_err(unusable)?;
-                let registry = Registry::restored(options, &disk, found, stopped.clone());
-                (registry.map_err(|message| StartError::Data { message })?, Some(Arc::new(disk)))
+                let durability = if self.unsafe_fast { Durability::Eventual } else { Durability::Immediate };
+                let (disk, contents) = OpenDisk::open(directory, durability).map_err(unusable)?;
+                (Registry::restored(options, &disk, contents, stopped.clone()), Some(disk))
             }
             None => (Registry::new(options, stopped.clone()), None),
         };
         registry.assigns_accounts = self.assigns_accounts;
         registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
         let registry = Arc::new(registry);
+        let disk = disk.map(|disk| disk.start(Arc::clone(&registry))).transpose().map_err(unusable)?.map(Arc::new);
         bootstrap::create_system_objects(&registry)?;
         for documents in &self.preloaded {
             bootstrap::preload(&registry, documents)?;
         }
         if let Some(disk) = &disk {
-            let written = disk.wait(registry.store.current_revision()).await;
+            let newest = registry.store.newest_revision();
+            let written = disk.wait(registry.store.current_revision().min(newest), newest).await;
             written.map_err(|error| StartError::Data { message: error.to_string() })?;
         }
         let recovery = disk.as_ref().map(|disk| disk.recovery());
         let faults = Faults::new(Arc::clone(&registry));
         let accounts = match &self.data {
-            Some(directory) => Accounts::kept_in(directory),
+            Some(directory) => Accounts::load_or_create(directory),
             None => Accounts::generate(),
         };
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
@@ -331,24 +303,23 @@ impl ApiServer {
             let refused = |source| StartError::Listen { address: wanted, source };
             let listener = TcpListener::bind(wanted).await.map_err(refused)?;
             let bound = listener.local_addr().map_err(refused)?;
-            let tls = match self.plain {
-                true => None,
-                false => {
-                    let authority = match &self.data {
-                        Some(directory) => Authority::kept_in(directory),
-                        None => Authority::generate(),
-                    };
-                    let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
-                    let certificates = signed.map_err(StartError::Certificates)?;
-                    credentials = Credentials::Certificate(Box::new(certificates.admin));
-                    Some(certificates.tls)
-                }
+            let tls = if self.plain {
+                None
+            } else {
+                let authority = match &self.data {
+                    Some(directory) => Authority::load_or_create(directory),
+                    None => Authority::generate(),
+                };
+                let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
+                let certificates = signed.map_err(StartError::Certificates)?;
+                credentials = Credentials::Certificate(Box::new(certificates.admin));
+                Some(certificates.tls)
             };
             log_rights(bound, tls.is_some(), tokens);
             let scheme = if tls.is_some() { "https" } else { "http" };
             (address, url) = (Some(bound), Some(format!("{scheme}://{}", reachable(bound))));
             let limit = ConnectionLimit::new(self.max_connections.unwrap_or(MAX_CONNECTIONS));
-            tasks.push(tokio::spawn(http::listen(listener, tls, service.clone(), limit, stopped.clone())));
+            tasks.push(tokio::spawn(serving::listen(listener, tls, service.clone(), limit, stopped.clone())));
         }
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
@@ -377,7 +348,7 @@ fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
     }
 }
 
-/// Where clients on this machine find a server: one that listens on all addresses is at none of them in particular.
+/// The address for clients on this machine: loopback if the server listens on all addresses.
 fn reachable(bound: SocketAddr) -> SocketAddr {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -387,7 +358,7 @@ fn reachable(bound: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, bound.port())
 }
 
-/// A server that runs. Stops when it is dropped; [`stop`](Self::stop) also waits for the end.
+/// A running server. It stops when it is dropped; [`stop`](Self::stop) also waits for the end.
 pub struct RunningServer {
     service: Service,
     address: Option<SocketAddr>,
@@ -399,17 +370,17 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Where it listens, if it does.
+    /// The listening address, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// The same as a URL, for clients on this machine.
+    /// The URL for clients on this machine.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
 
-    /// The authority that signs its certificate, in PEM; none without TLS.
+    /// The certificate authority, in PEM. `None` without TLS.
     pub fn certificate_authority(&self) -> Option<&str> {
         match &self.credentials {
             Credentials::None => None,
@@ -417,34 +388,34 @@ impl RunningServer {
         }
     }
 
-    /// A kubeconfig for its administrator, in YAML. It contains a private key.
+    /// A kubeconfig with administrator rights, in YAML. It contains a private key.
     pub fn kubeconfig(&self) -> String {
         kubeconfig::write(self.url().unwrap_or("http://localhost"), &self.credentials)
     }
 
-    /// The server as a function from requests to answers.
+    /// The server as a function from requests to responses.
     pub fn service(&self) -> Service {
         self.service.clone()
     }
 
-    /// A connection through memory, on which the server speaks HTTP with its administrator.
+    /// Opens an in-memory HTTP connection with administrator rights.
     pub fn connect(&self) -> DuplexStream {
         let (ours, theirs) = tokio::io::duplex(PIPE_SIZE);
-        // A server that has stopped drops its end, which the client sees.
+        // If the server has stopped, it drops its end, and the client sees a closed connection.
         let _ = self.pipes.send(theirs);
         ours
     }
 
-    /// Injects faults.
+    /// The fault injector.
     pub fn faults(&self) -> Faults {
         self.service.faults().clone()
     }
 
-    /// Stops, and waits until all requests have ended.
+    /// Stops the server, and waits until all requests have ended.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         for task in self.tasks.drain(..) {
-            // A task that panicked has ended as well.
+            // A panicked task has ended as well.
             let _ = task.await;
         }
     }
@@ -467,7 +438,7 @@ async fn serve_pipes(
     service: Service,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Only the owner of the server opens these.
+    // Unlimited, because only the owner of the server opens these.
     let mut connections = Connections::new(service, ConnectionLimit::new(usize::MAX), stop.clone());
     loop {
         let pipe = tokio::select! {

@@ -1,12 +1,12 @@
-//! The roles that a cluster starts with, and who has them.
+//! The default cluster roles and their bindings, as in kube-apiserver.
 //!
-//! Those for users are here, in the words of the real server. Those for the parts of a larger cluster (scheduler,
-//! controllers, nodes, proxies) are not, because none of these parts logs in here.
+//! Only roles for users are included. Roles of cluster components (scheduler, controllers, nodes,
+//! proxies) are not, because none of these components logs in here.
 
 use kubewright_core::Value;
 
 use super::StartError;
-use super::bootstrap::create;
+use super::reconciliation::{AUTO_UPDATE, reconcile};
 use crate::object::tree;
 use crate::registry::Registry;
 
@@ -16,7 +16,7 @@ const ALL: &str = "create delete deletecollection get list patch update watch";
 
 const AUTHENTICATED: &str = "system:authenticated";
 
-/// Verbs, API group, resources; or verbs and paths.
+/// Verbs, API group and resources; or verbs and non-resource URLs.
 enum Rule {
     On(&'static str, &'static str, &'static str),
     At(&'static str, &'static str),
@@ -24,7 +24,7 @@ enum Rule {
 
 use Rule::{At, On};
 
-/// Name, the role that collects it, rules.
+/// Name, the role that aggregates it, and rules.
 const ROLES: [(&str, &str, &[Rule]); 9] = [
     ("cluster-admin", "", &[On("*", "*", "*"), At("*", "*")]),
     (
@@ -122,10 +122,10 @@ const ROLES: [(&str, &str, &[Rule]); 9] = [
     ),
 ];
 
-/// Roles that collect the rules of others, and the role that collects them in turn.
+/// Aggregated roles, and the role that aggregates each of them in turn.
 const COLLECTING: [(&str, &str); 3] = [("admin", ""), ("edit", "admin"), ("view", "edit")];
 
-/// Roles and the groups that have them.
+/// Roles and the groups that they are bound to.
 const BINDINGS: [(&str, &[&str]); 6] = [
     ("cluster-admin", &["system:masters"]),
     ("system:basic-user", &[AUTHENTICATED]),
@@ -135,8 +135,8 @@ const BINDINGS: [(&str, &[&str]); 6] = [
     ("system:public-info-viewer", &[AUTHENTICATED, "system:unauthenticated"]),
 ];
 
-/// Creates the roles and bindings.
-pub(super) fn create_roles(registry: &Registry) -> Result<(), StartError> {
+/// Creates the default roles and bindings, or reconciles the stored ones.
+pub(super) fn reconcile_roles(registry: &Registry) -> Result<(), StartError> {
     let roles = ROLES.iter().map(|(name, collected_by, rules)| {
         let mut role = object("ClusterRole", name, collected_by);
         tree::set(&mut role, &["rules"], Value::Array(rules.iter().map(rule).collect()));
@@ -162,7 +162,7 @@ pub(super) fn create_roles(registry: &Registry) -> Result<(), StartError> {
         binding
     });
     for object in collecting.chain(roles).chain(bindings) {
-        create(registry, &object).map_err(|message| StartError::Preload { message })?;
+        reconcile(registry, &object).map_err(|message| StartError::Preload { message })?;
     }
     Ok(())
 }
@@ -170,8 +170,7 @@ pub(super) fn create_roles(registry: &Registry) -> Result<(), StartError> {
 fn object(kind: &str, name: &str, collected_by: &str) -> Value {
     let mut object = tree::map([("apiVersion", "rbac.authorization.k8s.io/v1".into()), ("kind", kind.into())]);
     tree::set(&mut object, &["metadata", "name"], name);
-    let annotation = "rbac.authorization.kubernetes.io/autoupdate";
-    tree::set(&mut object, &["metadata", "annotations", annotation], "true");
+    tree::set(&mut object, &["metadata", "annotations", AUTO_UPDATE], "true");
     tree::set(&mut object, &["metadata", "labels", "kubernetes.io/bootstrapping"], "rbac-defaults");
     if !collected_by.is_empty() {
         tree::set(&mut object, &["metadata", "labels", &collecting_label(collected_by)], "true");

@@ -1,6 +1,6 @@
-//! How long ago something was, in few characters.
+//! Durations in the compact form of kubectl.
 
-/// A span of time as people read it: exact where it is short, rounded down where it is long.
+/// Formats a duration as kubectl does: exact if it is short, rounded down if it is long.
 ///
 /// ```
 /// use kubewright_apiserver::table::human_duration;

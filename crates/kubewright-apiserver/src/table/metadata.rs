@@ -1,4 +1,4 @@
-//! Metadata alone: of an object, of a list, of a table.
+//! Metadata-only representations of objects and lists.
 
 use std::borrow::Borrow;
 
@@ -23,7 +23,7 @@ pub fn partial_object_metadata_list(
     version: MetaVersion,
 ) -> Value {
     let mut objects = objects.into_iter().map(|object| partial_object_metadata(object.borrow(), version)).peekable();
-    // Go has no list where there is nothing to put in it.
+    // Go encodes an empty list as `null`.
     let items = if objects.peek().is_some() { array(objects) } else { Value::Null };
     object([
         ("kind", word("PartialObjectMetadataList")),
@@ -33,8 +33,8 @@ pub fn partial_object_metadata_list(
     ])
 }
 
-/// What the metadata of a list or an object has in common with that of a list.
-pub(super) fn of_list(metadata: &Value) -> Value {
+/// The list metadata fields of a list or an object.
+pub(crate) fn of_list(metadata: &Value) -> Value {
     let entries = ["resourceVersion", "continue", "remainingItemCount"].into_iter().filter_map(|key| {
         let value = metadata.get(key).filter(|value| !value.is_null() && value.as_str() != Some(""))?;
         Some((Str::from_static(key), value.clone()))

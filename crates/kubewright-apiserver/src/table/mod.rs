@@ -1,14 +1,16 @@
-//! Objects as tables: the form in which `kubectl get` asks for them.
+//! Tables, the form in which `kubectl get` requests objects.
 //!
-//! A [`Printer`] knows the columns of one resource and makes a row of each object. Those of built-in resources
-//! come from the resource table, their cells from the functions in `kinds`; those of custom resources are
-//! what their definition asks for. When a table is asked for, and in which version, is not known here.
+//! A [`Printer`] has the columns of one resource and creates rows of its objects. For built-in
+//! resources, the columns come from the resource table and the cells from `kinds`. For custom
+//! resources, the definition has both. Content negotiation is left to callers.
 
 mod age;
 mod custom;
 mod kinds;
 mod metadata;
 mod object;
+
+use std::borrow::Cow;
 
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{ColumnInfo, ResourceInfo, StatusReason, Time, Value};
@@ -18,10 +20,11 @@ use crate::tree::{array, object, set, word};
 pub use age::human_duration;
 pub use custom::{CustomColumn, JsonPath, JsonPathError};
 use kinds::{CellsOf, OrderOf};
+pub(crate) use metadata::of_list as common_list_metadata;
 pub use metadata::{partial_object_metadata, partial_object_metadata_list};
 use object::Object;
 
-/// The columns of one resource, and how its objects become rows.
+/// The columns of one resource, and the conversion of its objects to rows.
 ///
 /// ```
 /// use kubewright_apiserver::table::{Printer, RowOptions};
@@ -41,7 +44,7 @@ enum Kind {
     Custom(Vec<CustomColumn>),
 }
 
-/// What the rows of a table carry beside their cells.
+/// The object that a row contains besides its cells.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Include {
     /// The metadata of the object.
@@ -54,10 +57,11 @@ pub enum Include {
 }
 
 impl Include {
-    /// What the query parameter `includeObject` asks for.
+    /// Parses the query parameter `includeObject`.
     ///
     /// # Errors
-    /// 400, when it is not known.
+    ///
+    /// 400 for an unknown value.
     pub fn parse(text: &str) -> Result<Include, Box<Status>> {
         match text {
             "" | "Metadata" => Ok(Include::Metadata),
@@ -77,14 +81,14 @@ impl Include {
     }
 }
 
-/// How rows are made.
+/// Options for creating rows.
 #[derive(Debug, Clone, Copy)]
 pub struct RowOptions {
-    /// What they carry.
+    /// The object that rows contain.
     pub include: Include,
     /// The version of the table, and of the metadata in its rows.
     pub version: MetaVersion,
-    /// What time it is, for ages.
+    /// The current time, for ages.
     pub now: Time,
 }
 
@@ -95,7 +99,7 @@ impl Default for RowOptions {
 }
 
 impl Printer {
-    /// The printer of a built-in resource. One without columns of its own shows name and creation time.
+    /// The printer of a built-in resource. Without columns, it shows name and creation time.
     pub fn for_resource(info: &'static ResourceInfo) -> Self {
         let (columns, cells) = match info.columns {
             [] => (DEFAULT_COLUMNS, kinds::default_cells as CellsOf),
@@ -104,7 +108,7 @@ impl Printer {
         Printer(Kind::BuiltIn { columns, cells, order: kinds::order_of(info) })
     }
 
-    /// The printer of a custom resource. One that defines no columns shows name and age.
+    /// The printer of a custom resource. Without columns, it shows name and age.
     pub fn for_columns(columns: &[CustomColumn]) -> Self {
         Printer(Kind::Custom(match columns {
             [] => vec![CustomColumn::age()],
@@ -112,12 +116,12 @@ impl Printer {
         }))
     }
 
-    /// The printer of the `scale` subresource of any resource.
+    /// The printer of the `scale` subresource.
     pub fn for_scale() -> Self {
         Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells, order: None })
     }
 
-    /// The definitions of all columns.
+    /// The column definitions.
     #[doc(alias = "columnDefinitions")]
     pub fn columns(&self) -> Value {
         match &self.0 {
@@ -153,11 +157,17 @@ impl Printer {
         row
     }
 
-    /// The table of these objects.
+    /// Sorts objects in row order.
+    pub(crate) fn sort<T>(&self, objects: &mut [T], tree: impl Fn(&T) -> Cow<'_, Value>) {
+        let Kind::BuiltIn { order: Some(order), .. } = &self.0 else { return };
+        objects.sort_by(|one, other| order(&tree(one), &tree(other)));
+    }
+
+    /// Creates a table.
     ///
-    /// `metadata` is that of their list, or of the object if there is one only. Where there are no
-    /// columns they are `null`: a watch defines them in its first event only. Rows are in the order of the objects, but
-    /// for flow schemas, which are in that in which they are asked.
+    /// `metadata` is that of the list, or of a single object. `columns` is `None` for all but the
+    /// first event of a watch. Rows have the order of the objects, except for flow schemas, which
+    /// are sorted by precedence.
     pub fn table<'v>(
         &self,
         metadata: &Value,
@@ -201,7 +211,7 @@ fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i
     ])
 }
 
-/// What a heading means, for the few that all kinds share.
+/// The description of a column that many kinds share.
 fn description(heading: &str) -> &'static str {
     match heading {
         "Name" => "The name of the object, unique within its namespace.",

@@ -1,4 +1,4 @@
-//! An object as the functions that print it see it: values by path, and text in the forms that cells have.
+//! The object view of cell functions: values by path, and text in cell format.
 
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, MicroTime, Selector, Time, Value};
@@ -6,7 +6,7 @@ use kubewright_core::{Decoder, MicroTime, Selector, Time, Value};
 use super::human_duration;
 use crate::tree::{at, items_at, number_at, text_at};
 
-/// An object, and the time at which it is looked at.
+/// An object and the current time.
 pub(super) struct Object<'v> {
     pub(super) value: &'v Value,
     pub(super) now: Time,
@@ -23,12 +23,12 @@ impl<'v> Object<'v> {
         self.at(path).is_some()
     }
 
-    /// The text at a path, empty where there is none.
+    /// The text at a path, or an empty one.
     pub(super) fn text(&self, path: &[&str]) -> &'v str {
         text_at(self.value, path)
     }
 
-    /// The text at a path as a cell, `default` where there is none or it is empty.
+    /// The text at a path as a cell, or `default` if it is missing or empty.
     pub(super) fn text_or(&self, path: &[&str], default: &'static str) -> Value {
         match self.text(path) {
             "" => default.into(),
@@ -36,12 +36,12 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// The whole number at a path, 0 where there is none.
+    /// The integer at a path, or 0.
     pub(super) fn number(&self, path: &[&str]) -> i64 {
         number_at(self.value, path)
     }
 
-    /// The truth value at a path, `default` where there is none.
+    /// The boolean at a path, or `default`.
     pub(super) fn flag(&self, path: &[&str], default: bool) -> bool {
         self.at(path).and_then(Value::as_bool).unwrap_or(default)
     }
@@ -51,7 +51,7 @@ impl<'v> Object<'v> {
         items_at(self.value, path)
     }
 
-    /// How many items or entries there are at a path, as a cell.
+    /// The number of items or entries at a path, as a cell.
     pub(super) fn count(&self, path: &[&str]) -> i64 {
         match self.at(path) {
             Some(Value::Array(items)) => items.len() as i64,
@@ -65,12 +65,12 @@ impl<'v> Object<'v> {
         self.text(&["metadata", "name"]).into()
     }
 
-    /// How long ago the object was created, as a cell.
+    /// The age of the object, as a cell.
     pub(super) fn age(&self) -> Value {
         self.since(&["metadata", "creationTimestamp"]).into()
     }
 
-    /// How long ago the time at a path was.
+    /// The time elapsed since the time at a path.
     pub(super) fn since(&self, path: &[&str]) -> String {
         match time_at(self.value, path) {
             Some(time) => human_duration(self.now.as_unix() - time.as_unix()),
@@ -78,12 +78,12 @@ impl<'v> Object<'v> {
         }
     }
 
-    /// Whether the object is about to be deleted.
+    /// Whether the object is being deleted.
     pub(super) fn is_terminating(&self) -> bool {
         self.has(&["metadata", "deletionTimestamp"])
     }
 
-    /// The names and the images of the containers at a path, as two cells.
+    /// The names and images of the containers at a path, as two cells.
     pub(super) fn containers(&self, path: &[&str]) -> [Value; 2] {
         let containers = self.items(path);
         ["name", "image"].map(|key| join(containers.iter().map(|container| text_at(container, &[key]))).into())
@@ -97,19 +97,19 @@ impl<'v> Object<'v> {
                 labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect()
             })
             .unwrap_or_default();
-        // Pairs are in order, not keys: `app.example/x=1` comes before `app=1`.
+        // Sort pairs, not keys: `app.example/x=1` comes before `app=1`.
         pairs.sort_unstable();
         or_none(pairs.join(","))
     }
 
-    /// The label selector at a path, as text; nothing if it is invalid.
+    /// The label selector at a path as text. `None` if it is invalid.
     pub(super) fn selector(&self, path: &[&str]) -> Option<String> {
         let Some(value) = self.at(path) else { return Some(String::new()) };
         let selector: LabelSelector = Decoder::new().json(value.to_string().as_bytes()).ok()?;
         Some(Selector::from_label_selector(Some(&selector)).ok()?.to_string())
     }
 
-    /// The label selector at a path, as most cells show it.
+    /// The label selector at a path, as a cell.
     pub(super) fn selector_cell(&self, path: &[&str]) -> Value {
         self.selector(path).map_or_else(|| "<error>".into(), or_none)
     }
@@ -128,24 +128,24 @@ impl<'v> Object<'v> {
     }
 }
 
-/// The time at a path, whether it has microseconds or not.
+/// Parses the time at a path, with or without microseconds.
 pub(super) fn time_at(value: &Value, path: &[&str]) -> Option<Time> {
     let text = text_at(value, path);
     let time = text.parse().or_else(|_| text.parse::<MicroTime>().map(Time::from)).ok()?;
     Some(time).filter(|time| !time.is_zero())
 }
 
-/// Texts with commas between them.
+/// Joins texts with commas.
 pub(super) fn join<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     texts.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// The text as a cell, `<none>` where it is empty.
+/// The text as a cell, or `<none>` if it is empty.
 pub(super) fn or_none(text: String) -> Value {
     if text.is_empty() { "<none>".into() } else { text.into() }
 }
 
-/// The first `limit` of the texts, and how many more there are.
+/// The first `limit` texts and the number of the others.
 pub(super) fn shortened(texts: &[String], limit: usize, separator: &str) -> String {
     let shown = texts[..texts.len().min(limit)].join(separator);
     match texts.len().checked_sub(limit) {
@@ -154,7 +154,7 @@ pub(super) fn shortened(texts: &[String], limit: usize, separator: &str) -> Stri
     }
 }
 
-/// A quantity, a number or a percentage as text, 0 where there is none.
+/// A quantity, number or percentage as text, or 0.
 pub(super) fn amount(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.to_string(),

@@ -24,7 +24,7 @@ fn an_empty_object_has_a_cell_for_each_column() {
         let columns = printer.columns().as_array().unwrap().len();
         let row = printer.row(&Value::Object([("metadata", Value::Null)].into()), &options());
         let cells = row.get("cells").and_then(Value::as_array).unwrap().len();
-        // The server itself has one cell too many here.
+        // The real server also has one cell too many here.
         let more = usize::from(info.plural == "ipaddresses");
         assert_eq!(cells, columns + more, "{}", info.plural);
         printer.row(&Value::Null, &options());
@@ -220,7 +220,7 @@ fn kinds_are_printed_as_the_server_prints_them() {
 }
 
 #[test]
-fn cells_are_in_the_order_and_the_words_of_go() {
+fn cells_equal_those_of_go() {
     for (group, plural, object, want) in [
         (
             "",
@@ -253,7 +253,7 @@ fn cells_are_in_the_order_and_the_words_of_go() {
 }
 
 #[test]
-fn flow_schemas_are_in_the_order_in_which_they_are_asked() {
+fn flow_schemas_are_sorted_by_precedence() {
     let schema = |name: &str, precedence: i64| -> Value {
         let object = format!(r#"{{"metadata":{{"name":"{name}"}},"spec":{{"matchingPrecedence":{precedence}}}}}"#);
         object.parse().unwrap()

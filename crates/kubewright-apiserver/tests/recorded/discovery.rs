@@ -1,4 +1,4 @@
-//! Discovery of the built-in resources.
+//! Compares discovery of the built-in resources with the real server's.
 
 use kubewright_apiserver::accept::{Form, Offer, negotiate};
 use kubewright_apiserver::discovery::{Discovery, Served};

@@ -1,6 +1,6 @@
-//! Answers of a real server, compared with what the parts of this crate make of the same input.
+//! Compares this crate's output with recorded responses of a real API server.
 //!
-//! The recordings lie beside the repository and are not part of it; without them these tests say so and pass.
+//! The recordings are not part of the repository. Without them, these tests are skipped.
 
 mod discovery;
 mod openapi;

@@ -1,4 +1,4 @@
-//! OpenAPI documents and schemas, compared with those of the real server.
+//! Compares OpenAPI documents and schemas with those of the real server.
 
 use kubewright_apiserver::discovery::Served;
 use kubewright_apiserver::openapi::{Document, v2};
@@ -17,7 +17,7 @@ fn document(group: &str, version: &str) -> Value {
     document.to_value()
 }
 
-/// The value without descriptions, which are texts of our own, and with lists of required fields in order.
+/// The value without descriptions, which are our own, and with sorted lists of required fields.
 fn bare(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
@@ -37,7 +37,7 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-/// The first place where two values differ.
+/// The first difference between two values.
 fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {
@@ -59,7 +59,7 @@ fn difference(path: &str, ours: &Value, theirs: &Value) -> Option<String> {
 fn every_schema_is_that_of_the_server() {
     let Some(recorded) = shared("api/schemas.json") else { return };
     let mut ours = kubewright_core::Map::new();
-    // The storage document comes last: two shared types are recorded as they stand there.
+    // The storage group comes last: two shared types were recorded from its document.
     let mut versions: Vec<(&str, &str)> =
         kubewright_api::resources().iter().map(|info| (info.kind.group, info.kind.version)).collect();
     versions.sort_by_key(|(group, _)| *group == "storage.k8s.io");
@@ -99,7 +99,7 @@ fn documents_answer_as_recorded() {
             "/openapi/v2" => v2([document("", "v1"), document("apps", "v1")].iter()),
             _ => continue,
         };
-        // Of some places only the types were recorded.
+        // For some paths, only the type of the value was recorded.
         let mut step = step;
         let body =
             step.as_object_mut().unwrap().get_mut("expect").unwrap().as_object_mut().unwrap().get_mut("body").unwrap();

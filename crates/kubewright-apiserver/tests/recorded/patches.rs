@@ -1,13 +1,13 @@
-//! Patches, applied to what the real server had before and compared with what it had after.
+//! Applies recorded patches, and compares the results with the real server's.
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::patch::{PatchError, json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Map, Value};
+use kubewright_merge::patch::{PatchError, json_patch, merge_patch, strategic_merge};
 
 use crate::scenario::{find, steps, text};
 
-/// What the server fills in after a patch, which is not for the patch to do.
+/// Fields with defaults, which a patch alone does not set.
 const DEFAULTS: [&str; 6] =
     ["resources", "terminationMessagePath", "terminationMessagePolicy", "imagePullPolicy", "protocol", "defaultMode"];
 
@@ -19,7 +19,7 @@ fn status(step: &Value) -> i64 {
     find(step, "/expect/status").and_then(Value::as_i64).unwrap()
 }
 
-/// Asserts that a failed patch is answered as recorded.
+/// Asserts that a failed patch has the recorded error.
 fn assert_failure(step: &Value, error: PatchError) {
     let name = text(step, &["name"]).to_owned();
     let answer = Status::from(error);
@@ -33,7 +33,7 @@ fn assert_failure(step: &Value, error: PatchError) {
     }
 }
 
-/// The object without what every write changes.
+/// The object without fields that change with every write.
 fn without_version(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.as_object_mut().and_then(|object| object.get_mut("metadata")) {
@@ -67,7 +67,7 @@ fn replay(scenario: &str) -> usize {
             _ if missing => continue,
             Err(error) => assert_failure(&step, error),
             Ok(patched) if status(&step) == 200 => {
-                // Unknown fields of custom resources are dropped later.
+                // Unknown fields of custom resources are pruned after the patch.
                 if !text(&step, &["name"]).contains("pruned") {
                     assert_eq!(without_version(&patched), without_version(&after), "{}", text(&step, &["name"]));
                 }
@@ -91,7 +91,7 @@ fn json_and_merge_patches_end_as_recorded() {
     }
 }
 
-/// Asserts that all of `ours` is in `theirs`, which has nothing more but defaults.
+/// Asserts that `theirs` equals `ours` plus defaults.
 fn assert_same_but_defaults(name: &str, ours: &Value, theirs: &Value) {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => {

@@ -1,10 +1,10 @@
-//! Reads recordings, and finds places in them.
+//! Reads recordings and finds values in them.
 
 use std::path::PathBuf;
 
 use kubewright_core::Value;
 
-/// A file of the recordings, if they are at hand.
+/// Reads a recorded file, if the recordings are available.
 #[expect(clippy::print_stderr, reason = "a skipped test has to be seen")]
 pub fn shared(path: &str) -> Option<Value> {
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared").join(path);
@@ -15,20 +15,20 @@ pub fn shared(path: &str) -> Option<Value> {
     Some(Value::from_json(&bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
 }
 
-/// The steps of a scenario, none if the recordings are not at hand.
+/// The steps of a scenario. Empty if the recordings are not available.
 pub fn steps(name: &str) -> Vec<Value> {
     let Some(scenario) = shared(&format!("conformance/scenarios/{name}.json")) else { return Vec::new() };
     scenario.get("steps").and_then(Value::as_array).expect("a scenario has steps").to_vec()
 }
 
-/// The text at a path of keys, or nothing.
+/// The string at a path, or an empty one.
 pub fn text<'v>(value: &'v Value, path: &[&str]) -> &'v str {
     path.iter().try_fold(value, |value, key| value.get(key)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The value at a JSON pointer, in which `[key=value]` finds an item of a list.
+/// The value at a JSON pointer. `[key=value]` selects a list item.
 pub fn find<'v>(value: &'v Value, pointer: &str) -> Option<&'v Value> {
-    // A condition may have slashes in it, and is then more than one part of the pointer.
+    // A `[key=value]` segment may contain slashes.
     let mut parts: Vec<String> = Vec::new();
     for part in pointer.split('/').skip(1) {
         match parts.last_mut() {
@@ -52,7 +52,7 @@ pub fn find<'v>(value: &'v Value, pointer: &str) -> Option<&'v Value> {
     })
 }
 
-/// Asserts that an answer has what a step recorded of it: all, or only some places.
+/// Asserts that a response equals the recorded one, as far as that was recorded.
 pub fn assert_answer(step: &Value, answer: &Value) {
     let name = text(step, &["name"]);
     let body = step.get("expect").and_then(|expect| expect.get("body")).expect("a step expects a body");

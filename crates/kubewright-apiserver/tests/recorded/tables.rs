@@ -1,14 +1,14 @@
-//! Tables of objects as the real server printed them.
+//! Compares tables with those of the real server.
 
 use std::collections::BTreeMap;
 
 use kubewright_apiserver::table::{CustomColumn, Include, Printer, RowOptions};
-use kubewright_core::patch::{json_patch, merge_patch};
 use kubewright_core::{Map, ResourceInfo, Value};
+use kubewright_merge::patch::{json_patch, merge_patch};
 
 use crate::scenario::{find, shared, steps, text};
 
-/// What a server puts into new objects, as far as cells show it.
+/// Adds the server-set fields that tables show.
 fn with_defaults(mut object: Value, plural: &str) -> Value {
     let created = Value::from("2025-10-01T12:00:00Z");
     let set = |object: &mut Value, pointer: &str, value: Value| {
@@ -77,7 +77,7 @@ fn built_in(path: &str) -> Option<&'static ResourceInfo> {
     kubewright_api::resources().into_iter().find(|info| info.plural == plural)
 }
 
-/// A cell with what the server chooses, and what time shows, put out of sight.
+/// A cell with random and time-dependent values masked.
 fn masked(cell: &Value, column: &str) -> Value {
     match (column, cell) {
         ("Age" | "When", _) => "<age>".into(),

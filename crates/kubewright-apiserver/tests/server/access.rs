@@ -1,4 +1,4 @@
-//! Who may do what, by roles and their bindings.
+//! Authorization by roles and bindings.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -10,7 +10,7 @@ use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// A request for a certificate as its objects hold it, and a certificate likewise.
+/// A certificate signing request and a certificate, in base64 as in the API.
 pub(crate) fn request_and_certificate() -> [String; 2] {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::default();
@@ -19,7 +19,7 @@ pub(crate) fn request_and_certificate() -> [String; 2] {
     [request, certificate].map(|pem| ByteString::from(pem.into_bytes()).to_base64())
 }
 
-/// Asks as somebody else; what is patched is applied.
+/// Sends a request as another user. PATCH is a server-side apply.
 async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body: &str) -> (u16, Value) {
     let content_type = if method == "PATCH" { "application/apply-patch+yaml" } else { "application/json" };
     let request = Request::builder().method(method).uri(path).header("host", "test").header("impersonate-user", user);
@@ -30,7 +30,7 @@ async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body
     (code, Value::from_json(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body).as_ref())))
 }
 
-/// Creates what YAML says, as the owner of the server.
+/// Creates an object from YAML, as administrator.
 async fn create(client: &mut Client, path: &str, object: &str) {
     let (code, answer) = client.call("POST", path, object).await;
     assert_eq!(code, 201, "{answer}");
@@ -54,7 +54,7 @@ fn binding(kind: &str, name: &str, role_kind: &str, role: &str, subject: &str) -
 const ALICE: &str = r#"{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}"#;
 
 #[tokio::test]
-async fn a_role_counts_in_its_namespace_and_a_cluster_role_everywhere() {
+async fn a_role_applies_in_its_namespace_and_a_cluster_role_everywhere() {
     let (_server, mut client) = server().await;
     let roles = format!("{RBAC}/namespaces/default");
     let reader = role("Role", "reader", r#"["get", "list"]"#, r#"["pods", "pods/log"]"#);
@@ -98,7 +98,7 @@ async fn service_accounts_and_groups_are_bound_too() {
 }
 
 #[tokio::test]
-async fn a_binding_to_a_role_that_is_not_there_grants_nothing_and_says_so() {
+async fn a_binding_to_a_missing_role_grants_nothing_and_reports_it() {
     let (_server, mut client) = server().await;
     let bound = binding("ClusterRoleBinding", "lost", "ClusterRole", "lost", ALICE);
     create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
@@ -109,7 +109,7 @@ async fn a_binding_to_a_role_that_is_not_there_grants_nothing_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_collecting_role_follows_the_roles_it_collects() {
+async fn an_aggregated_role_follows_its_sources() {
     let (_server, mut client) = server().await;
     let view = format!("{RBAC}/clusterroles/view");
     let rules = |role: &Value| role.get("rules").and_then(Value::as_array).map_or(0, |rules| rules.len());
@@ -120,7 +120,7 @@ async fn a_collecting_role_follows_the_roles_it_collects() {
         "rules": [{"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["widgets"]}]}"#;
     create(&mut client, &format!("{RBAC}/clusterroles"), more).await;
     assert_eq!(rules(&client.call("GET", &view, "").await.1), before + 1);
-    // What collects a collecting role has it too.
+    // Aggregation is transitive.
     let admin = client.call("GET", &format!("{RBAC}/clusterroles/admin"), "").await.1;
     assert!(admin.to_string().contains("widgets"), "{admin}");
     client.call("DELETE", &format!("{RBAC}/clusterroles/see-widgets"), "").await;
@@ -128,7 +128,7 @@ async fn a_collecting_role_follows_the_roles_it_collects() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_have() {
+async fn privilege_escalation_is_rejected() {
     let (_server, mut client) = server().await;
     let bound = binding("ClusterRoleBinding", "alice", "ClusterRole", "admin", ALICE);
     create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
@@ -147,8 +147,33 @@ async fn nobody_grants_what_they_do_not_have() {
     assert_eq!(call_as(&mut client, "alice", "POST", &bindings, &bound).await.0, 403);
 }
 
+// A rule of 1,000 verbs, 1,000 resources and 1,000 names has 10^9 permissions in 20 kB.
 #[tokio::test]
-async fn users_are_told_which_rules_they_have() {
+async fn a_role_with_too_many_permissions_is_rejected_before_expansion() {
+    let (_server, mut client) = server().await;
+    let roles = format!("{RBAC}/namespaces/default/roles");
+    let writer = r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "writer"},
+        "rules": [{"verbs": ["*"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["rolebindings"]},
+                  {"verbs": ["create"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}]}"#;
+    create(&mut client, &roles, writer).await;
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    create(&mut client, &bindings, &binding("RoleBinding", "writer", "Role", "writer", ALICE)).await;
+    let many = |prefix: &str| {
+        let names: Vec<String> = (0..1000).map(|number| format!("\"{prefix}{number}\"")).collect();
+        format!("[{}]", names.join(","))
+    };
+    let (verbs, resources, names) = (many("v"), many("r"), many("n"));
+    let huge = format!(
+        r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {{"name": "huge"}}, "rules":
+            [{{"verbs": {verbs}, "apiGroups": [""], "resources": {resources}, "resourceNames": {names}}}]}}"#
+    );
+    let (code, answer) = call_as(&mut client, "alice", "POST", &roles, &huge).await;
+    let message = text(&answer, "message");
+    assert!(code == 403 && message.contains("the rules grant 1000000000 single permissions"), "{message}");
+}
+
+#[tokio::test]
+async fn a_rules_review_lists_the_rules_of_the_user() {
     let (_server, mut client) = server().await;
     let reader = role("ClusterRole", "reader", r#"["list"]"#, r#"["nodes"]"#);
     create(&mut client, &format!("{RBAC}/clusterroles"), &reader).await;
@@ -163,7 +188,7 @@ async fn users_are_told_which_rules_they_have() {
 }
 
 #[tokio::test]
-async fn acting_as_another_needs_the_right_to() {
+async fn impersonation_needs_permission() {
     let tokens = Tokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
     let server = ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket");
     let mut client = Client::over(server.connect()).await;
@@ -179,7 +204,7 @@ async fn acting_as_another_needs_the_right_to() {
 }
 
 #[tokio::test]
-async fn a_request_for_a_certificate_says_who_asks() {
+async fn a_certificate_request_records_its_requester() {
     let (_server, mut client) = server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let [pem, certificate] = request_and_certificate();
@@ -195,11 +220,11 @@ async fn a_request_for_a_certificate_says_who_asks() {
     assert_eq!(code, 201, "{made}");
     assert_eq!(text(&made, "spec/username"), "kubernetes-admin");
     assert_eq!(text(&made, "spec/groups"), r#"["system:masters","system:authenticated"]"#);
-    // Nobody approves their own request by making it.
+    // A requester cannot approve their own request while creating it.
     for field in ["spec/uid", "spec/extra", "status/certificate", "status/conditions"] {
         assert_eq!(text(&made, field), "", "{field} of {made}");
     }
-    // What was asked for does not change any more.
+    // The spec is immutable.
     let version = text(&made, "metadata/resourceVersion");
     let changed = request("", r#""server auth""#)
         .replace(r#""name":"r""#, &format!(r#""name":"r","resourceVersion":"{version}""#));
@@ -213,7 +238,7 @@ async fn a_request_for_a_certificate_says_who_asks() {
 }
 
 #[tokio::test]
-async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
+async fn a_certificate_request_records_extra_attributes() {
     let (_server, mut client) = server().await;
     let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let body = r#"{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"c"},"spec":{
@@ -233,11 +258,11 @@ async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
     let said = ["username", "uid", "groups", "extra"].map(|field| text(&made, &format!("spec/{field}")));
     let extra = r#"{"a.io/scopes":["view","edit"],"reason":["test"]}"#;
     assert_eq!(said, ["jane", "7", r#"["system:masters","system:authenticated"]"#, extra]);
-    // Whoever asks cannot be changed later.
+    // The requester is immutable.
     let change = r#"{"spec":{"username":"root","extra":null}}"#;
     let (_, kept) = client.call("PATCH", &format!("{path}/c"), change).await;
     assert_eq!([text(&kept, "spec/username"), text(&kept, "spec/extra")], ["jane", extra]);
-    // An account is in the groups of accounts, unless the request says otherwise.
+    // A service account is in the groups of service accounts, unless the request sets other groups.
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let (_, me) = call_as(
         &mut client,
@@ -252,7 +277,7 @@ async fn what_else_is_known_of_a_user_is_noted_with_a_request() {
 }
 
 #[tokio::test]
-async fn who_applies_or_replaces_what_is_not_there_has_to_be_allowed_to_create_it() {
+async fn an_apply_or_update_that_creates_needs_the_create_permission() {
     let (_server, mut client) = server().await;
     let roles = format!("{RBAC}/namespaces/default");
     let writer = role("Role", "writer", r#"["get", "patch", "update"]"#, r#"["configmaps", "endpoints"]"#);
@@ -271,7 +296,7 @@ async fn who_applies_or_replaces_what_is_not_there_has_to_be_allowed_to_create_i
 }
 
 #[tokio::test]
-async fn a_finalizer_of_a_role_may_be_removed_by_who_does_not_have_its_rules() {
+async fn removing_a_finalizer_of_a_role_does_not_need_its_rules() {
     let (_server, mut client) = server().await;
     let roles = format!("{RBAC}/namespaces/default/roles");
     let strong = role("Role", "strong", r#"["*"]"#, r#"["secrets"]"#);
@@ -289,7 +314,7 @@ async fn a_finalizer_of_a_role_may_be_removed_by_who_does_not_have_its_rules() {
 }
 
 #[tokio::test]
-async fn a_part_of_nobody_is_not_the_collection() {
+async fn a_subresource_without_a_name_is_not_the_collection() {
     let (_server, mut client) = server().await;
     let executor = role("ClusterRole", "executor", r#"["*"]"#, r#"["pods/exec","*/scale"]"#);
     create(&mut client, &format!("{RBAC}/clusterroles"), &executor).await;
@@ -297,7 +322,7 @@ async fn a_part_of_nobody_is_not_the_collection() {
     create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
     let pod =
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
-    // The path is none of a resource.
+    // This path is not a resource path.
     let (code, answer) = call_as(&mut client, "alice", "POST", "/api/v1/namespaces/default/pods//exec", pod).await;
     assert_eq!(code, 403, "{answer}");
     let (code, answer) = call_as(&mut client, "alice", "GET", "/api/v1/namespaces/default/secrets//scale", "").await;
@@ -306,7 +331,7 @@ async fn a_part_of_nobody_is_not_the_collection() {
 }
 
 #[tokio::test]
-async fn who_is_impersonated_may_have_any_name() {
+async fn impersonated_names_may_have_any_characters() {
     let (_server, mut client) = server().await;
     let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
     let mut ask = async |name: &[u8]| {
@@ -319,7 +344,7 @@ async fn who_is_impersonated_may_have_any_name() {
         let body = response.into_body().collect().await.expect("the body ends").to_bytes();
         (code, text(&Value::from_json(&body).expect("JSON"), "status/userInfo/username"))
     };
-    // Go's clients send names as they are.
+    // Go clients send names unencoded.
     assert_eq!(ask("jürgen".as_bytes()).await, (201, "jürgen".to_owned()));
     assert_eq!(ask(b"j\xfcrgen").await.0, 400, "and never as who asks");
 }
@@ -352,7 +377,7 @@ async fn a_local_review_is_about_its_own_namespace() {
 }
 
 #[tokio::test]
-async fn a_role_that_collects_takes_full_authority() {
+async fn an_aggregation_rule_needs_full_authority() {
     let (_server, mut client) = server().await;
     let roles = format!("{RBAC}/clusterroles");
     let rules = |rules: &str, name: &str, more: &str| {
@@ -369,7 +394,7 @@ async fn a_role_that_collects_takes_full_authority() {
     let (code, answer) = call_as(&mut client, "alice", "POST", &roles, &rules("", "mine", aggregation)).await;
     assert_eq!(code, 403, "{answer}");
     assert!(text(&answer, "message").contains(r#"NonResourceURLs:["*"]"#), "{answer}");
-    // What a role has collected stays when its rule is taken away.
+    // A role keeps its aggregated rules when its aggregation rule is removed.
     let (code, answer) =
         call_as(&mut client, "alice", "PUT", &format!("{roles}/collects"), &rules("", "collects", "")).await;
     assert_eq!(code, 403, "{answer}");
@@ -378,7 +403,7 @@ async fn a_role_that_collects_takes_full_authority() {
 }
 
 #[tokio::test]
-async fn who_approves_a_request_has_to_be_trusted_with_its_signer() {
+async fn approval_needs_permission_for_the_signer() {
     let (_server, mut client) = server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let [pem, certificate] = request_and_certificate();

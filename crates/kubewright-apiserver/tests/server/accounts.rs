@@ -1,4 +1,4 @@
-//! Tokens of service accounts.
+//! Service account tokens.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -28,7 +28,7 @@ async fn review(client: &mut Client, token: &str, audiences: &str) -> Value {
     client.call("POST", TOKEN_REVIEWS, &body).await.1
 }
 
-/// The code of a list of config maps with this token.
+/// Status code and body of a list of config maps with this token.
 async fn list_with(client: &mut Client, token: &str) -> (u16, String) {
     get_with(client, CONFIG_MAPS, token).await
 }
@@ -42,7 +42,7 @@ async fn get_with(client: &mut Client, path: &str, token: &str) -> (u16, String)
 }
 
 #[tokio::test]
-async fn a_token_speaks_for_its_account_as_long_as_that_is_there() {
+async fn a_token_is_valid_while_its_account_exists() {
     let (_server, mut client) = server().await;
     make_account(&mut client).await;
     let (code, issued) = token(&mut client, r#"{"audiences":[]}"#).await;
@@ -54,7 +54,7 @@ async fn a_token_speaks_for_its_account_as_long_as_that_is_there() {
     let reviewed = review(&mut client, &secret, "[]").await;
     assert_eq!(text(&reviewed, "status/user/username"), "system:serviceaccount:default:robot");
     assert!(text(&reviewed, "status/user/groups").contains("system:serviceaccounts:default"));
-    // Another account of the same name is not the one that the token is for.
+    // A new account of the same name has a different UID.
     assert_eq!(client.call("DELETE", &format!("{ACCOUNTS}/robot"), "").await.0, 200);
     make_account(&mut client).await;
     assert_eq!(list_with(&mut client, &secret).await.0, 401);
@@ -111,11 +111,11 @@ async fn others_verify_tokens_by_the_published_key() {
     let point = [vec![4], decoded(&text(published, "x")), decoded(&text(published, "y"))].concat();
     let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ECDSA_P256_SHA256_FIXED, point);
     key.verify(signed.as_bytes(), &decoded(signature)).expect("the key that is published has signed it");
-    // Service accounts may read both, and nobody else without a role.
+    // Service accounts may read both. Others need a role.
     assert_eq!(get_with(&mut client, "/openid/v1/jwks", &issued).await.0, 200);
 }
 
-/// Bytes from base64 as it is in web tokens.
+/// Decodes base64url.
 fn decoded(text: &str) -> Vec<u8> {
     let mut text = text.replace('-', "+").replace('_', "/");
     while !text.len().is_multiple_of(4) {
@@ -140,7 +140,7 @@ async fn tokens_outlive_a_server_that_keeps_its_objects() {
 }
 
 #[tokio::test]
-async fn too_many_requests_at_once_are_told_to_come_back() {
+async fn too_many_concurrent_requests_get_429() {
     let server = ApiServer::in_memory().max_requests_in_flight(0).start().await.expect("nothing can fail");
     let mut client = Client::over(server.connect()).await;
     let request = Request::get(CONFIG_MAPS).header("host", "test").body(Full::<Bytes>::default());
@@ -152,7 +152,7 @@ async fn too_many_requests_at_once_are_told_to_come_back() {
 }
 
 #[tokio::test]
-async fn pods_get_the_account_of_their_namespace_where_that_is_wanted() {
+async fn pods_get_the_default_account_if_enabled() {
     let server = ApiServer::in_memory().service_accounts().start().await.expect("nothing can fail");
     let mut client = Client::over(server.connect()).await;
     let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;

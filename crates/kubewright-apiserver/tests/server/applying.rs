@@ -1,4 +1,4 @@
-//! Server-side apply, and who owns what.
+//! Server-side apply and field ownership.
 
 use kubewright_core::Value;
 
@@ -17,7 +17,7 @@ fn web(replicas: &str) -> String {
     ))
 }
 
-/// Manager, operation and subresource of all owners.
+/// Name, operation and subresource of all managers.
 fn owners(object: &Value) -> Vec<String> {
     let list = object.get("metadata").and_then(|meta| meta.get("managedFields")).and_then(Value::as_array);
     let entry = |entry: &Value| {
@@ -36,7 +36,7 @@ async fn an_apply_creates_and_then_changes_nothing_more() {
 }
 
 #[tokio::test]
-async fn who_scales_owns_the_replicas() {
+async fn scaling_makes_the_writer_owner_of_the_replicas() {
     let (_server, mut client) = server().await;
     client.apply("me", DEPLOYMENT, &web(r#""replicas":2,"#)).await;
     let scale = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"web"},"spec":{"replicas":5}}"#;
@@ -52,7 +52,7 @@ async fn who_scales_owns_the_replicas() {
 }
 
 #[tokio::test]
-async fn an_empty_list_of_managers_forgets_them() {
+async fn an_empty_list_resets_the_managers() {
     let (_server, mut client) = server().await;
     let path = format!("{CONFIG_MAPS}/a");
     let with_data = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}"#;
@@ -76,7 +76,7 @@ async fn an_update_belongs_to_its_manager_or_its_program() {
     assert_eq!(owners(&created), ["unknown Update"]);
     let (_, changed) = client.call("PATCH", &format!("{path}?fieldManager=other"), r#"{"data":{"k":"v"}}"#).await;
     assert_eq!(owners(&changed).len(), 2);
-    // What the managers do not change, they do not own, and nothing else happens either.
+    // A writer does not own fields that it does not change, and a no-op is not stored.
     let (_, same) = client.call("PATCH", &format!("{path}?fieldManager=third"), r#"{"data":{"k":"v"}}"#).await;
     assert_eq!(same, changed);
 }
@@ -97,7 +97,7 @@ async fn containers_for_debugging_can_be_applied() {
 }
 
 #[tokio::test]
-async fn custom_objects_are_taken_apart_by_their_structure() {
+async fn custom_objects_are_merged_by_their_schema() {
     let (_server, mut client) = server().await;
     let definition = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
         "metadata":{"name":"gadgets.shop.example.com"},"spec":{"group":"shop.example.com","scope":"Namespaced",
@@ -116,7 +116,7 @@ async fn custom_objects_are_taken_apart_by_their_structure() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_gone_is_not_made_again_by_who_means_that_one() {
+async fn an_apply_with_a_uid_does_not_recreate_the_object() {
     let (_server, mut client) = server().await;
     let path = format!("{CONFIG_MAPS}/a");
     let (_, made) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;

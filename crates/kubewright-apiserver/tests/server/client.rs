@@ -1,4 +1,4 @@
-//! A small client: one connection, JSON in and out.
+//! A small test client: one connection, JSON in and out.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// A connection to a server.
 pub struct Client(SendRequest<Full<Bytes>>);
 
-/// A server in memory and a connection to it.
+/// Starts an in-memory server and connects to it.
 pub async fn server() -> (RunningServer, Client) {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let client = Client::over(server.connect()).await;
@@ -36,13 +36,14 @@ impl Client {
         self.0.send_request(request).await.expect("the server answers")
     }
 
-    /// Sends a request with a JSON body, if it is not empty, and returns code and answer.
+    /// Sends a request with an optional JSON body. Returns status code and body.
     pub async fn call(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         self.call_with(content_type, method, path, body).await
     }
 
-    /// Applies a configuration as this manager; the rest of the query may follow its name.
+    /// Applies a configuration as this manager. `manager` may be followed by further query
+    /// parameters.
     pub async fn apply(&mut self, manager: &str, path: &str, config: &str) -> (u16, Value) {
         let path = format!("{path}?fieldManager={manager}");
         self.call_with("application/apply-patch+yaml", "PATCH", &path, config).await
@@ -60,8 +61,7 @@ impl Client {
         (code, Value::from_json(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body).as_ref())))
     }
 
-    /// Repeats a read until it is answered with this code.
-    /// The warnings that come with the answer to a request with JSON.
+    /// Sends a request with JSON. Returns status code and warnings.
     pub async fn warnings(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<String>) {
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
         let request = Request::builder().method(method).uri(path).header("content-type", content_type);
@@ -81,13 +81,13 @@ impl Client {
     }
 }
 
-/// The text at a path such as `metadata/name`.
+/// The string at a path such as `metadata/name`.
 pub fn text(value: &Value, path: &str) -> String {
     let found = path.split('/').try_fold(value, |value, key| value.get(key));
     found.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default()
 }
 
-/// A config map of this name, with more metadata as JSON after a comma.
+/// A config map. `metadata` is further JSON after a comma.
 pub fn config_map(name: &str, metadata: &str) -> String {
     format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"{metadata}}}}}"#)
 }

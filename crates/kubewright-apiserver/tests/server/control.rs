@@ -38,7 +38,7 @@ async fn put_in_force(client: &mut Client, spec: &str, binding: &str) {
 }
 
 #[tokio::test]
-async fn a_policy_refuses_what_breaks_it() {
+async fn a_policy_rejects_violations() {
     let (_server, mut client) = server().await;
     let spec = r#""variables":[{"name":"owner","expression":"object.metadata.labels['owner']"}],
         "matchConditions":[{"name":"not-exempt","expression":"!object.metadata.name.startsWith('exempt')"}],
@@ -54,7 +54,7 @@ async fn a_policy_refuses_what_breaks_it() {
     let (code, refused) =
         client.call("PATCH", &format!("{CONFIG_MAPS}/a"), r#"{"metadata":{"labels":{"x":"y"}}}"#).await;
     assert_eq!((code, text(&refused, "reason").as_str()), (403, "Forbidden"));
-    // A variable that has no value fails only those who use it, and then closed.
+    // An error in a variable fails only the expressions that use it, subject to the failure policy.
     let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("c", "")).await;
     assert_eq!(code, 422);
     assert!(text(&refused, "message").contains("resulted in error: no such key: labels"), "{refused}");
@@ -79,7 +79,7 @@ async fn a_policy_may_take_parameters_and_only_warn() {
 }
 
 #[tokio::test]
-async fn a_policy_may_ask_what_somebody_may_do() {
+async fn a_policy_can_use_the_authorizer() {
     let (_server, mut client) = server().await;
     let spec = r#""validations":[{"expression":"authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"},
         {"expression":"!authorizer.serviceAccount('default', 'robot').requestResource().check('create').allowed()"},
@@ -91,7 +91,7 @@ async fn a_policy_may_ask_what_somebody_may_do() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_read_is_refused() {
+async fn an_invalid_policy_is_rejected() {
     let (_server, mut client) = server().await;
     let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy",
         "metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],
@@ -104,14 +104,14 @@ async fn a_policy_that_cannot_be_read_is_refused() {
     );
 }
 
-/// A server that answers reviews by a function, and what it takes to reach it.
+/// A webhook server that responds with a function, and its client configuration.
 pub struct Hook {
     pub config: String,
     pub seen: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Hook {
-    /// `answer` makes the fields of a response of a request, beside its `uid`.
+    /// Starts a server. `answer` returns the fields of the response besides `uid`.
     pub async fn start(answer: impl Fn(&Value) -> String + Send + Sync + 'static) -> Hook {
         let certified = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
         let bundle = ByteString::from(certified.cert.pem().as_str()).to_base64();
@@ -155,13 +155,13 @@ impl Hook {
         Hook { config, seen }
     }
 
-    /// Registers it for config maps, with more fields after a comma.
+    /// Registers the webhook for config maps. `more` is further JSON after a comma.
     async fn register(&self, client: &mut Client, kind: &str, more: &str) {
         let rules = r#"{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["configmaps"]}"#;
         self.register_for(client, kind, rules, more).await;
     }
 
-    /// Registers it for these rules, with more fields after a comma.
+    /// Registers the webhook for these rules. `more` is further JSON after a comma.
     pub async fn register_for(&self, client: &mut Client, kind: &str, rules: &str, more: &str) {
         let body = format!(
             r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"{kind}WebhookConfiguration","metadata":{{"name":"w"}},
@@ -195,7 +195,7 @@ async fn a_mutating_webhook_changes_objects() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_matched_against_what_those_before_it_made() {
+async fn a_webhook_is_matched_against_earlier_changes() {
     let (_server, mut client) = server().await;
     let hook = |patch: &str| {
         let patch = ByteString::from(patch).to_base64();
@@ -238,9 +238,10 @@ async fn a_validating_webhook_refuses_writes_and_deletions() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|request| {
         let is_bad = text(request, "object/data/bad") == "yes" || text(request, "operation") == "DELETE";
-        match is_bad {
-            true => r#""allowed":false,"status":{"code":403,"message":"no way"}"#.to_owned(),
-            false => r#""allowed":true"#.to_owned(),
+        if is_bad {
+            r#""allowed":false,"status":{"code":403,"message":"no way"}"#.to_owned()
+        } else {
+            r#""allowed":true"#.to_owned()
         }
     })
     .await;
@@ -262,7 +263,7 @@ async fn a_validating_webhook_refuses_writes_and_deletions() {
 }
 
 #[tokio::test]
-async fn a_webhook_that_does_not_answer_is_decided_by_its_failure_policy() {
+async fn the_failure_policy_decides_about_an_unreachable_webhook() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
     let nobody = Hook { config: r#"{"url":"https://127.0.0.1:1/"}"#.to_owned(), seen: Arc::clone(&hook.seen) };
@@ -277,7 +278,7 @@ async fn a_webhook_that_does_not_answer_is_decided_by_its_failure_policy() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_told_of_a_dry_run_and_asked_once_for_each_object() {
+async fn a_webhook_sees_dry_runs_and_is_called_once_per_object() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
     hook.register(&mut client, "Validating", "").await;
@@ -301,14 +302,14 @@ async fn a_webhook_is_told_of_a_dry_run_and_asked_once_for_each_object() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_write_that_met_another_is_asked_about_again() {
+async fn a_conflicting_write_is_reviewed_again() {
     let (server, mut client) = server().await;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
     let (asked, mut was_asked) = tokio::sync::mpsc::unbounded_channel();
     let (go_on, waits) = std::sync::mpsc::channel::<()>();
     let waits = Mutex::new(waits);
     let hook = Hook::start(move |request| {
-        // The first question is kept waiting until somebody else has changed the object.
+        // Delay the first review until a concurrent write has changed the object.
         if text(request, "object/data/by") == "slow" && text(request, "oldObject/data").is_empty() {
             let _ = asked.send(());
             let _ = tokio::task::block_in_place(|| waits.lock().expect("no panic before").recv());
@@ -332,7 +333,7 @@ async fn a_write_that_met_another_is_asked_about_again() {
 }
 
 #[tokio::test]
-async fn a_condition_without_an_answer_is_decided_by_the_failure_policy() {
+async fn the_failure_policy_decides_about_a_failed_condition() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
     let condition = r#","matchConditions":[{"name":"c","expression":"object.metadata.labels['a'] == 'b'"}]"#;
@@ -348,7 +349,7 @@ async fn a_condition_without_an_answer_is_decided_by_the_failure_policy() {
 }
 
 #[tokio::test]
-async fn a_patch_that_cannot_be_made_is_a_failure_whatever_the_policy() {
+async fn an_invalid_patch_fails_whatever_the_failure_policy() {
     let (_server, mut client) = server().await;
     let patch = ByteString::from(r#"[{"op":"remove","path":"/none"}]"#).to_base64();
     let hook = Hook::start(move |_| format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#)).await;
@@ -357,7 +358,7 @@ async fn a_patch_that_cannot_be_made_is_a_failure_whatever_the_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_namespace_is_looked_at_before_webhooks_are_asked_and_after() {
+async fn the_namespace_is_checked_before_and_after_webhook_calls() {
     let (server, mut client) = server().await;
     let namespace =
         r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop","finalizers":["example.com/hold"]}}"#;

@@ -4,9 +4,9 @@ use kubewright_core::Value;
 
 use crate::client::{Client, server, text};
 
-/// Where definitions are.
+/// The path of CustomResourceDefinitions.
 pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Where widgets of the first version are.
+/// The path of widgets in v1.
 pub(crate) const WIDGETS: &str = "/apis/shop.example.com/v1/namespaces/default/widgets";
 
 /// A definition of widgets with these versions.
@@ -18,7 +18,7 @@ pub(crate) fn definition(versions: &str) -> String {
     )
 }
 
-/// A version that is served, with these fields in its spec.
+/// A served version with these fields in its spec.
 pub(crate) fn version(name: &str, stored: bool, fields: &str) -> String {
     format!(
         r#"{{"name":"{name}","served":true,"storage":{stored},"subresources":{{"status":{{}}}},
@@ -42,7 +42,7 @@ pub(crate) async fn define(client: &mut Client, versions: &str) {
 const SIZE: &str = r#""size":{"type":"integer"}"#;
 
 #[tokio::test]
-async fn objects_are_pruned_completed_and_checked() {
+async fn objects_are_pruned_defaulted_and_validated() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, &format!(r#"{SIZE},"mode":{{"type":"string","default":"auto"}}"#))).await;
     let (code, refused) = client.call("POST", WIDGETS, &widget("v1", r#"{"size":"big"}"#)).await;
@@ -56,7 +56,7 @@ async fn objects_are_pruned_completed_and_checked() {
 }
 
 #[tokio::test]
-async fn a_status_is_pruned_and_checked_as_well() {
+async fn a_status_is_pruned_and_validated() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, SIZE)).await;
     client.call("POST", WIDGETS, &widget("v1", r#"{"size":1}"#)).await;
@@ -67,7 +67,7 @@ async fn a_status_is_pruned_and_checked_as_well() {
 }
 
 #[tokio::test]
-async fn a_new_schema_shows_old_objects_in_its_light() {
+async fn old_objects_are_read_by_the_new_schema() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, &format!(r#"{SIZE},"old":{{"type":"string"}}"#))).await;
     client.call("POST", WIDGETS, &widget("v1", r#"{"size":9,"old":"x"}"#)).await;
@@ -78,13 +78,13 @@ async fn a_new_schema_shows_old_objects_in_its_light() {
     assert_eq!(code, 200, "{answer}");
     let (_, seen) = client.call("GET", &format!("{WIDGETS}/w"), "").await;
     assert_eq!(text(&seen, "spec"), r#"{"new":"n","size":9}"#);
-    // What is too large now stays, but cannot become another value that is too large.
+    // Ratcheting: an unchanged invalid value stays, but cannot become another invalid value.
     assert_eq!(client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"new":"m"}}"#).await.0, 200);
     assert_eq!(client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"size":8}}"#).await.0, 422);
 }
 
 #[tokio::test]
-async fn objects_are_selected_by_defaults_that_are_newer_than_they_are() {
+async fn field_selectors_see_newer_defaults() {
     let (_server, mut client) = server().await;
     let with_mode = |default: &str| {
         let version = version("v1", true, &format!(r#""mode":{{"type":"string"{default}}}"#));
@@ -100,7 +100,7 @@ async fn objects_are_selected_by_defaults_that_are_newer_than_they_are() {
     let items = list.get("items").and_then(Value::as_array).expect("a list");
     assert_eq!((items.len(), text(&items[0], "spec").as_str()), (1, r#"{"mode":"auto"}"#));
 
-    // It has been in the selection since then, and a write that stores the default does not make it another object.
+    // The default already selected the object. Storing it does not count as a spec change.
     let version = text(&made, "metadata/resourceVersion");
     let (_, changed) = client.call("PATCH", &format!("{WIDGETS}/w"), "{}").await;
     assert_eq!(text(&changed, "metadata/generation"), "1");
@@ -108,7 +108,7 @@ async fn objects_are_selected_by_defaults_that_are_newer_than_they_are() {
     let watch = format!("{selected}&watch=1&timeoutSeconds=1&resourceVersion={version}");
     let event = client.call("GET", &watch, "").await.1;
     assert_eq!((text(&event, "type"), text(&event, "object/spec/mode")), ("MODIFIED".into(), "auto".into()));
-    // From then on there is nothing to store.
+    // Now the default is stored.
     let again = client.call("PATCH", &format!("{WIDGETS}/w"), "{}").await.1;
     assert_eq!(text(&again, "metadata/resourceVersion"), text(&changed, "metadata/resourceVersion"));
 }
@@ -151,7 +151,7 @@ fn ruled(ty: &str, rule: &str) -> String {
 }
 
 #[tokio::test]
-async fn rules_are_asked_about_values_and_changes() {
+async fn rules_validate_values_and_transitions() {
     let (_server, mut client) = server().await;
     let items = r#""type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],
         "items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"some-size":{"type":"integer",
@@ -172,7 +172,7 @@ async fn rules_are_asked_about_values_and_changes() {
 }
 
 #[tokio::test]
-async fn rules_that_cannot_be_right_are_refused_with_their_definition() {
+async fn invalid_rules_are_rejected_with_their_definition() {
     let (_server, mut client) = server().await;
     for (ty, rule, want) in [
         (r#""type":"object""#, r#""rule":"self.x > 1""#, "undefined field 'x'"),
@@ -211,7 +211,7 @@ async fn rules_that_cannot_be_right_are_refused_with_their_definition() {
 #[tokio::test]
 async fn a_rule_that_takes_too_long_refuses_the_object() {
     let (_server, mut client) = server().await;
-    // Cheap enough at most to be accepted, and too dear for a list that is as long as it may be.
+    // The estimated cost is acceptable, but the actual cost of a list of maximum length is not.
     let rule = r#""rule":"self.all(a, self.all(b, self.all(c, a + b + c < 1000)))""#;
     let ty = r#""type":"array","maxItems":100,"items":{"type":"integer"}"#;
     define(&mut client, &version("v1", true, &ruled(ty, rule))).await;
@@ -238,7 +238,7 @@ async fn a_rule_that_may_cost_too_much_is_refused_with_its_definition() {
         ))
     };
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    // Each item is asked once, and there may be as many as fit into a request.
+    // The rule runs once per item, and the number of items is limited by the request size only.
     let (code, refused) = client.call("POST", path, &list("", "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])$')")).await;
     let field =
         "spec.validation.openAPIV3Schema.properties[spec].properties[list].items.x-kubernetes-validations[0].rule";
@@ -251,7 +251,7 @@ async fn a_rule_that_may_cost_too_much_is_refused_with_its_definition() {
     let matches = list(r#""maxItems":100,"#, "self.matches('^[a-z]+([-a-z0-9]*[a-z0-9])$')");
     let (code, accepted) = client.call("POST", &format!("{path}?dryRun=All"), &matches).await;
     assert_eq!(code, 201, "{accepted}");
-    // A loop in a loop over what has no limit.
+    // Nested loops over an unbounded list.
     let nested = r#"{"type":"object","properties":{"list":{"type":"array","items":{"type":"string"},
         "x-kubernetes-validations":[{"rule":"self.all(x, self.exists_one(y, x == y))"}]}}}"#;
     let (code, refused) = client.call("POST", path, &definition(nested)).await;
@@ -274,7 +274,7 @@ async fn a_rule_that_may_cost_too_much_is_refused_with_its_definition() {
 }
 
 #[tokio::test]
-async fn who_converts_has_to_be_said_in_full() {
+async fn the_conversion_must_be_complete() {
     let (_server, mut client) = server().await;
     let with = |conversion: &str| {
         let versions = format!("{},{}", version("v1", false, SIZE), version("v2", true, SIZE));
@@ -306,16 +306,16 @@ async fn who_converts_has_to_be_said_in_full() {
         let (code, refused) = client.call("POST", DEFINITIONS, &with(&conversion)).await;
         assert!(code == 422 && text(&refused, "message").contains(why), "{why} is not in {refused}");
     }
-    // A service is no address here, which shows when it is needed.
+    // Services cannot be resolved here, which fails on the first call only.
     let service = webhook(r#"{"service":{"name":"s","namespace":"n"}}"#);
     let (code, made) = client.call("POST", DEFINITIONS, &with(&service)).await;
     assert_eq!(code, 201, "{made}");
     assert_eq!(client.call("POST", &WIDGETS.replace("/v1/", "/v2/"), &widget("v2", r#"{"size":1}"#)).await.0, 201);
     let (code, refused) = client.call("GET", &format!("{WIDGETS}/w"), "").await;
-    let want = "conversion webhook for shop.example.com/v2, Kind=Widget failed: a service has no address here, only \
-                clientConfig.url can be called";
+    let want = "conversion webhook for shop.example.com/v2, Kind=Widget failed: services cannot be resolved by this server, \
+                use clientConfig.url";
     assert_eq!((code, text(&refused, "message").as_str()), (500, want));
-    // The stored version needs nobody.
+    // Reads in the stored version need no conversion.
     assert_eq!(client.call("GET", &format!("{}/w", WIDGETS.replace("/v1/", "/v2/")), "").await.0, 200);
 }
 
@@ -350,7 +350,7 @@ async fn groups_of_kubernetes_need_an_approval() {
         let cause = cause.and_then(|causes| causes.first()).expect("a cause");
         assert_eq!(["reason", "message", "field"].map(|part| text(cause, part)), [reason, why, field]);
     }
-    // Another domain that ends alike is nobody's.
+    // A group that only ends in the same letters is not protected.
     let (code, other) = client.call("POST", DEFINITIONS, &in_group("my-k8s.io", None)).await;
     assert_eq!(code, 201, "{other}");
     let (code, made) = client.call("POST", DEFINITIONS, &in_group("apps.k8s.io", Some("unapproved, a test"))).await;
@@ -375,7 +375,7 @@ async fn groups_of_kubernetes_need_an_approval() {
 }
 
 #[tokio::test]
-async fn nothing_is_created_while_a_definition_goes() {
+async fn nothing_is_created_while_the_definition_terminates() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, SIZE)).await;
     let held = widget("v1", "{}").replace(r#""name":"w""#, r#""name":"w","finalizers":["example.com/hold"]"#);
@@ -431,7 +431,7 @@ async fn a_duration_of_days_is_a_duration_to_rules() {
 }
 
 #[tokio::test]
-async fn an_object_within_an_object_is_one_or_cannot_be_read() {
+async fn embedded_objects_must_be_valid() {
     let (_server, mut client) = server().await;
     let fields =
         r#""of":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true}"#;

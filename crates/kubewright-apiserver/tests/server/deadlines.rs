@@ -1,4 +1,5 @@
-//! Time limits of connections, requests and responses, and the order of the checks before a body.
+//! Deadlines of connections, requests and responses, and the order of the checks before a body is
+//! read.
 
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ fn head(token: &str, path: &str, more: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n{more}\r\n")
 }
 
-/// The head of the next response, perhaps with a part of its body.
+/// Reads the head of the next response, and possibly a part of its body.
 async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     read_until(stream, "\r\n\r\n").await
 }
 
-/// Reads until this text has come.
+/// Reads until the text arrives.
 async fn read_until(stream: &mut (impl AsyncRead + Unpin), last: &str) -> String {
     let mut all = Vec::new();
     while !all.windows(last.len()).any(|bytes| bytes == last.as_bytes()) {
@@ -40,7 +41,7 @@ async fn read_until(stream: &mut (impl AsyncRead + Unpin), last: &str) -> String
 async fn a_caller_without_rights_is_refused_before_the_body_is_read() {
     let server = server().await;
     for (token, code) in [("wrong", "401"), ("s3cret", "403")] {
-        // The second is too large, the third has no media type that is read.
+        // The second body is too large, and the third has an unsupported media type.
         for more in [
             "content-length: 3000000\r\n",
             "content-length: 67108864\r\n",
@@ -86,7 +87,7 @@ async fn a_connection_survives_the_refusal_of_a_small_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_trickles_is_given_up_at_the_deadline_of_the_request() {
+async fn a_slow_body_is_aborted_at_the_request_deadline() {
     let server = server().await;
     for (query, seconds) in [("", 60), ("?timeout=2s", 2), ("?timeout=0s", 60), ("?timeout=10m", 60)] {
         let mut stream = server.connect();
@@ -116,14 +117,14 @@ async fn the_timeout_of_the_query_bounds_the_request() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut client = Client::over(server.connect()).await;
     let start = Instant::now();
-    // Without a deadline the server waits 3 s for this version.
+    // Without a timeout the server would wait 3 s for this version.
     let path = format!("{CONFIG_MAPS}?resourceVersion=999999&timeout=1s");
     let (code, status) = client.call("GET", &path, "").await;
     assert_eq!(code, 504);
     let message = crate::client::text(&status, "message");
     assert_eq!(message, "Timeout: request did not complete within the allotted timeout");
     assert_eq!(start.elapsed().as_secs(), 1);
-    // kube-apiserver reads the parameter before it authenticates, and not at all for watches.
+    // kube-apiserver reads the parameter before authentication, and ignores it for watches.
     let invalid = head("wrong", &format!("{CONFIG_MAPS}?timeout=soon"), "content-length: 0\r\n");
     let mut stream = server.connect();
     stream.write_all(invalid.as_bytes()).await.expect("there is room");
@@ -149,7 +150,7 @@ async fn the_first_bytes_of_a_connection_have_one_time_limit_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_head_that_trickles_is_given_up() {
+async fn a_slow_request_head_is_aborted() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut stream = server.connect();
     let start = Instant::now();
@@ -161,7 +162,7 @@ async fn a_head_that_trickles_is_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tls_handshake_that_does_not_begin_is_given_up() {
+async fn a_missing_tls_handshake_times_out() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).start().await.expect("a free port");
     let mut socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
@@ -211,7 +212,7 @@ async fn connections_beyond_the_limit_take_the_place_of_idle_ones() {
         let closed = timeout(Duration::from_secs(10), socket.read(&mut [0])).await;
         assert!(!matches!(closed.expect("it is closed"), Ok(1..)));
     }
-    // The watch is older than all of them, but not idle.
+    // The watch is the oldest connection, but it is not idle.
     assert!(watch.read(&mut [0; 100]).await.expect("it is open") > 0);
 }
 /// Creates config maps of 64 KiB each.
@@ -224,7 +225,7 @@ async fn fill(server: &RunningServer, count: usize) {
     }
 }
 
-/// The number of bytes until the connection ends, whether in order or not.
+/// The number of bytes until the connection ends, with or without an error.
 async fn drain(mut stream: impl AsyncRead + Unpin) -> usize {
     let (mut buffer, mut total) = (vec![0; 64 << 10], 0);
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
@@ -264,7 +265,7 @@ async fn a_watch_that_its_client_does_not_read_goes_on_later() {
     assert!(reading.is_err(), "the watch has ended");
 }
 
-/// A process of its own, because other tests use memory as well.
+/// Uses a separate process, because other tests allocate memory, too.
 #[cfg(target_os = "linux")]
 #[test]
 fn clients_that_do_not_read_a_list_do_not_hold_a_copy_each() {
@@ -300,7 +301,7 @@ async fn stalled_clients_in_a_process_of_their_own() {
     assert!(used < 200 << 20, "{} MiB", used >> 20);
 }
 
-/// The memory of this process in bytes.
+/// The resident memory of this process, in bytes.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");

@@ -1,11 +1,11 @@
-//! Definitions of custom resources: what they may say, and what follows from it.
+//! CustomResourceDefinitions: validation and effects.
 
 use kubewright_core::Value;
 
 use crate::client::{Client, server, text};
 use crate::custom::{DEFINITIONS, definition, version};
 
-/// A definition with one version of this schema for its spec, and with more about the version.
+/// A definition with one version. `spec` is its schema, and `more` further fields of the version.
 fn with(spec: &str, more: &str) -> String {
     let schema = format!(r#"{{"type":"object","properties":{{"spec":{spec}}}}}"#);
     let version = r#"{"name":"v1","served":true,"storage":true"#;
@@ -20,7 +20,7 @@ async fn complaint(client: &mut Client, definition: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_a_version_says_has_to_make_sense() {
+async fn versions_are_validated() {
     let (_server, mut client) = server().await;
     let (plain, object) = (r#"{"type":"object","properties":{"a":{"type":"string"}}}"#, r#"{"type":"object"}"#);
     for (spec, more, want) in [
@@ -84,7 +84,7 @@ async fn what_a_version_says_has_to_make_sense() {
     ] {
         assert_eq!(complaint(&mut client, &with(spec, more)).await, want, "{spec} {more}");
     }
-    // A status is checked by a part of the schema, which knows nothing of what the root says of the whole.
+    // A status is validated by its part of the schema, so constraints at the root would not apply.
     for (root, want) in
         [(r#""required":["spec"],"nullable":false"#, ""), (r#""minProperties":1"#, "only [Description Type ")]
     {
@@ -112,12 +112,12 @@ async fn objects_have_the_defaults_of_the_version_that_they_are_stored_in() {
     assert_eq!((code, text(&made, "spec").as_str()), (201, r#"{"a":"x"}"#));
     let (_, seen) = client.call("GET", &format!("{}/w", path("v1")), "").await;
     assert_eq!(text(&seen, "spec"), r#"{"a":"x","d":"one"}"#);
-    // Whoever uses a version that will go is told which one will stay.
+    // The warning about a deprecated version names its replacement.
     let (_, warnings) = client.warnings("GET", &path("v1beta1"), "").await;
     let want = r#""shop.example.com/v1beta1 Widget is deprecated; use shop.example.com/v1 Widget""#;
     assert_eq!(warnings, [want]);
     assert_eq!(client.warnings("GET", &path("v1"), "").await.1, Vec::<String>::new());
-    // All versions are stored as one, which clients see by its hash.
+    // All versions have the same storage version, and so the same hash in discovery.
     let mut hashes = Vec::new();
     for version in ["v1", "v1beta1"] {
         let (_, list) = client.call("GET", &format!("/apis/shop.example.com/{version}"), "").await;
@@ -128,7 +128,7 @@ async fn objects_have_the_defaults_of_the_version_that_they_are_stored_in() {
 }
 
 #[tokio::test]
-async fn a_name_belongs_to_who_had_it_first_until_they_go() {
+async fn names_belong_to_the_first_definition_until_it_is_deleted() {
     let (_server, mut client) = server().await;
     let names = |plural: &str, kind: &str, more: &str| {
         let names = format!(r#""names":{{"plural":"{plural}","kind":"{kind}"{more}}}"#);

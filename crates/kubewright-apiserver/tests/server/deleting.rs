@@ -1,4 +1,4 @@
-//! Deletions by the server itself, and those who have a say in them.
+//! Deletions by controllers are subject to admission.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::control::{Hook, REGISTRATION};
 
 const DELETIONS: &str = r#"{"apiGroups":[""],"apiVersions":["v1"],"operations":["DELETE"],"resources":["configmaps"]}"#;
 
-/// Makes a config map that another one owns.
+/// Creates a config map with an owner.
 async fn owned(client: &mut Client, path: &str, name: &str, owner: &Value) {
     let reference = format!(
         r#","ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"{}","uid":"{}"}}]"#,
@@ -25,7 +25,7 @@ async fn owned(client: &mut Client, path: &str, name: &str, owner: &Value) {
     assert_eq!(client.call("POST", path, &object).await.0, 201);
 }
 
-/// Refuses deletions of config maps whose names begin with `kept`.
+/// Rejects deletions of config maps whose names begin with `kept`.
 async fn forbid(client: &mut Client) {
     let policy = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"p"}},
@@ -45,7 +45,7 @@ async fn allow(client: &mut Client) {
 }
 
 #[tokio::test]
-async fn garbage_that_a_policy_keeps_stays_until_it_may_go() {
+async fn rejected_garbage_is_retried_until_it_may_be_deleted() {
     let (_server, mut client) = server().await;
     forbid(&mut client).await;
     let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
@@ -60,7 +60,7 @@ async fn garbage_that_a_policy_keeps_stays_until_it_may_go() {
 }
 
 #[tokio::test]
-async fn a_namespace_tells_why_its_content_stays() {
+async fn a_namespace_reports_why_its_content_remains() {
     let (_server, mut client) = server().await;
     forbid(&mut client).await;
     let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
@@ -92,7 +92,7 @@ async fn a_namespace_tells_why_its_content_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_webhook_that_takes_its_time_keeps_nobody_else_waiting() {
+async fn a_slow_webhook_does_not_block_other_deletions() {
     let (_server, mut client) = server().await;
     let (asked, mut was_asked) = mpsc::unbounded_channel();
     let (answer, answers) = watch::channel("");
@@ -106,7 +106,7 @@ async fn a_webhook_that_takes_its_time_keeps_nobody_else_waiting() {
     })
     .await;
     let secrets = "/api/v1/namespaces/default/secrets";
-    // Its deletion is asked about as well, so that it goes before there is anybody to ask.
+    // Create the owners before the webhook is registered, so that their deletion needs no review.
     let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
     let (_, other) = client.call("POST", CONFIG_MAPS, &config_map("other", "")).await;
     let hold = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;

@@ -1,4 +1,4 @@
-//! Descriptions of the API are kept by clients, and asked for again only when they have changed.
+//! HTTP caching of API documents.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -7,7 +7,7 @@ use kubewright_core::Value;
 
 use crate::client::{Client, server, text};
 
-/// The code of an answer, some of its headers, and how long it is.
+/// Status code, some headers, and body length of a response.
 async fn get(client: &mut Client, path: &str, header: (&str, &str)) -> (u16, [String; 4], usize) {
     let request = Request::builder().uri(path).header("host", "localhost").header(header.0, header.1);
     let response = client.send(request.body(Full::<Bytes>::default()).unwrap()).await;
@@ -16,7 +16,7 @@ async fn get(client: &mut Client, path: &str, header: (&str, &str)) -> (u16, [St
     (code, headers, response.into_body().collect().await.unwrap().to_bytes().len())
 }
 
-/// Where the document of a version is, by the index.
+/// The URL of a document by the index.
 async fn place(client: &mut Client) -> String {
     let (_, index) = client.call("GET", "/openapi/v3", "").await;
     let index = match index {
@@ -39,7 +39,7 @@ async fn a_document_is_kept_by_its_hash() {
     assert!(length > 1000);
     let (code, [_, _, keep, _], _) = get(&mut client, path, json).await;
     assert_eq!((code, keep.as_str()), (200, "no-cache, private"));
-    // Who comes with an older one is shown the way.
+    // An outdated hash is redirected to the current one.
     let (code, [_, location, ..], length) = get(&mut client, &format!("{path}?hash=OLD"), json).await;
     assert_eq!((code, location, length), (301, place.clone(), 0));
     for known in [tag.clone(), format!("W/{tag}"), format!("\"x\", {tag}"), "*".to_owned()] {
@@ -78,4 +78,33 @@ async fn the_older_document_changes_with_what_is_served() {
     assert_eq!(code, 201, "{made}");
     client.until("/apis/example.com/v1/foos", 200).await;
     assert_eq!(get(&mut client, "/openapi/v2", ("if-none-match", &tag)).await.0, 200);
+}
+
+/// The doc of a field, from the description of the API.
+fn doc(file: &str, ty: &str, field: &str) -> String {
+    let path = format!("{}/../../api/{file}.api", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect(&path);
+    let lines: Vec<&str> = text.lines().skip_while(|line| *line != format!("type {ty}")).collect();
+    let place = lines.iter().position(|line| line.starts_with(&format!("  {field} "))).expect(field);
+    lines[place - 1].trim_start().strip_prefix("/// ").expect("a field has a doc").to_owned()
+}
+
+#[tokio::test]
+async fn fields_have_the_docs_of_the_description() {
+    let (_server, mut client) = server().await;
+    let doc = doc("apps.v1", "DeploymentSpec", "replicas");
+    for (path, schemas) in
+        [("/openapi/v3/apis/apps/v1", &["components", "schemas"][..]), ("/openapi/v2", &["definitions"])]
+    {
+        let document = match client.call("GET", path, "").await.1 {
+            Value::String(text) => text.parse().expect("the document is JSON"),
+            document => document,
+        };
+        let replicas = schemas
+            .iter()
+            .chain(&["io.k8s.api.apps.v1.DeploymentSpec", "properties", "replicas"])
+            .try_fold(&document, |value, key| value.get(key))
+            .expect(path);
+        assert_eq!(text(replicas, "description"), doc, "{path}");
+    }
 }

@@ -1,13 +1,15 @@
-//! Objects that outlive their server.
+//! Persistence across restarts.
 
 use std::path::PathBuf;
 
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_core::Value;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
-/// A directory of its own, gone when it is dropped.
+/// A temporary directory, removed on drop.
 pub struct Directory(pub PathBuf);
 
 impl Directory {
@@ -24,7 +26,7 @@ impl Drop for Directory {
     }
 }
 
-/// A server that keeps its objects there.
+/// Starts a server that stores its objects in the directory.
 pub async fn start(directory: &Directory) -> (RunningServer, Client) {
     let server = ApiServer::in_memory().data(&directory.0).start().await.expect("the directory can be used");
     let client = Client::over(server.connect()).await;
@@ -37,7 +39,7 @@ const DEFINITION: &str = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "C
     "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
 
 #[tokio::test]
-async fn the_next_server_finds_what_was_written_and_goes_on_above_it() {
+async fn objects_and_revisions_survive_a_restart() {
     let directory = Directory::new("durable");
     let (server, mut client) = start(&directory).await;
     let (_, kept) = client.call("POST", CONFIG_MAPS, &config_map("kept", "")).await;
@@ -60,8 +62,89 @@ async fn the_next_server_finds_what_was_written_and_goes_on_above_it() {
     assert!(version(&new) > version(&kept));
 }
 
+/// Watches for one second, and returns the types and names of the events.
+async fn watched(client: &mut Client, query: &str) -> Vec<String> {
+    let path = format!("{CONFIG_MAPS}?watch=true&timeoutSeconds=1&{query}");
+    let request = Request::builder().uri(path).header("host", "test").body(Full::default());
+    let response = client.send(request.expect("a valid request")).await;
+    assert_eq!(response.status(), 200);
+    let body = response.into_body().collect().await.expect("the watch ends by itself").to_bytes();
+    let body = std::str::from_utf8(&body).expect("JSON is UTF-8");
+    let event = |line: &str| {
+        let event: Value = line.parse().expect("an event is JSON");
+        format!("{} {}", text(&event, "type"), text(&event, "object/metadata/name"))
+    };
+    body.lines().map(event).collect()
+}
+
 #[tokio::test]
-async fn what_could_not_be_read_again_is_refused() {
+async fn a_watch_goes_on_over_a_restart() {
+    let directory = Directory::new("resumed");
+    let (server, mut client) = start(&directory).await;
+    client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"in":"yes"}"#)).await;
+    let (_, list) = client.call("GET", CONFIG_MAPS, "").await;
+    let version = text(&list, "metadata/resourceVersion");
+    client.call("POST", CONFIG_MAPS, &config_map("b", "")).await;
+    let unlabel = r#"{"metadata": {"labels": {"in": null}}}"#;
+    client.call("PATCH", &format!("{CONFIG_MAPS}/a"), unlabel).await;
+    client.call("DELETE", &format!("{CONFIG_MAPS}/b"), "").await;
+    drop(client);
+    server.stop().await;
+
+    let (server, mut client) = start(&directory).await;
+    let resumed = watched(&mut client, &format!("resourceVersion={version}")).await;
+    assert_eq!(resumed, ["ADDED b", "MODIFIED a", "DELETED b"]);
+    // The log includes previous states: the object has left the selection.
+    let selected = watched(&mut client, &format!("resourceVersion={version}&labelSelector=in%3Dyes")).await;
+    assert_eq!(selected, ["DELETED a"]);
+    let past = format!("{CONFIG_MAPS}?resourceVersion={version}&resourceVersionMatch=Exact");
+    assert_eq!(client.call("GET", &past, "").await.1.get("items"), list.get("items"));
+    // Repeat with a write after the restart.
+    client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await;
+    drop(client);
+    server.stop().await;
+    let (_server, mut client) = start(&directory).await;
+    let resumed = watched(&mut client, &format!("resourceVersion={version}")).await;
+    assert_eq!(resumed, ["ADDED b", "MODIFIED a", "DELETED b", "DELETED a"]);
+}
+
+#[tokio::test]
+async fn an_undecodable_object_can_be_deleted() {
+    let directory = Directory::new("flipped");
+    let (server, mut client) = start(&directory).await;
+    client.call("POST", CONFIG_MAPS, &config_map("bad", r#","labels":{"mark":"flipped-bit"}"#)).await;
+    client.call("POST", CONFIG_MAPS, &config_map("good", "")).await;
+    drop(client);
+    server.stop().await;
+    let file = directory.0.join("objects.redb");
+    let mut bytes = std::fs::read(&file).expect("it is there");
+    let marks: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"flipped-bit")).collect();
+    marks.iter().for_each(|at| bytes[*at] ^= 1);
+    std::fs::write(&file, bytes).expect("it can be written");
+
+    let (server, mut client) = start(&directory).await;
+    let bad = format!("{CONFIG_MAPS}/bad");
+    let (status, answer) = client.call("GET", &bad, "").await;
+    let message = text(&answer, "message");
+    assert!(status == 500 && message.contains("\"bad\" cannot be read: its checksum does not match"), "{message}");
+    let (_, warnings) = client.warnings("GET", CONFIG_MAPS, "").await;
+    assert!(warnings.len() == 1 && warnings[0].contains("default/bad"), "{warnings:?}");
+    let (_, list) = client.call("GET", CONFIG_MAPS, "").await;
+    let items = list.get("items").and_then(Value::as_array).expect("a list");
+    assert_eq!(items.iter().map(|item| text(item, "metadata/name")).collect::<Vec<_>>(), ["good"]);
+    // The name stays reserved, so that a controller does not create a replacement.
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("bad", "")).await.0, 500);
+    assert_eq!(client.call("DELETE", &bad, "").await.0, 200);
+    assert_eq!(client.call("GET", &bad, "").await.0, 404);
+    drop(client);
+    server.stop().await;
+    let (_server, mut client) = start(&directory).await;
+    assert_eq!(client.call("GET", &bad, "").await.0, 404);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("bad", "")).await.0, 201);
+}
+
+#[tokio::test]
+async fn objects_that_could_not_be_decoded_again_are_rejected() {
     let directory = Directory::new("deep");
     let (server, mut client) = start(&directory).await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -90,9 +173,9 @@ async fn what_could_not_be_read_again_is_refused() {
     }
 }
 
-// More writes than those whose objects are kept with all that is made of them.
+// Writes more than the number of recent objects that keep their trees.
 #[tokio::test]
-async fn what_was_written_long_ago_is_still_all_there() {
+async fn old_objects_are_complete() {
     let (_server, mut client) = server().await;
     let metadata = r#","labels":{"age":"old"},"annotations":{"a":"1"}"#;
     let (_, old) = client.call("POST", CONFIG_MAPS, &config_map("old", metadata)).await;
@@ -149,7 +232,7 @@ async fn a_file_of_something_else_is_named_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_only_begun_is_made_anew_and_a_wrong_one_is_named() {
+async fn an_empty_key_is_replaced_and_an_invalid_one_is_reported() {
     let directory = Directory::new("keys");
     std::fs::create_dir_all(&directory.0).expect("a directory");
     let key = directory.0.join("service-accounts.key");

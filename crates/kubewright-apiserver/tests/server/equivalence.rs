@@ -1,4 +1,4 @@
-//! Who is told of a write in a version that it was not made in.
+//! Hooks that receive objects in a version other than the request's.
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -12,23 +12,24 @@ const V1: &str = r#""size":{"type":"integer"}"#;
 const V2: &str = r#""replicas":{"type":"integer"}"#;
 const ALLOWED: &str = r#""allowed":true"#;
 
-/// A rule about widgets of these versions.
+/// A rule for widgets of these versions.
 fn rule(versions: &str) -> String {
     format!(
         r#"{{"apiGroups":["shop.example.com"],"apiVersions":[{versions}],"operations":["*"],"resources":["widgets"]}}"#
     )
 }
 
-/// Widgets whose size is their replicas in the second version, in which they are stored, and a webhook that knows it.
+/// Widgets whose v1 `size` is `replicas` in the stored v2, and their conversion webhook.
 async fn converted_widgets(client: &mut Client) -> Hook {
     let hook = Hook::start(|request| {
         let version = text(request, "desiredAPIVersion");
         let objects = request.get("objects").and_then(Value::as_array).expect("objects");
         let convert = |object: &Value| {
             let object = object.to_string();
-            match version.ends_with("/v1") {
-                true => object.replace("example.com/v2", "example.com/v1").replace("replicas", "size"),
-                false => object.replace("example.com/v1", "example.com/v2").replace("size", "replicas"),
+            if version.ends_with("/v1") {
+                object.replace("example.com/v2", "example.com/v1").replace("replicas", "size")
+            } else {
+                object.replace("example.com/v1", "example.com/v2").replace("size", "replicas")
             }
         };
         let converted: Vec<String> = objects.iter().map(convert).collect();
@@ -96,7 +97,7 @@ async fn only_versions_that_are_served_are_equivalent_and_none_to_an_exact_rule(
 }
 
 #[tokio::test]
-async fn who_converts_is_asked_on_the_way_there_and_back() {
+async fn conversion_webhooks_convert_in_both_directions() {
     let (_server, mut client) = server().await;
     let _converter = converted_widgets(&mut client).await;
     let patch = ByteString::from(r#"[{"op":"replace","path":"/spec/size","value":3}]"#).to_base64();
@@ -174,7 +175,7 @@ async fn built_in_versions_are_equivalent_too() {
     }
 }
 
-/// The names in a list, and how to go on.
+/// The names in a list, and the continue token.
 fn names(list: &Value) -> (Vec<String>, String) {
     let items = list.get("items").and_then(Value::as_array).expect("a list");
     (items.iter().map(|item| text(item, "metadata/name")).collect(), text(list, "metadata/continue"))
@@ -198,7 +199,7 @@ async fn fields_are_selected_in_the_version_of_the_request() {
     let (_, stored) = client.call("GET", &format!("{}?fieldSelector=spec.replicas!%3D3", widgets_v2()), "").await;
     assert_eq!(names(&stored).0, ["b"]);
     assert_eq!(client.call("GET", &format!("{WIDGETS}?fieldSelector=spec.replicas%3D3"), "").await.0, 400);
-    // Pages are full although not all that was looked at is shown.
+    // Pages are full although some objects do not match.
     let mut pages = Vec::new();
     let mut token = String::new();
     loop {
@@ -214,7 +215,7 @@ async fn fields_are_selected_in_the_version_of_the_request() {
     }
     assert_eq!(pages.concat(), ["a", "c", "d"]);
     assert_eq!(pages[0].len(), 2, "{pages:?}");
-    // What leaves the selection is gone for those who look through it.
+    // An object that no longer matches is sent as deleted.
     let path = format!("{}/a", widgets_v2());
     assert_eq!(client.call("PATCH", &path, r#"{"spec":{"replicas":5}}"#).await.0, 200);
     for (from, want) in

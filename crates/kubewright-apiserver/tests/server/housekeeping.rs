@@ -1,4 +1,4 @@
-//! What the server tidies up by itself.
+//! The built-in controllers.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 use crate::durable::Directory;
 
 #[tokio::test]
-async fn what_nobody_owns_any_more_goes() {
+async fn objects_without_owners_are_collected() {
     let (_server, mut client) = server().await;
     let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
     let uid = text(&owner, "metadata/uid");
@@ -22,7 +22,7 @@ async fn what_nobody_owns_any_more_goes() {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_after_its_content() {
+async fn a_namespace_is_deleted_after_its_content() {
     let (_server, mut client) = server().await;
     let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
     assert_eq!(client.call("POST", "/api/v1/namespaces", namespace).await.0, 201);
@@ -39,11 +39,12 @@ async fn a_namespace_goes_after_its_content() {
 }
 
 #[tokio::test]
-async fn what_refers_to_an_owner_that_nobody_can_look_for_stays() {
+async fn objects_with_unresolvable_owners_stay() {
     let (_server, mut client) = server().await;
     let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
     let uid = text(&owner, "metadata/uid");
-    // The kind of the first is not served; the second is in a namespace, and what it shall own is not.
+    // The first owner's kind is not served. The second owner is namespaced, but its dependent is
+    // not.
     let unknown = r#","ownerReferences":[{"apiVersion":"example.com/v1","kind":"Parent","name":"p","uid":"1"}]"#;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("orphan", unknown)).await.0, 201);
     let role = format!(
@@ -52,7 +53,7 @@ async fn what_refers_to_an_owner_that_nobody_can_look_for_stays() {
     );
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     assert_eq!(client.call("POST", roles, &role).await.0, 201);
-    // An object that has to go shows that the collector has come this far.
+    // The deletion of a last object shows that the collector has processed the others.
     let absent = r#","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"none","uid":"2"}]"#;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("last", absent)).await.0, 201);
     client.until(&format!("{CONFIG_MAPS}/last"), 404).await;
@@ -69,7 +70,7 @@ fn event(name: &str) -> String {
     )
 }
 
-/// A connection after this many minutes, when the server has long closed those that were idle.
+/// Connects after this many minutes, because the server closes idle connections.
 async fn after(minutes: u64, server: &RunningServer) -> Client {
     sleep(Duration::from_secs(minutes * 60)).await;
     Client::over(server.connect()).await
@@ -132,7 +133,8 @@ async fn the_time_of_an_event_goes_on_while_no_server_runs() {
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
 
-/// Makes a claim, and one that no pod ever uses, which shows by its end that housekeeping has come to it.
+/// Deletes a claim, and then an unused one, whose removal shows that the controller has processed
+/// both.
 async fn delete_claim(client: &mut Client, metadata: &str) {
     for (name, metadata) in [("data", metadata), ("unused", "")] {
         let claim = format!(
@@ -157,7 +159,7 @@ fn pod(name: &str, metadata: &str, spec: &str) -> String {
 async fn a_claim_stays_while_a_pod_with_a_node_uses_it_whether_that_has_ended_or_not() {
     let (_server, mut client) = server().await;
     let volumes = r#","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"data"}}]"#;
-    // One without a node will not start any more.
+    // A pod without a node will not start any more.
     assert_eq!(client.call("POST", PODS, &pod("waiting", "", volumes)).await.0, 201);
     delete_claim(&mut client, "").await;
     client.until(&format!("{CLAIMS}/data"), 404).await;
@@ -192,7 +194,7 @@ async fn a_claim_that_was_made_for_a_pod_goes_when_that_has_stopped() {
     assert_eq!(client.call("GET", &format!("{PODS}/da"), "").await.0, 200, "its finalizer holds it");
 }
 
-/// What a condition of a namespace says, once it says that.
+/// Waits until a condition of a namespace has this reason and message.
 async fn until_told(client: &mut Client, condition: &str, want: &str) {
     let mut told = String::new();
     for _ in 0..1000 {
@@ -220,7 +222,7 @@ async fn the_pods_of_a_namespace_go_before_anything_else() {
     make_shop(&mut client).await;
     let (pods, maps) = ("/api/v1/namespaces/shop/pods", "/api/v1/namespaces/shop/configmaps");
     let jobs = "/apis/batch/v1/namespaces/shop/jobs";
-    // There is no kubelet that would say that it has stopped.
+    // Without a kubelet, the pod does not stop by itself.
     assert_eq!(client.call("POST", pods, &pod("running", "", r#","nodeName":"n""#)).await.0, 201);
     assert_eq!(client.call("POST", maps, &config_map("needed", "")).await.0, 201);
     let job = r#"{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"held","finalizers":["example.com/hold"]},"spec":

@@ -1,29 +1,31 @@
-//! The server as its clients see it: over sockets, through memory, and as a function.
+//! Tests of the server from the client's side: over sockets, in memory, and as a function.
 
 mod access;
 mod accounts;
 mod applying;
-mod bounded;
 mod client;
-mod compared;
-mod completing;
+mod complexity;
 mod control;
 mod custom;
 mod deadlines;
+mod defaulting;
 mod definitions;
 mod deleting;
 mod documents;
 mod durable;
 mod equivalence;
-mod faulty;
+mod faults;
 mod housekeeping;
+mod messages;
 mod multiplexed;
 mod mutations;
 mod objects;
+mod parity;
 mod quotas;
+mod random_requests;
+mod response_limits;
 mod responsiveness;
 mod security;
-mod strangers;
 mod subresources;
 mod tables;
 mod transport;
@@ -39,4 +41,3 @@ mod validation_pods;
 mod validation_status;
 mod warnings;
 mod watching;
-mod words;

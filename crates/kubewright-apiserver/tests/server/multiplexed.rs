@@ -1,4 +1,4 @@
-//! Watches that share one connection of HTTP/2.
+//! Watches that share an HTTP/2 connection.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use crate::client::{CONFIG_MAPS, config_map};
 
-/// A server, and a connection on which a stream may have 64 KiB under way, and all together more than these tests send.
+/// A server and a connection with a window of 64 KiB per stream, and a connection window larger
+/// than these tests need.
 async fn server() -> (RunningServer, SendRequest<Bytes>) {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut builder = Builder::new();
@@ -39,7 +40,7 @@ async fn watch(sender: &SendRequest<Bytes>) -> RecvStream {
     ask(sender, "GET", &format!("{CONFIG_MAPS}?watch=1"), String::new()).await
 }
 
-/// Reads until the text has come, or to the end.
+/// Reads until the text arrives, or to the end.
 async fn read(stream: &mut RecvStream, last: &str) -> String {
     let mut all = Vec::new();
     while !String::from_utf8_lossy(&all).contains(last) {
@@ -71,7 +72,7 @@ async fn all_watches_of_a_connection_see_an_event_and_one_that_is_dropped_leaves
         }
     }
     watches.truncate(2);
-    // Nothing happens that they could be told of.
+    // No event happens that could wake the watches.
     let all_have_left = async {
         while watchers(&sender).await != Some((before + 2).to_string()) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -85,7 +86,7 @@ async fn all_watches_of_a_connection_see_an_event_and_one_that_is_dropped_leaves
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_waits_and_goes_on_when_somebody_does() {
+async fn an_unread_watch_waits_and_resumes() {
     let (_server, sender) = server().await;
     let (mut slow, mut quick) = (watch(&sender).await, watch(&sender).await);
     let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(10 << 10));
@@ -108,7 +109,7 @@ async fn an_answer_to_head_has_no_body() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_uses_is_ended_and_one_with_a_watch_is_not() {
+async fn an_idle_connection_is_closed_and_one_with_a_watch_is_not() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let (watching, connection) = h2::client::handshake(server.connect()).await.expect("the server answers");
     let watching_ended = tokio::spawn(connection);

@@ -1,11 +1,11 @@
-//! Policies that change objects.
+//! Mutating admission policies.
 
 use kubewright_core::Value;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 use crate::control::REGISTRATION;
 
-/// Puts a policy that changes config maps into force.
+/// Creates a policy for config maps and its binding.
 async fn put_in_force_to_mutate(client: &mut Client, name: &str, spec: &str) -> (u16, Value) {
     let policy = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"MutatingAdmissionPolicy","metadata":{{"name":"{name}"}},
@@ -36,7 +36,7 @@ async fn a_policy_merges_a_configuration_into_objects() {
     assert_eq!(text(&map, "data/a"), "b");
     let (_, map) = client.call("POST", CONFIG_MAPS, &config_map("free", "")).await;
     assert_eq!(text(&map, "metadata/labels"), "");
-    // Lists with keys are merged by them.
+    // Lists with keys are merged by key.
     let spec = r#""matchConditions":[{"name":"c","expression":"request.kind.kind == 'Pod'"}],
         "mutations":[{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":
         "Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, imagePullPolicy: 'Never'}) + [Object.spec.containers{name: 'mesh', image: 'm'}]}}"}}]"#;
@@ -82,7 +82,7 @@ async fn a_policy_patches_objects_one_mutation_after_the_other() {
 }
 
 #[tokio::test]
-async fn a_mutation_that_cannot_be_right_is_refused() {
+async fn invalid_mutations_are_rejected() {
     let (_server, mut client) = server().await;
     let apply = |expression: &str| {
         format!(
@@ -93,7 +93,7 @@ async fn a_mutation_that_cannot_be_right_is_refused() {
     assert_eq!(code, 422);
     let want = "spec.mutations[0].applyConfiguration.expression: Invalid value: \"1 + 1\": must evaluate to Object";
     assert!(text(&refused, "message").contains(want), "{refused}");
-    // What would be replaced as a whole is not to be merged, nor is what there is no place for.
+    // Atomic fields and unknown fields are rejected.
     let pod =
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
     for (name, expression, why) in [

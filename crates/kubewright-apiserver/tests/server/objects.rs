@@ -1,4 +1,4 @@
-//! Writing and reading objects.
+//! Writes and reads of objects.
 
 use kubewright_core::Value;
 
@@ -62,7 +62,7 @@ async fn pages_show_one_moment() {
 }
 
 #[tokio::test]
-async fn some_kinds_are_replaced_only_by_who_saw_the_last_version() {
+async fn some_kinds_require_a_resource_version() {
     let (_server, mut client) = server().await;
     let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
     let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"}}"#;
@@ -124,7 +124,7 @@ async fn a_load_balancer_that_keeps_to_its_node_gets_a_port_for_health_checks() 
 }
 
 #[tokio::test]
-async fn what_a_secret_says_it_is_has_to_be_in_it() {
+async fn typed_secrets_need_their_keys() {
     let (_server, mut client) = server().await;
     let secret = |name: &str, data: &str| {
         let data = kubewright_core::ByteString::from(data).to_base64();
@@ -169,7 +169,7 @@ async fn the_priority_of_a_pod_comes_from_its_class() {
 }
 
 #[tokio::test]
-async fn classes_complete_and_allow() {
+async fn classes_set_defaults_and_limits() {
     let (_server, mut client) = server().await;
     let class = |name: &str, grows: bool, is_default: bool| {
         format!(

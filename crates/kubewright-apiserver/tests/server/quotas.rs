@@ -1,6 +1,7 @@
-//! Quotas, limit ranges, and what only nodes could answer.
+//! Quotas, limit ranges, and requests that need a node.
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
+use crate::durable::{Directory, start};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -29,7 +30,7 @@ async fn a_quota_limits_what_is_in_a_namespace() {
     let (_, counted) = client.call("GET", &format!("{quotas}/q"), "").await;
     assert_eq!(text(&counted, "status/used/configmaps"), "2");
     assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await.0, 200);
-    // What has gone is soon no longer shown as used.
+    // The usage decreases soon after the deletion.
     let mut used = String::new();
     for _ in 0..2000 {
         used = text(&client.call("GET", &format!("{quotas}/q"), "").await.1, "status/used/configmaps");
@@ -51,7 +52,7 @@ async fn a_quota_limits_what_is_in_a_namespace() {
     assert!(text(&refused, "message").ends_with(want), "{refused}");
 }
 
-/// Reads a quota until its status is this.
+/// Reads a quota until it has this status.
 async fn until_status(client: &mut Client, path: &str, want: &str) {
     let mut status = String::new();
     for _ in 0..2000 {
@@ -75,12 +76,12 @@ async fn a_quota_shows_what_there_is_without_a_write_of_others() {
     let path = format!("{quotas}/q");
     let want = r#"{"hard":{"pods":"5","requests.cpu":"1"},"used":{"pods":"1","requests.cpu":"600m"}}"#;
     until_status(&mut client, &path, want).await;
-    // A quota that allows something else counts that.
+    // A changed quota counts other resources.
     let more = r#"{"spec":{"hard":{"pods":"6","requests.cpu":null,"configmaps":"9"}}}"#;
     assert_eq!(client.call("PATCH", &path, more).await.0, 200);
     let want = r#"{"hard":{"configmaps":"9","pods":"6"},"used":{"configmaps":"0","pods":"1"}}"#;
     until_status(&mut client, &path, want).await;
-    // What has ended takes nothing any more.
+    // A terminated pod uses nothing.
     let ended = r#"{"status":{"phase":"Succeeded"}}"#;
     assert_eq!(client.call("PATCH", &format!("{PODS}/p/status"), ended).await.0, 200);
     let want = r#"{"hard":{"configmaps":"9","pods":"6"},"used":{"configmaps":"0","pods":"0"}}"#;
@@ -111,7 +112,7 @@ async fn a_limit_range_fills_in_and_bounds() {
 }
 
 #[tokio::test]
-async fn what_only_a_node_could_answer_says_so() {
+async fn requests_that_need_a_node_are_rejected() {
     let (_server, mut client) = server().await;
     assert_eq!(client.call("POST", PODS, &pod("p", "{}")).await.0, 201);
     for path in ["log", "exec?command=ls", "attach", "portforward", "proxy", "proxy/a/b"] {
@@ -185,11 +186,72 @@ async fn a_claim_does_not_grow_beyond_its_limit() {
         let (code, answer) = client.call("PATCH", &format!("{claims}/c"), &patch).await;
         assert_eq!(code, want, "{answer}");
     }
-    // What is being deleted may go, whatever the limits have become.
+    // A terminating claim can be updated despite stricter limits.
     let lower = range.replace("10Gi", "1Gi").replace(r#""name":"l""#, r#""name":"lower""#);
     assert_eq!(client.call("POST", "/api/v1/namespaces/default/limitranges", &lower).await.0, 201);
     assert_eq!(client.call("DELETE", &format!("{claims}/c"), "").await.0, 200);
     let (code, answer) = client.call("PATCH", &format!("{claims}/c"), r#"{"metadata":{"finalizers":null}}"#).await;
     assert_eq!(code, 200, "{answer}");
     assert_eq!(client.call("GET", &format!("{claims}/c"), "").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_failed_write_uses_no_quota() {
+    let (_server, mut client) = server().await;
+    let quotas = "/api/v1/namespaces/default/resourcequotas";
+    let quota =
+        r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"configmaps":"2"}}}"#;
+    assert_eq!(client.call("POST", quotas, quota).await.0, 201);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    for _ in 0..3 {
+        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 409);
+    }
+    let (_, counted) = client.call("GET", &format!("{quotas}/q"), "").await;
+    assert_eq!(text(&counted, "status/used/configmaps"), "1");
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("b", "")).await.0, 201);
+}
+
+#[tokio::test]
+async fn the_next_server_goes_on_with_quotas_addresses_and_bindings() {
+    let directory = Directory::new("bookkeeping");
+    let (server, mut client) = start(&directory).await;
+    let quota =
+        r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},"spec":{"hard":{"configmaps":"2"}}}"#;
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
+    assert_eq!(client.call("POST", "/api/v1/namespaces/default/resourcequotas", quota).await.0, 201);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("b", "")).await.0, 201);
+    let service = |name: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"{name}"}},"spec":{{"type":"NodePort",
+            "clusterIP":"10.96.7.7","ports":[{{"port":80,"nodePort":30777}}]}}}}"#
+        )
+    };
+    let services = "/api/v1/namespaces/default/services";
+    assert_eq!(client.call("POST", services, &service("a")).await.0, 201);
+    let binding = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b"},
+        "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},
+        "subjects":[{"kind":"ServiceAccount","name":"sa"}]}"#;
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
+    assert_eq!(client.call("POST", bindings, binding).await.0, 201);
+    drop(client);
+    server.stop().await;
+
+    let (_server, mut client) = start(&directory).await;
+    let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("c", "")).await;
+    assert_eq!(code, 403, "{refused}");
+    let (code, refused) = client.call("POST", services, &service("b")).await;
+    let message = text(&refused, "message");
+    assert!(code == 422 && message.contains("already allocated"), "{refused}");
+    let review = r#"{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{
+        "user":"system:serviceaccount:default:sa",
+        "resourceAttributes":{"verb":"get","resource":"pods","namespace":"default"}}}"#;
+    let reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+    assert_eq!(text(&client.call("POST", reviews, review).await.1, "status/allowed"), "true");
+    // Deleted objects free their node ports.
+    assert_eq!(client.call("DELETE", &format!("{services}/a"), "").await.0, 200);
+    assert_eq!(client.call("POST", services, &service("b")).await.0, 201);
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/a"), "").await.0, 200);
+    assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("c", "")).await.0, 201);
+    assert_eq!(client.call("DELETE", &format!("{bindings}/b"), "").await.0, 200);
+    assert_eq!(text(&client.call("POST", reviews, review).await.1, "status/allowed"), "false");
 }

@@ -1,4 +1,4 @@
-//! Heavy requests do not keep the threads busy that serve the others.
+//! Heavy requests do not block others.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
 
-use crate::client::{CONFIG_MAPS, Client, config_map};
+use crate::client::{CONFIG_MAPS, Client, config_map, text};
 
 async fn fill(server: &RunningServer, count: usize) {
     let service = server.service();
@@ -24,8 +24,8 @@ async fn fill(server: &RunningServer, count: usize) {
     }
 }
 
-/// The longest time for which the only thread of the runtime did not poll this task, and the time
-/// of the request.
+/// The longest time for which the runtime's only thread did not poll this task, and the duration of
+/// the request.
 async fn longest_pause(server: &RunningServer, request: Request<Full<Bytes>>) -> (Duration, Duration) {
     let mut client = Client::over(server.connect()).await;
     let start = Instant::now();
@@ -87,7 +87,7 @@ fn small_requests_stay_on_the_executor() {
         let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
         fill(&server, 10).await;
         let mut client = Client::over(server.connect()).await;
-        // The only blocking thread has something else to do.
+        // The only blocking thread is busy.
         let (done, is_done) = std::sync::mpsc::channel::<()>();
         let busy = tokio::task::spawn_blocking(move || is_done.recv());
         let requests = async {
@@ -137,7 +137,7 @@ fn probe_for(address: SocketAddr, time: Duration) -> Vec<Duration> {
     })
 }
 
-/// Lists on 16 connections, again and again, and counts how often.
+/// Lists repeatedly on 16 connections, and counts the responses.
 fn list_for(address: SocketAddr, time: Duration) -> usize {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -150,7 +150,7 @@ fn list_for(address: SocketAddr, time: Duration) -> usize {
     })
 }
 
-/// Reads without decoding, to leave the processors to the server.
+/// Reads without decoding, to leave the CPU to the server.
 async fn list_in_turn(address: SocketAddr, time: Duration) -> usize {
     let (start, mut count, mut buffer) = (Instant::now(), 0, vec![0; 256 << 10]);
     while start.elapsed() < time {
@@ -165,4 +165,29 @@ async fn list_in_turn(address: SocketAddr, time: Duration) -> usize {
         count += 1;
     }
     count
+}
+
+#[tokio::test]
+async fn the_collection_of_many_dependents_leaves_the_executor_free() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    let mut client = Client::over(server.connect()).await;
+    let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
+    let reference = format!(
+        r#","ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"{}"}}]"#,
+        text(&owner, "metadata/uid")
+    );
+    for number in 0..1000 {
+        let (code, _) = client.call("POST", CONFIG_MAPS, &config_map(&format!("d{number:04}"), &reference)).await;
+        assert_eq!(code, 201);
+    }
+    let start = Instant::now();
+    let (mut last, mut longest) = (start, Duration::ZERO);
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/owner"), "").await.0, 200);
+    while client.call("GET", &format!("{CONFIG_MAPS}/d0999"), "").await.0 != 404 {
+        longest = longest.max(last.elapsed());
+        last = Instant::now();
+    }
+    longest = longest.max(last.elapsed());
+    let total = start.elapsed();
+    assert!(longest < total / 4, "{longest:?} of {total:?}");
 }

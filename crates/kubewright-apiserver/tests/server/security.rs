@@ -17,7 +17,7 @@ fn pod(name: &str, spec: &str, container: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_restricted_namespace_takes_only_pods_that_give_up_what_they_do_not_need() {
+async fn a_restricted_namespace_rejects_unrestricted_pods() {
     let (_server, mut client) = server().await;
     namespace(&mut client, r#""pod-security.kubernetes.io/enforce":"restricted""#).await;
     let (code, refused) = client.call("POST", PODS, &pod("plain", "", "")).await;
@@ -27,7 +27,7 @@ async fn a_restricted_namespace_takes_only_pods_that_give_up_what_they_do_not_ne
     let good = r#","securityContext":{"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}"#;
     let (code, made) = client.call("POST", PODS, &pod("good", "", good)).await;
     assert_eq!(code, 201, "{made}");
-    // Who looks into a pod is bound by it as well.
+    // Ephemeral containers are checked as well.
     let debug = r#"{"spec":{"ephemeralContainers":[{"name":"e","image":"i"}]}}"#;
     let (code, refused) = client.call("PATCH", &format!("{PODS}/good/ephemeralcontainers"), debug).await;
     assert_eq!(code, 403, "{refused}");
@@ -81,7 +81,7 @@ async fn a_baseline_namespace_keeps_pods_off_their_node() {
 }
 
 #[tokio::test]
-async fn a_workload_is_told_what_its_pods_would_break() {
+async fn a_workload_gets_warnings_about_its_pods() {
     let (server, mut client) = server().await;
     namespace(&mut client, r#""pod-security.kubernetes.io/warn":"baseline""#).await;
     let deployment = r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},
@@ -110,7 +110,7 @@ async fn labels_that_name_no_standard_are_refused() {
 }
 
 #[tokio::test]
-async fn a_pod_that_was_there_before_may_change_what_does_no_harm() {
+async fn existing_pods_may_change_harmless_fields() {
     let (_server, mut client) = server().await;
     namespace(&mut client, r#""a":"b""#).await;
     assert_eq!(client.call("POST", PODS, &pod("p", "", r#","securityContext":{"privileged":true}"#)).await.0, 201);

@@ -1,4 +1,4 @@
-//! Webhooks and policies for parts of objects with paths of their own.
+//! Admission of subresources.
 
 use kubewright_core::{ByteString, Value};
 
@@ -28,8 +28,8 @@ fn rules(resources: &str) -> String {
     format!(r#"{{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":{resources}}}"#)
 }
 
-/// What the webhook was told, each as operation, resource, subresource, kind and name.
-fn told(hook: &Hook) -> Vec<String> {
+/// The reviews so far: operation, resource, subresource, kind and name of each.
+fn reviews(hook: &Hook) -> Vec<String> {
     let seen = hook.seen.lock().expect("no panic before");
     let line = |request: &Value| {
         let fields =
@@ -40,7 +40,7 @@ fn told(hook: &Hook) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn bindings_evictions_tokens_and_parts_of_pods_are_told() {
+async fn bindings_evictions_tokens_and_pod_subresources_are_reviewed() {
     let (_server, mut client) = server().await;
     create_pod(&mut client, "p").await;
     let hook = Hook::start(|request| match text(request, "object/target/name").as_str() {
@@ -72,7 +72,7 @@ async fn bindings_evictions_tokens_and_parts_of_pods_are_told() {
     let request = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["a"]}}"#;
     assert_eq!(client.call("POST", &format!("{accounts}/robot/token"), request).await.0, 201);
     assert_eq!(
-        told(&hook),
+        reviews(&hook),
         [
             "CREATE pods binding  Binding Binding p",
             "CREATE pods binding  Binding Binding p",
@@ -106,9 +106,9 @@ async fn a_scale_is_seen_and_changed_as_a_scale() {
     let config = r#"{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"d"},"spec":{"replicas":4}}"#;
     assert_eq!(client.apply("me&force=true", &path, config).await.0, 200);
     assert_eq!(text(&client.call("GET", &format!("{DEPLOYMENTS}/d"), "").await.1, "spec/replicas"), "4");
-    // A change of the whole object is none of its business.
+    // An update of the main resource does not match.
     assert_eq!(client.call("PATCH", &format!("{DEPLOYMENTS}/d"), r#"{"spec":{"replicas":8}}"#).await.0, 200);
-    assert_eq!(told(&hook), vec!["UPDATE deployments scale autoscaling Scale Scale d"; 4]);
+    assert_eq!(reviews(&hook), vec!["UPDATE deployments scale autoscaling Scale Scale d"; 4]);
     let seen = hook.seen.lock().expect("no panic before");
     let replicas = |which: &str| seen.iter().map(|request| text(request, which)).collect::<Vec<_>>();
     assert_eq!(replicas("object/spec/replicas"), ["9", "8", "3", "4"]);
@@ -135,20 +135,23 @@ async fn a_policy_may_be_about_a_subresource() {
 }
 
 #[tokio::test]
-async fn connections_are_told_with_their_options() {
+async fn connections_are_reviewed_with_their_options() {
     let (_server, mut client) = server().await;
     create_pod(&mut client, "p").await;
     let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},"spec":{"ports":[{"port":80}]}}"#;
     assert_eq!(client.call("POST", "/api/v1/namespaces/default/services", service).await.0, 201);
     let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}"#;
     assert_eq!(client.call("POST", "/api/v1/nodes", node).await.0, 201);
-    let hook = Hook::start(|request| match text(request, "object/command").contains("rm") {
-        true => r#""allowed":false,"status":{"code":403,"message":"no rm"}"#.to_owned(),
-        false => r#""allowed":true"#.to_owned(),
+    let hook = Hook::start(|request| {
+        if text(request, "object/command").contains("rm") {
+            r#""allowed":false,"status":{"code":403,"message":"no rm"}"#.to_owned()
+        } else {
+            r#""allowed":true"#.to_owned()
+        }
     })
     .await;
     let connections = r#"{"apiGroups":["*"],"apiVersions":["*"],"operations":["CONNECT"],"resources":["*/*"]}"#;
-    // Options have no labels, so that whoever chooses by them is not told.
+    // Connect options have no labels, so object selectors never match them.
     let selector = r#","objectSelector":{"matchExpressions":[{"key":"a","operator":"DoesNotExist"}]}"#;
     hook.register_for(&mut client, "Validating", connections, "").await;
     let unasked = Hook::start(|_| r#""allowed":false"#.to_owned()).await;
@@ -167,17 +170,17 @@ async fn connections_are_told_with_their_options() {
         let (answered, answer) = client.call(method, &path, "").await;
         assert_eq!(answered, code, "{path}: {answer}");
     }
-    // What nobody can read and what cannot be tried is refused before anybody is told.
+    // Invalid options and dry runs are rejected before admission.
     let (code, refused) = client.call("GET", &format!("{PODS}/p/portforward?ports=a"), "").await;
     let want = r#"cannot convert to []int32: strconv.ParseUint: parsing "a": invalid syntax"#;
     assert_eq!((code, text(&refused, "message").as_str()), (400, want));
     let (code, refused) = client.call("GET", &format!("{PODS}/p/exec?dryRun=All"), "").await;
     assert_eq!((code, text(&refused, "message").as_str()), (400, "dryRun is not supported"));
-    // A log is only read.
+    // Logs are only read, so there is no admission.
     assert_eq!(client.call("GET", &format!("{PODS}/p/log"), "").await.0, 501);
     assert_eq!(unasked.seen.lock().expect("no panic before").len(), 0);
     assert_eq!(
-        told(&hook),
+        reviews(&hook),
         [
             "CONNECT pods exec  PodExecOptions PodExecOptions p",
             "CONNECT pods exec  PodExecOptions PodExecOptions p",
@@ -361,7 +364,7 @@ async fn an_eviction_of_another_pod_takes_nothing() {
     };
     let (code, allowed, is_told, answer) = evict(r#""uid":"of-another""#.to_owned()).await;
     assert_eq!((code, allowed.as_str(), is_told), (409, "1", false), "{answer}");
-    // The version that was seen is still the one, although the pod is told of its eviction first.
+    // The precondition still holds, although the eviction itself has updated the pod.
     let version = text(&pod, "metadata/resourceVersion");
     let (code, allowed, _, answer) = evict(format!(r#""resourceVersion":"{version}""#)).await;
     assert_eq!((code, allowed.as_str()), (201, "0"), "{answer}");

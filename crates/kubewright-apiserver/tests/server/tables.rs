@@ -1,4 +1,4 @@
-//! Tables as kubectl asks for them.
+//! Tables as requested by kubectl.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -7,7 +7,7 @@ use kubewright_core::Value;
 
 use crate::client::{Client, server, text};
 
-/// The answer as a table; of a watch that ends by itself, the table of its first event.
+/// The response as a table. For a watch with a timeout, the table of the first event.
 async fn table(client: &mut Client, path: &str) -> Value {
     let accept = "application/json;as=Table;v=v1;g=meta.k8s.io";
     let request = Request::builder().uri(path).header("host", "localhost").header("accept", accept);
@@ -38,7 +38,7 @@ async fn an_autoscaler_shows_all_of_its_metrics_in_each_version() {
             let table = table(&mut client, &path).await;
             assert_eq!(cell(&table, 2), r#""<unknown>/5, cpu: <unknown>/50% + 1 more...""#, "{path}: {table}");
         }
-        // Who asks for the object gets it in the version of the path.
+        // Objects in rows have the version of the path.
         let table = table(&mut client, &format!("{base}/h?includeObject=Object")).await;
         let object = table.get("rows").and_then(Value::as_array).unwrap()[0].get("object").unwrap();
         assert_eq!(text(object, "apiVersion"), format!("autoscaling/{version}"), "{table}");

@@ -19,7 +19,7 @@ async fn plain_http_without_tokens_is_the_administrators() {
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let mut client = Client::over(socket).await;
     assert_eq!(client.call("GET", CONFIG_MAPS, "").await.0, 200);
-    // A page that the user looks at is not the user.
+    // Requests from web pages are rejected.
     for headers in [&[("host", "localhost"), ("origin", "https://evil.example")][..], &[("host", "evil.example")]] {
         let mut request = Request::builder().uri(CONFIG_MAPS);
         for (name, value) in headers {
@@ -71,7 +71,7 @@ async fn with_tls_the_kubeconfig_has_what_kubectl_needs() {
 }
 
 #[tokio::test]
-async fn who_forgets_tls_is_told() {
+async fn plain_http_on_a_tls_port_gets_an_error() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).start().await.expect("a free port");
     let mut socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
@@ -94,10 +94,11 @@ async fn preloaded_objects_are_there_at_once() {
 }
 
 #[tokio::test]
-async fn who_sends_too_much_hears_so_also_after_the_last_byte() {
+async fn a_client_with_a_large_body_receives_the_error() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
-    // More than sockets hold, from one that reads nothing before all is sent.
+    // The body is larger than the socket buffers, and the client reads only after sending all of
+    // it.
     let body = vec![b' '; 64 << 20];
     let length = format!("content-length: {}\r\n\r\n", body.len());
     let chunk = format!("transfer-encoding: chunked\r\n\r\n{:x}\r\n", body.len());
@@ -121,14 +122,15 @@ async fn who_sends_too_much_hears_so_also_after_the_last_byte() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn clients_that_leave_without_a_word_are_noticed() {
+async fn dead_clients_are_detected_by_keep_alive() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).plain_http().start().await.expect("a free port");
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let port = socket.local_addr().expect("it is connected").port();
     let mut client = Client::over(socket).await;
     assert_eq!(client.call("GET", "/healthz", "").await.0, 200);
-    // The timer of a connection, as the system shows it: 2 is for keep-alive. Lines are `slot: local remote state queues timer:when …`.
+    // The socket's timer in `/proc`: 2 means keep-alive. Lines are `slot: local remote state queues
+    // timer:when …`.
     let connections = std::fs::read_to_string("/proc/net/tcp").expect("this is Linux");
     let of_server = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).find(|columns| {
         columns.get(2).is_some_and(|remote| remote.ends_with(&format!(":{port:04X}"))) && columns[3] == "01"

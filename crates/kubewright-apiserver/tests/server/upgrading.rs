@@ -1,21 +1,41 @@
-//! Objects that an earlier server stored: what was right then can still be changed.
+//! Objects stored by an older server can still be updated.
 
 use redb::{Database, ReadableTable, TableDefinition};
 
-use crate::client::text;
+use crate::client::{Client, text};
 use crate::durable::{Directory, start};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
-/// Objects as JSON by resource and path.
-const OBJECTS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("objects");
+/// The current tables of the data file, and those of format 1, without checksums.
+const OBJECTS: TableDefinition<'_, (&str, &str), (u64, u32, &[u8])> = TableDefinition::new("objects.2");
+const OBJECTS_1: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("objects");
+const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("kubewright");
 
-/// Puts other words into all stored objects of a resource, each of which has to be there.
+/// Converts the data file to format 1.
+fn downgrade(directory: &Directory) {
+    let database = Database::open(directory.0.join("objects.redb")).expect("its server has stopped");
+    let transaction = database.begin_write().expect("nobody else writes");
+    {
+        let objects = transaction.open_table(OBJECTS).expect("it has objects");
+        let mut older = transaction.open_table(OBJECTS_1).expect("it can be created");
+        for entry in objects.iter().expect("they can be read") {
+            let (key, value) = entry.expect("it can be read");
+            let (revision, _, json) = value.value();
+            older.insert(key.value(), (revision, json)).expect("there is room");
+        }
+        transaction.open_table(FACTS).expect("it has facts").insert("format", 1).expect("there is room");
+    }
+    transaction.delete_table(OBJECTS).expect("it is there");
+    transaction.commit().expect("it can be written");
+}
+
+/// Replaces text in all stored objects of a resource. Fails if a text is missing.
 fn rewrite(directory: &Directory, resource: &str, words: &[(&str, &str)]) {
     let database = Database::open(directory.0.join("objects.redb")).expect("its server has stopped");
     let transaction = database.begin_write().expect("nobody else writes");
     {
-        let mut objects = transaction.open_table(OBJECTS).expect("it has objects");
+        let mut objects = transaction.open_table(OBJECTS_1).expect("it has objects");
         let all = objects.iter().expect("they can be read").map(|entry| entry.expect("it can be read"));
         let all: Vec<_> = all
             .filter(|(key, _)| key.value().0.starts_with(resource))
@@ -38,7 +58,7 @@ fn rewrite(directory: &Directory, resource: &str, words: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn what_lacks_the_defaults_of_today_can_be_changed() {
+async fn objects_without_current_defaults_can_be_updated() {
     let directory = Directory::new("lacking");
     let (server, mut client) = start(&directory).await;
     let containers = r#""containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"3m"}},
@@ -56,6 +76,7 @@ async fn what_lacks_the_defaults_of_today_can_be_changed() {
     assert_eq!(code, 201, "{made}");
     drop(client);
     server.stop().await;
+    downgrade(&directory);
     let older = [(r#"{"cpu":"3m"}"#, r#"{"cpu":"2100u"}"#), (r#","optional":false"#, "")];
     rewrite(&directory, "jobs", &older);
     rewrite(&directory, "pods", &older);
@@ -73,7 +94,7 @@ async fn what_lacks_the_defaults_of_today_can_be_changed() {
 }
 
 #[tokio::test]
-async fn what_was_wrong_before_there_was_a_rule_may_stay() {
+async fn objects_that_violate_newer_rules_can_be_updated() {
     let directory = Directory::new("lenient");
     let (server, mut client) = start(&directory).await;
     let expression = r#"[{"matchExpressions":[{"key":"k","operator":"In","values":["good"]}]}]"#;
@@ -105,6 +126,7 @@ async fn what_was_wrong_before_there_was_a_rule_may_stay() {
     }
     drop(client);
     server.stop().await;
+    downgrade(&directory);
     let labels = (r#"["good"]"#, r#"["not/good"]"#);
     rewrite(&directory, "persistentvolumes", &[labels]);
     for resource in ["pods", "deployments"] {
@@ -129,4 +151,62 @@ async fn what_was_wrong_before_there_was_a_rule_may_stay() {
     let (code, refused) =
         client.call_with(merge, "PATCH", &deployment, &template(r#""hostnameOverride":"Other""#)).await;
     assert_eq!(code, 422, "this is a new mistake: {refused}");
+}
+
+/// A field of an object.
+async fn read(client: &mut Client, object: &str, field: &str) -> String {
+    text(&client.call("GET", &format!("/apis/rbac.authorization.k8s.io/v1/{object}"), "").await.1, field)
+}
+
+#[tokio::test]
+async fn default_roles_and_bindings_are_reconciled() {
+    let directory = Directory::new("roles");
+    let (server, mut client) = start(&directory).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let all_rules = read(&mut client, "clusterroles/cluster-admin", "rules").await;
+    let viewing = read(&mut client, "clusterroles/view", "rules").await;
+    let own = r#"{"verbs":["own"],"apiGroups":[""],"resources":["pods"]}"#;
+    let kept = r#"{"metadata":{"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"false"}},"rules":[]}"#;
+    for (object, change) in [
+        ("clusterroles/cluster-admin", format!(r#"{{"metadata":{{"labels":null}},"rules":[{own}]}}"#)),
+        ("clusterroles/system:aggregate-to-view", r#"{"rules":[]}"#.to_owned()),
+        ("clusterroles/view", r#"{"aggregationRule":null,"rules":[]}"#.to_owned()),
+        ("clusterroles/system:monitoring", kept.to_owned()),
+        ("clusterrolebindings/cluster-admin", r#"{"subjects":[{"kind":"User","name":"jane"}]}"#.to_owned()),
+    ] {
+        let (code, changed) = client.call("PATCH", &format!("{rbac}/{object}"), &change).await;
+        assert_eq!(code, 200, "{changed}");
+    }
+    assert_eq!(client.call("DELETE", &format!("{rbac}/clusterroles/system:discovery"), "").await.0, 200);
+    let other = "clusterrolebindings/system:basic-user";
+    assert_eq!(client.call("DELETE", &format!("{rbac}/{other}"), "").await.0, 200);
+    let binding = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"system:basic-user"},
+        "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[]}"#;
+    assert_eq!(client.call("POST", &format!("{rbac}/clusterrolebindings"), binding).await.0, 201);
+    drop(client);
+    server.stop().await;
+
+    let (server, mut client) = start(&directory).await;
+    let rules = read(&mut client, "clusterroles/cluster-admin", "rules").await;
+    assert_eq!(rules, format!("[{},{}", own_rule(own), &all_rules[1..]));
+    let label = read(&mut client, "clusterroles/cluster-admin", "metadata/labels").await;
+    assert_eq!(label, r#"{"kubernetes.io/bootstrapping":"rbac-defaults"}"#);
+    assert_eq!(read(&mut client, "clusterroles/view", "rules").await, viewing);
+    assert_eq!(read(&mut client, "clusterroles/system:monitoring", "rules").await, "null");
+    assert!(read(&mut client, "clusterroles/system:discovery", "rules").await.contains("/healthz"));
+    let subjects = read(&mut client, "clusterrolebindings/cluster-admin", "subjects").await;
+    assert!(subjects.contains("jane") && subjects.contains("system:masters"), "{subjects}");
+    assert_eq!(read(&mut client, other, "roleRef/name").await, "system:basic-user");
+    assert!(read(&mut client, other, "subjects").await.contains("system:authenticated"));
+    let version = read(&mut client, "clusterroles/cluster-admin", "metadata/resourceVersion").await;
+    drop(client);
+    server.stop().await;
+    // Complete roles are not written again.
+    let (_server, mut client) = start(&directory).await;
+    assert_eq!(read(&mut client, "clusterroles/cluster-admin", "metadata/resourceVersion").await, version);
+}
+
+/// A rule in the server's encoding.
+fn own_rule(rule: &str) -> String {
+    rule.parse::<kubewright_core::Value>().expect("valid JSON").to_string()
 }

@@ -1,4 +1,4 @@
-//! What built-in kinds are refused for, in the words of the real server.
+//! Validation of built-in kinds, with the messages of the real server.
 
 use kubewright_core::Value;
 
@@ -6,14 +6,14 @@ use crate::client::{Client, server, text};
 
 pub(crate) const CORE: &str = "/api/v1/namespaces/default";
 
-/// What is wrong with an object, as `field: message`.
+/// The causes of a rejection, as `field: message`.
 pub(crate) fn causes(refused: &Value) -> Vec<String> {
     let found = refused.get("details").and_then(|details| details.get("causes")).and_then(Value::as_array);
     let shown = |cause: &Value| format!("{}: {}", text(cause, "field"), text(cause, "message"));
     found.into_iter().flatten().map(shown).collect()
 }
 
-/// Creates objects of a kind without keeping them; each has to be refused for just these causes, or for none.
+/// Dry-runs creations, and compares the causes of each rejection. No causes mean success.
 pub(crate) async fn check(client: &mut Client, path: &str, kind: &str, table: &[(&str, &[&str])]) {
     let group = path.strip_prefix("/apis/").map(|rest| rest.split('/').take(2).collect::<Vec<_>>().join("/"));
     let api_version = group.unwrap_or_else(|| "v1".to_owned());
@@ -25,7 +25,7 @@ pub(crate) async fn check(client: &mut Client, path: &str, kind: &str, table: &[
     }
 }
 
-/// Creates an object and patches it without keeping that; it has to be refused for just these causes, or for none.
+/// Creates an object, dry-runs a patch, and compares the causes. No causes mean success.
 pub(crate) async fn check_change(client: &mut Client, path: &str, object: &str, patch: &str, want: &[&str]) {
     let (code, made) = client.call("POST", path, object).await;
     assert_eq!(code, 201, "{object}: {made}");
@@ -214,7 +214,7 @@ async fn a_service_may_change_its_type() {
     let (code, plain) = client.call("PATCH", &path, r#"{"spec":{"type":"ClusterIP","sessionAffinity":"None"}}"#).await;
     assert_eq!(code, 200, "{plain}");
     assert!(!text(&plain, "spec/ports").contains("nodePort"), "{plain}");
-    // One that it did not have before is still refused.
+    // A new violation is still rejected.
     let more = r#"{"spec":{"ports":[{"port":80,"nodePort":30123}]}}"#;
     let (code, refused) = client.call("PATCH", &path, more).await;
     let want = "spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'";

@@ -1,5 +1,5 @@
-//! What decides about requests, and what leads them somewhere, is refused in the words of the real server: roles, webhooks,
-//! policies, services of the API, ingresses; and what is counted for them.
+//! Validation of roles, webhooks, policies, APIServices, ingresses and quotas, with the messages of
+//! the real server.
 
 use crate::client::{server, text};
 use crate::validation::{CORE, causes, check, check_change};
@@ -10,7 +10,7 @@ const LABEL_RULE: &str = "a DNS-1035 label must consist of lower case alphanumer
     validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 
 #[tokio::test]
-async fn roles_may_name_objects_of_many_resources_and_be_made_of_others() {
+async fn roles_with_names_and_aggregation_are_validated() {
     let (_server, mut client) = server().await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let roles: &[(&str, &[&str])] = &[
@@ -98,7 +98,7 @@ async fn webhooks_are_checked() {
         ),
         (
             &webhook("").replace(r#""url":"https://a""#, r#""service":{"name":"s","path":"a//B","port":70000}"#),
-            // The real server takes the name for the namespace here, and the other way round.
+            // The real server confuses the two field names.
             &[
                 "webhooks[0].clientConfig.service.name: Required value",
                 "webhooks[0].clientConfig.service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive",
@@ -274,13 +274,13 @@ async fn ingresses_are_checked() {
     assert_eq!((code, causes(&refused)), (422, vec![why.to_owned()]), "{refused}");
     let (code, taken) = client.call("POST", &format!("{path}?dryRun=All"), &object.replace("old", "c")).await;
     assert_eq!(code, 201, "{taken}");
-    // What has one of them may get the other.
+    // An ingress with one of them can get the other.
     let object = format!(r#"{{"apiVersion":"networking.k8s.io/v1","kind":"Ingress",{classes},{}}}"#, spec(""));
     check_change(&mut client, path, &object, r#"{"spec":{"ingressClassName":"c"}}"#, &[]).await;
 }
 
 #[tokio::test]
-async fn some_things_may_be_called_anything() {
+async fn some_names_only_need_to_be_path_segments() {
     let (_server, mut client) = server().await;
     for (path, object) in [
         (
@@ -298,11 +298,11 @@ async fn some_things_may_be_called_anything() {
 }
 
 #[tokio::test]
-async fn limits_and_quotas_are_of_what_can_be_had() {
+async fn limits_and_quotas_are_validated() {
     let (_server, mut client) = server().await;
     let ranges: &[(&str, &[&str])] = &[
         (
-            // The most is what containers have and ask for, unless somebody says otherwise.
+            // The maximum becomes the default limit and request.
             r#""spec":{"limits":[{"type":"Container","max":{"storage":"1"},"default":{"example.com/gpu":"2"},"defaultRequest":{"example.com/gpu":"1"}}]}"#,
             &[
                 r#"spec.limits[0].max[storage]: Invalid value: "storage": must be a standard resource for containers"#,
@@ -318,7 +318,7 @@ async fn limits_and_quotas_are_of_what_can_be_had() {
                 r#"spec.limits[1].maxLimitRequestRatio[cpu]: Invalid value: "3": ratio 3 is greater than max/min = 2.000000"#,
             ],
         ),
-        // Of so much there is no telling thousandths.
+        // These amounts would overflow in thousandths.
         (
             r#""spec":{"limits":[{"type":"Pod","min":{"memory":"4Pi"},"max":{"memory":"16Pi"},"maxLimitRequestRatio":{"memory":"3"}}]}"#,
             &[],
@@ -360,7 +360,7 @@ async fn limits_and_quotas_are_of_what_can_be_had() {
 }
 
 #[tokio::test]
-async fn secrets_have_something_in_what_they_need() {
+async fn required_secret_keys_must_not_be_empty() {
     let (_server, mut client) = server().await;
     let table: &[(&str, &[&str])] = &[(
         r#""type":"kubernetes.io/ssh-auth","data":{"ssh-privatekey":""}"#,
@@ -370,7 +370,7 @@ async fn secrets_have_something_in_what_they_need() {
 }
 
 #[tokio::test]
-async fn labels_that_are_not_there_are_shown_as_nothing() {
+async fn missing_labels_are_shown_as_null() {
     let (_server, mut client) = server().await;
     let table: &[(&str, &[&str])] = &[(
         r#""spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}}"#,

@@ -1,4 +1,4 @@
-//! What storage, nodes, endpoints, services and the rest of a cluster are refused for.
+//! Validation of storage, nodes, endpoints, services and other cluster kinds.
 
 use crate::client::{server, text};
 use crate::validation::{CORE, check, check_change};
@@ -67,7 +67,7 @@ async fn volumes_and_claims_are_checked() {
     let fixed = "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
     check_change(&mut client, &claims, claim, r#"{"spec":{"storageClassName":"x","volumeName":"v"}}"#, &[]).await;
     check_change(&mut client, &claims, claim, r#"{"spec":{"accessModes":["ReadWriteMany"]}}"#, &[fixed]).await;
-    // A claim that is bound may grow, and shrink no further than to what it has.
+    // A bound claim may grow, and shrink again, but not to its capacity or below.
     let (code, made) = client.call("POST", &claims, claim).await;
     assert_eq!(code, 201, "{made}");
     let bound = r#"{"status":{"phase":"Bound","capacity":{"storage":"1Gi"}}}"#;
@@ -353,7 +353,7 @@ async fn metrics_of_autoscalers_and_sharing_of_the_server_are_checked() {
 }
 
 #[tokio::test]
-async fn what_every_server_has_is_as_it_is() {
+async fn mandatory_flow_control_objects_are_immutable() {
     let (_server, mut client) = server().await;
     let flow = "/apis/flowcontrol.apiserver.k8s.io/v1";
     let all = r#""rules":[{"subjects":[{"kind":"Group","group":{"name":"system:masters"}}],"resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]}]"#;

@@ -1,4 +1,4 @@
-//! What objects are refused for in parts that few use, and what they are not refused for.
+//! Validation of rarely used fields, including values that are accepted.
 
 use crate::client::{server, text};
 use crate::validation::{CORE, causes, check, check_change};
@@ -124,14 +124,14 @@ async fn details_of_pods_are_checked() {
     for (spec, want) in table {
         check(&mut client, &format!("{CORE}/pods"), "Pod", &[(&pod(spec), want)]).await;
     }
-    // A key cannot be named twice, once the labels of the pod have been looked up.
+    // Once resolved, a key must not be repeated.
     let twice = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","labels":{"v":"1"}},"spec":{"containers":[{"name":"c","image":"i"}],
         "topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"v":"1"}},"matchLabelKeys":["v"]}]}}"#;
     let (code, answer) = client.call("POST", &format!("{CORE}/pods"), twice).await;
     let want =
         r#"spec.topologySpreadConstraints[0][0]: Invalid value: "v": exists in both matchLabelKeys and labelSelector"#;
     assert_eq!((code, causes(&answer)), (422, vec![want.to_owned()]), "{answer}");
-    // Prefixes of names may end with a dash, and with nothing else that a name cannot end with.
+    // A name prefix may end with a dash, but not with a dot.
     for (prefix, want) in [("web-", 201), ("web--", 201), ("web.", 422), ("-", 422)] {
         let pod = format!(
             r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"generateName":"{prefix}"}},"spec":{{"containers":[{{"name":"c","image":"i"}}]}}}}"#
@@ -167,7 +167,7 @@ async fn stateful_sets_are_checked_as_a_whole() {
     for (content, want) in &table {
         check(&mut client, &path, "StatefulSet", &[(content, want)]).await;
     }
-    // A name in both places is that of the claim.
+    // A claim replaces a volume of the same name.
     let claim = r#"{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}"#;
     let both = set(mounted, &format!(r#","volumeClaimTemplates":[{{"metadata":{{"name":"data"}},"spec":{claim}}}]"#))
         .replace(r#""spec":{"containers""#, r#""spec":{"volumes":[{"name":"data","emptyDir":{}}],"containers""#);

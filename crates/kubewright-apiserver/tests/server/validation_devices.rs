@@ -1,4 +1,5 @@
-//! What claims, slices and classes of devices are refused for, in the words of the real server.
+//! Validation of ResourceClaims, ResourceSlices and DeviceClasses, with the messages of the real
+//! server.
 
 use crate::client::{Client, server, text};
 use crate::validation::{causes, check, check_change};
@@ -41,7 +42,7 @@ async fn expressions_that_choose_devices_are_compiled() {
     let other = "pod.spec == 1";
     let why = "compilation failed: ERROR: <input>:1:1: undeclared reference to 'pod' (in container '')\n | pod.spec == 1\n | ^";
     check_expression(&mut client, other, Some(&shown(other, why))).await;
-    // All pairs of pairs of attributes would take too long.
+    // Four nested loops over the attributes cost too much.
     let long = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, device.attributes.all(d, a + b + c + d != \\\"\\\"))))".replace("\\\"", "\"");
     check_expression(&mut client, &long, Some("Forbidden: too complex, exceeds cost limit")).await;
     let classes: &[(&str, &[&str])] = &[(
@@ -111,7 +112,7 @@ async fn claims_of_devices_are_checked() {
     )];
     let path = CLAIMS.replace("resourceclaims", "resourceclaimtemplates");
     check(&mut client, &path, "ResourceClaimTemplate", templates).await;
-    // What is asked for stays, and who says no more asks for one.
+    // The spec is immutable, and one device is the default.
     let object = r#"{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"x"},"spec":{"devices":{"requests":[{"name":"a","exactly":{"deviceClassName":"c"}}]}}}"#;
     let patch = r#"{"spec":{"devices":{"requests":[{"name":"b","exactly":{"deviceClassName":"c"}}]}}}"#;
     let want = r#"spec: Invalid value: {"devices":{"requests":[{"exactly":{"allocationMode":"ExactCount","count":1,"deviceClassName":"c"},"name":"b"}]}}: field is immutable"#;
@@ -119,7 +120,7 @@ async fn claims_of_devices_are_checked() {
 }
 
 #[tokio::test]
-async fn what_claims_were_given_is_checked() {
+async fn allocations_of_claims_are_validated() {
     let (_server, mut client) = server().await;
     let object = r#"{"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"x"},"spec":{"devices":{"requests":[{"name":"a","exactly":{"deviceClassName":"c"}}]}}}"#;
     let (code, made) = client.call("POST", CLAIMS, object).await;
@@ -169,7 +170,7 @@ async fn what_claims_were_given_is_checked() {
         assert_eq!(causes(&answer), *want, "{status}: {answer}");
         assert_eq!(code, if want.is_empty() { 200 } else { 422 }, "{status}: {answer}");
     }
-    // Another allocation needs the first one to be given back.
+    // An allocation is immutable until it is released.
     let other = r#"{"status":{"allocation":{"devices":{"results":[]}}}}"#;
     let (code, answer) = client.call("PATCH", &format!("{CLAIMS}/x/status"), other).await;
     assert_eq!(code, 422, "{answer}");

@@ -1,4 +1,4 @@
-//! What is checked of events, through either group.
+//! Validation of events, through either group.
 
 use crate::client::{server, text};
 use crate::validation::{check, check_change};
@@ -47,7 +47,7 @@ async fn events_of_the_newer_kind_are_checked_in_both_groups() {
                 r#"source: Invalid value: "": needs to be unset"#,
             ],
         ),
-        // One without a time is of the older kind, of which less is asked, but none that this group makes.
+        // An event without `eventTime` is old-style, which only the core group accepts.
         (r#""regarding":{"namespace":"default"},"type":"Normal""#, &["eventTime: Required value"]),
     ];
     check(&mut client, newer, "Event", table).await;
@@ -55,7 +55,7 @@ async fn events_of_the_newer_kind_are_checked_in_both_groups() {
         r#""involvedObject":{{"namespace":"default"}},"eventTime":null,"reportingComponent":"","reportingInstance":"","message":{note:?}"#
     );
     let older: &[(&str, &[&str])] = &[
-        // As kubectl and recorders write them, and one about what is in no namespace.
+        // Events as sent by kubectl and event recorders, and one about a cluster-scoped object.
         (&recorded, &[]),
         (r#""involvedObject":{"kind":"Node","name":"n"},"reason":"Ready""#, &[]),
         (
@@ -64,7 +64,7 @@ async fn events_of_the_newer_kind_are_checked_in_both_groups() {
         ),
     ];
     check(&mut client, core, "Event", older).await;
-    // What is there stays changeable through the newer group, as far as that goes.
+    // Old-style events can still be updated through the newer group, within its rules.
     let old = format!(r#"{{"apiVersion":"v1","kind":"Event","metadata":{{"name":"Old_One"}},{recorded}}}"#);
     let (code, made) = client.call("POST", core, &old).await;
     assert_eq!(code, 201, "{made}");
@@ -86,7 +86,7 @@ async fn events_of_the_newer_kind_are_checked_in_both_groups() {
         r#"reportingController: Invalid value: "d": field is immutable"#,
     ];
     check_change(&mut client, newer, &object, changes, &fixed).await;
-    // Through the other group they may.
+    // Through the core group they can change.
     let (code, made) = client.call("POST", newer, &object).await;
     assert_eq!(code, 201, "{made}");
     let (code, changed) = client.call("PATCH", &format!("{core}/x"), r#"{"message":"m","count":3}"#).await;

@@ -1,4 +1,4 @@
-//! What changes of jobs and their status are refused for, in the words of the real server.
+//! Validation of updates of jobs and their status, with the messages of the real server.
 
 use crate::client::{server, text};
 use crate::validation::{causes, check_change};
@@ -111,7 +111,7 @@ async fn indexes_of_jobs_are_checked() {
             &[r#"status.failedIndexes: Invalid value: "1,3": failedIndexes and completedIndexes overlap at index: 3"#],
         ),
         (r#"{"completedIndexes":"0,2-3","failedIndexes":"1,4","succeeded":3}"#, &[]),
-        // It may have been made smaller.
+        // The job may have been scaled down.
         (r#"{"completedIndexes":"0","failedIndexes":"1","succeeded":1}"#, &[]),
     ];
     check_steps(&mut client, jobs, &job("a", spec), steps).await;
@@ -127,7 +127,7 @@ async fn indexes_of_jobs_are_checked() {
 }
 
 #[tokio::test]
-async fn hardly_anything_of_a_job_changes() {
+async fn most_job_fields_are_immutable() {
     let (_server, mut client) = server().await;
     let jobs = "/apis/batch/v1/namespaces/default/jobs";
     let indexed = r#""completionMode":"Indexed","completions":2,"parallelism":2,"#;
@@ -206,7 +206,7 @@ async fn jobs_find_their_own_pods_and_no_others() {
         assert_eq!(found, want, "{spec}: {answer}");
         assert_eq!(code, if want.is_empty() { 201 } else { 422 }, "{spec}: {answer}");
     }
-    // A selector that somebody chose without saying so does not select by the uid alone.
+    // A client-defined selector without `manualSelector` does not match the generated labels.
     let chosen = job("a", r#""selector":{"matchLabels":{"a":"b"}},"#, r#""a":"b""#);
     let (code, answer) = client.call("POST", &format!("{path}?dryRun=All"), &chosen).await;
     assert_eq!(code, 422, "{answer}");

@@ -1,4 +1,4 @@
-//! What pods and what makes them are refused for, beyond containers and the common mistakes.
+//! Validation of pods and pod templates.
 
 use crate::client::server;
 use crate::validation::{CORE, check, check_change};
@@ -122,7 +122,7 @@ async fn less_common_parts_of_containers_are_checked() {
 }
 
 #[tokio::test]
-async fn of_a_pod_hardly_anything_changes() {
+async fn most_pod_fields_are_immutable() {
     let (_server, mut client) = server().await;
     let path = format!("{CORE}/pods");
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"activeDeadlineSeconds":60,"containers":[{"name":"c","image":"i"}],"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute"}]}}"#;
@@ -148,7 +148,7 @@ async fn of_a_pod_hardly_anything_changes() {
     for (patch, want) in table {
         check_change(&mut client, &path, pod, patch, want).await;
     }
-    // While a pod is held back, where it may go can become narrower.
+    // While a pod is gated, its node selection may become stricter.
     let gated = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"g"},"spec":{"schedulingGates":[{"name":"g"}],"nodeSelector":{"a":"b"},"containers":[{"name":"c","image":"i"}]}}"#;
     check_change(&mut client, &path, gated, r#"{"spec":{"nodeSelector":{"c":"d"}}}"#, &[]).await;
     let want = r#"spec.nodeSelector: Invalid value: {"a":"x"}: only additions to spec.nodeSelector are allowed (no mutations or deletions)"#;

@@ -1,10 +1,10 @@
-//! What the status of built-in kinds is refused for, in the words of the real server.
+//! Validation of status updates, with the messages of the real server.
 
 use crate::access::request_and_certificate;
 use crate::client::{Client, server, text};
 use crate::validation::{CORE, causes, check};
 
-/// Creates an object and merges each of these into its status. What is not refused is kept for those that follow.
+/// Creates an object and merges each patch into its status. Successful patches are kept.
 pub(crate) async fn check_steps(client: &mut Client, path: &str, object: &str, steps: &[(&str, &[&str])]) {
     let (code, made) = client.call("POST", path, object).await;
     assert_eq!(code, 201, "{object}: {made}");
@@ -37,7 +37,7 @@ async fn the_status_of_pods_is_checked() {
                 r#"status.qosClass: Invalid value: "Burstable": field is immutable"#,
             ],
         ),
-        // A client that knows nothing of the class does not take it away.
+        // A client that does not know `qosClass` does not remove it.
         (r#"{"qosClass":null,"phase":"Running"}"#, &[]),
         (
             r#"{"podIP":"1.2.3.4","podIPs":[{"ip":"1.2.3.4"},{"ip":"1.2.3.5"}],"hostIP":"10.0.0.1","hostIPs":[{"ip":"10.0.0.2"},{"ip":"x"}]}"#,
@@ -83,7 +83,7 @@ async fn the_status_of_pods_is_checked() {
 }
 
 #[tokio::test]
-async fn containers_that_have_ended_start_again_only_if_they_are_to() {
+async fn terminated_containers_restart_only_by_policy() {
     let (_server, mut client) = server().await;
     let pods = format!("{CORE}/pods");
     let statuses = |state: &str| {
@@ -106,7 +106,7 @@ async fn containers_that_have_ended_start_again_only_if_they_are_to() {
         check_steps(&mut client, &pods, &object("failed"), &[(&failed, &[]), (&running, after_failure)]).await;
         check_steps(&mut client, &pods, &object("done"), &[(&done, &[]), (&running, after_success)]).await;
     }
-    // A container may be more patient than its pod, for some of its ends.
+    // Container restart rules may allow more restarts than the pod's policy.
     let object = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"rules"},"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i",
         "restartPolicy":"Never","restartPolicyRules":[{"action":"Restart","exitCodes":{"operator":"In","values":[3]}}]}]}}"#;
     check_steps(&mut client, &pods, object, &[(&failed, &[]), (&running, &[]), (&done, &[]), (&running, stays)]).await;
@@ -242,7 +242,7 @@ async fn the_status_of_other_kinds_is_checked() {
 }
 
 #[tokio::test]
-async fn who_decides_on_certificates_does_not_sign_them() {
+async fn approval_and_signing_are_separate() {
     let (_server, mut client) = server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
     let [request, certificate] = request_and_certificate();
@@ -268,7 +268,7 @@ async fn who_decides_on_certificates_does_not_sign_them() {
     let (code, made) = client.call("POST", requests, &object).await;
     assert_eq!(code, 201, "{made}");
     let signed = format!(r#"{{"certificate":"{certificate}"}}"#);
-    // By the path, what is merged into the status, and what that is refused for.
+    // Each step is a subresource, a status patch and the expected causes.
     let steps: &[(&str, &str, &[&str])] = &[
         (
             "status",
@@ -290,14 +290,14 @@ async fn who_decides_on_certificates_does_not_sign_them() {
             ],
         ),
         ("approval", r#"{"conditions":[{"type":"Approved","status":"True"}]}"#, &[]),
-        // Who signs leaves the decision as it is, whatever is said of it.
+        // The status subresource cannot change the decision.
         ("status", r#"{"conditions":[{"type":"Approved","status":"True","reason":"Because"}]}"#, &[]),
         (
             "approval",
             r#"{"conditions":[]}"#,
             &[r#"status.conditions: Forbidden: updates may not remove a condition of type "Approved""#],
         ),
-        // An approval is about conditions only.
+        // The approval subresource changes conditions only.
         ("approval", &signed, &[]),
         ("status", &signed, &[]),
         (

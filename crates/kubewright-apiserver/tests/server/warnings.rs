@@ -1,4 +1,4 @@
-//! What is allowed, and yet warned of.
+//! Warnings.
 
 use crate::client::{server, text};
 use crate::custom::{DEFINITIONS, WIDGETS, define, version, widget};
@@ -6,7 +6,7 @@ use crate::custom::{DEFINITIONS, WIDGETS, define, version, widget};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn what_a_pod_says_twice_is_warned_of() {
+async fn duplicate_pod_fields_cause_warnings() {
     let (_server, mut client) = server().await;
     let pod = r#"{"metadata":{"name":"a.b"},"spec":{"nodeSelector":{"beta.kubernetes.io/os":"linux"},
         "imagePullSecrets":[{"name":"s"},{"name":"s"}],
@@ -32,13 +32,13 @@ async fn what_a_pod_says_twice_is_warned_of() {
     for (warning, want) in warnings.iter().zip(want) {
         assert!(warning.trim_matches('"').starts_with(want), "{warning}\n{want}");
     }
-    // Who changes something else has been warned before.
+    // An unchanged pod spec was warned about before.
     let label = r#"{"metadata":{"labels":{"a":"b"}}}"#;
     assert_eq!(client.warnings("PATCH", &format!("{PODS}/a.b"), label).await, (200, vec![]));
 }
 
 #[tokio::test]
-async fn finalizers_that_others_may_use_are_warned_of() {
+async fn unqualified_finalizers_cause_warnings() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, "")).await;
     client.call("POST", WIDGETS, &widget("v1", "{}")).await;
@@ -51,13 +51,13 @@ async fn finalizers_that_others_may_use_are_warned_of() {
     ];
     assert_eq!(client.warnings("PATCH", &path, patch).await, (200, want.to_vec()));
     assert_eq!(client.warnings("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await, (200, vec![]));
-    // Both ways of dealing with what an object owns at once make no sense.
+    // Both propagation finalizers at once are contradictory.
     let both = r#"{"metadata":{"finalizers":["foregroundDeletion","orphan"]}}"#;
     assert_eq!(client.call("PATCH", &path, both).await.0, 422);
 }
 
 #[tokio::test]
-async fn rules_that_came_later_are_told_of_what_stays_and_asked_of_what_changes() {
+async fn new_rules_warn_about_unchanged_values_and_reject_changed_ones() {
     let fields = |rule: &str| {
         format!(
             r#""mode":{{"type":"string"}},"map":{{"type":"object","maxProperties":9,"additionalProperties":{{"type":"integer"}}{rule}}},
@@ -73,7 +73,7 @@ async fn rules_that_came_later_are_told_of_what_stays_and_asked_of_what_changes(
     assert_eq!(code, 200, "{answer}");
 
     let path = format!("{WIDGETS}/w");
-    // An item of a list without keys stays if the list does.
+    // Items of a list without keys are unchanged if the list is.
     let list = r#""spec.list[0].k: Invalid value: 'x': too small""#.to_owned();
     let map = r#""spec.map: Invalid value: too small""#.to_owned();
     let kept = (200, vec![list.clone(), map.clone()]);

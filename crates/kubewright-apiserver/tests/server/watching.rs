@@ -1,4 +1,4 @@
-//! Watches, as they arrive on the wire.
+//! Watches on the wire.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -27,7 +27,7 @@ impl Events {
         Events { body: response.into_body(), buffer: Vec::new() }
     }
 
-    /// Type of the next event and name of its object, or nothing at the end.
+    /// Type and object name of the next event. `None` at the end.
     async fn next(&mut self) -> Option<(String, String)> {
         loop {
             if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
@@ -46,7 +46,7 @@ fn event(kind: &str, name: &str) -> Option<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_watch_shows_what_is_there_and_what_happens() {
+async fn a_watch_sends_existing_objects_and_events() {
     let (server, mut client) = server().await;
     client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
     let mut other = Client::over(server.connect()).await;
@@ -58,13 +58,13 @@ async fn a_watch_shows_what_is_there_and_what_happens() {
     for expected in [event("ADDED", "b"), event("MODIFIED", "a"), event("DELETED", "b")] {
         assert_eq!(events.next().await, expected);
     }
-    // A watch does not keep the server from stopping.
+    // An open watch does not prevent the server from stopping.
     server.stop().await;
     assert_eq!(events.next().await, None);
 }
 
 #[tokio::test]
-async fn a_selector_turns_changes_into_comings_and_goings() {
+async fn a_selector_turns_updates_into_added_and_deleted() {
     let (server, mut client) = server().await;
     let mut other = Client::over(server.connect()).await;
     let mut events = Events::open(&mut other, "labelSelector=app%3Dweb").await;
@@ -125,7 +125,7 @@ async fn all_streams_of_a_connection_get_every_event_once_and_in_order() {
     let mut watches = Vec::new();
     for number in 0..WATCHES {
         let mut sender = sender.clone();
-        // Some see all, some a part, and some in another form.
+        // Different selectors and formats.
         let (query, accept) = match number % 3 {
             0 => ("", "application/json"),
             1 => ("&fieldSelector=metadata.name%3Dmap-7", "application/json"),
@@ -145,7 +145,7 @@ async fn all_streams_of_a_connection_get_every_event_once_and_in_order() {
     for (number, mut events) in watches {
         let seen: Vec<usize> = if number % 3 == 1 { vec![7] } else { (0..EVENTS).collect() };
         for name in seen {
-            // The root certificate of the cluster is a config map that may come first.
+            // The root certificate config map may come first.
             let next = loop {
                 match events.next().await {
                     Some((_, name)) if !name.starts_with("map-") => continue,
@@ -159,7 +159,7 @@ async fn all_streams_of_a_connection_get_every_event_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_definition_says_something_else_or_goes() {
+async fn a_watch_ends_when_its_definition_changes_or_is_deleted() {
     let (server, mut client) = server().await;
     let path = format!("{DEFINITIONS}/widgets.shop.example.com");
     define(&mut client, &version("v1", true, r#""size":{"type":"integer"}"#)).await;
@@ -167,7 +167,7 @@ async fn a_watch_ends_when_its_definition_says_something_else_or_goes() {
     let mut other = Client::over(server.connect()).await;
     let mut events = Events::of(&mut other, WIDGETS, "").await;
     assert_eq!(events.next().await, event("ADDED", "w"));
-    // Labels are nothing that it says.
+    // A change of the definition's labels does not end the watch.
     client.call("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
     client.call("PATCH", &format!("{WIDGETS}/w"), r#"{"spec":{"size":1}}"#).await;
     assert_eq!(events.next().await, event("MODIFIED", "w"));

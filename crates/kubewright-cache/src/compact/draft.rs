@@ -1,38 +1,39 @@
-//! Bytes as what they have in common with a draft, and what they have not.
+//! Delta encoding of objects against a reference object, the draft.
 //!
-//! Objects of one owner come one after the other in a list and differ in a few places, and even strangers of one kind share
-//! most of their words. So one object in a while becomes the draft of those that follow: of them only pieces that are
-//! not in the draft are kept, between places and lengths of pieces that are. Reading one needs nothing but itself and its
-//! draft, which lives as long as an object of it.
+//! Objects of one owner follow each other in a list and differ in a few places; even unrelated
+//! objects of one kind share most of their bytes. From time to time an object becomes the draft of
+//! the objects that follow. Those store literal bytes plus copy instructions (position and length
+//! in the draft). Decoding needs only the object and its draft, which lives as long as any object
+//! refers to it.
 
 use std::sync::Arc;
 
 use kubewright_core::DecodeError;
 
-/// Pieces of the draft that are shorter cost as much as they save.
+/// Minimum length of a copy: shorter ones cost as much as they save.
 const SHORTEST: usize = 8;
-/// Places in a draft are looked up in a table of so many entries of two bytes.
+/// Number of entries in the hash table of draft positions, two bytes each.
 const TABLE: usize = 1 << 12;
-/// A draft ends here: places in it are numbers of two bytes, and zero is none.
+/// Maximum length of a draft: positions are two bytes, and zero means none.
 const LONGEST: usize = u16::MAX as usize;
 
-/// The draft of the objects that come next.
+/// The draft that the next objects are encoded against.
 #[derive(Default)]
 pub(super) struct Drafts {
     current: Option<Draft>,
-    /// Room for the differences of one object.
+    /// Buffer for the encoding of one object, reused between objects.
     differences: Vec<u8>,
 }
 
 struct Draft {
     bytes: Arc<[u8]>,
-    /// For each hash of [`SHORTEST`] bytes one place where they are, plus one.
+    /// For each hash of [`SHORTEST`] bytes one position where they occur, plus one.
     places: Box<[u16]>,
 }
 
 impl Drafts {
-    /// What `bytes` are, as differences to a draft: the one in use, or themselves where they have too little in common with it.
-    #[inline]
+    /// Encodes `bytes` against the current draft. If they have too little in common with it, they
+    /// become the draft themselves.
     pub(super) fn differences(&mut self, bytes: &[u8]) -> (&[u8], Arc<[u8]>) {
         self.differences.clear();
         if let Some(draft) = &self.current {
@@ -51,7 +52,6 @@ impl Drafts {
 }
 
 impl Draft {
-    #[inline]
     fn new(bytes: &[u8]) -> Self {
         let mut places = vec![0; TABLE].into_boxed_slice();
         for (at, word) in bytes.windows(SHORTEST).take(LONGEST).enumerate() {
@@ -60,9 +60,9 @@ impl Draft {
         Draft { bytes: bytes.into(), places }
     }
 
-    #[inline]
     fn write_differences(&self, bytes: &[u8], out: &mut Vec<u8>) {
-        // Up to where all is written; where the draft goes on if the next piece follows the last; where to look.
+        // `written`: end of the encoded input. `expected`: where the next copy starts without a
+        // jump. `at`: search position.
         let (mut written, mut expected, mut at) = (0, 0, 0);
         while let Some(word) = bytes.get(at..at + SHORTEST) {
             let Some(mut place) = self.find(word) else {
@@ -83,22 +83,19 @@ impl Draft {
         }
     }
 
-    /// Where the draft has `word`.
-    #[inline]
+    /// The position of `word` in the draft.
     fn find(&self, word: &[u8]) -> Option<usize> {
         let place = usize::from(self.places[hash(word)]).checked_sub(1)?;
         (&self.bytes[place..place + SHORTEST] == word).then_some(place)
     }
 }
 
-#[inline]
 fn hash(word: &[u8]) -> usize {
     let word: [u8; SHORTEST] = word.try_into().unwrap_or_default();
     (u64::from_le_bytes(word).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize
 }
 
-/// Bytes that are new, and after them `same` from the draft, `jump` away from where it would go on.
-#[inline]
+/// Writes literal bytes, followed by a copy of `same` bytes at `jump` from the expected position.
 fn write_step(out: &mut Vec<u8>, new: &[u8], same: usize, jump: i64) {
     write_number(out, new.len() as u64);
     out.extend_from_slice(new);
@@ -108,7 +105,6 @@ fn write_step(out: &mut Vec<u8>, new: &[u8], same: usize, jump: i64) {
     }
 }
 
-#[inline]
 fn write_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -117,8 +113,7 @@ fn write_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Appends what was written as `differences` to `draft`.
-#[inline]
+/// Decodes `differences` against `draft` and appends the result to `out`.
 pub(super) fn restore(mut differences: &[u8], draft: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut expected = 0;
     while !differences.is_empty() {
@@ -139,7 +134,6 @@ pub(super) fn restore(mut differences: &[u8], draft: &[u8], out: &mut Vec<u8>) -
     Ok(())
 }
 
-#[inline]
 fn read_number(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -153,10 +147,9 @@ fn read_number(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     Err(damaged())
 }
 
-/// What nothing but a fault of this file can be the cause of.
-#[inline]
+/// The error for an inconsistent encoding, which only a bug in this file can cause.
 fn damaged() -> DecodeError {
-    DecodeError::new("the differences of a compact object do not fit its draft")
+    DecodeError::new("inconsistent delta encoding of a compact object")
 }
 
 #[cfg(test)]

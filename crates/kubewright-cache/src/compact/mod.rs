@@ -1,4 +1,4 @@
-//! Objects that are kept as their bytes and decoded when they are read.
+//! Objects stored as encoded bytes and decoded on access.
 
 mod draft;
 
@@ -16,7 +16,7 @@ use kubewright_core::{
 
 use draft::Drafts;
 
-/// The number of `metadata` in every object, and of some of its fields.
+/// Protobuf field numbers of `metadata` and of some of its fields.
 const METADATA: u32 = 1;
 const NAME: u32 = 1;
 const NAMESPACE: u32 = 3;
@@ -26,15 +26,15 @@ const LABELS: u32 = 11;
 const ANNOTATIONS: u32 = 12;
 const MANAGED_FIELDS: u32 = 17;
 
-/// An object of type `T` as its protobuf bytes, without managed fields: for very large caches.
+/// An object of type `T` stored as protobuf bytes without managed fields, for very large caches.
 ///
-/// Key, uid, version, labels and annotations are read from the bytes as they lie; everything else by [`decode`](Self::decode), which
-/// costs as much as reading from the network does. It is an object like any other, so that `factory.informer::<Compact<Pod>>()`
-/// makes a cache of such. Index functions run when an object comes in: what they decode is not decoded again.
-/// Types without protobuf are kept as JSON.
+/// Key, uid, version, labels and annotations are read directly from the bytes. Everything else
+/// needs [`decode`](Self::decode), which costs as much as decoding from the network. It implements
+/// `Object`, so `factory.informer::<Compact<Pod>>()` returns an informer of compact pods. Index
+/// functions run once, when an object enters the store. Types without protobuf are stored as JSON.
 ///
-/// Objects that come from one stream are kept as their differences to one of them, the draft, metadata excepted: pods of
-/// one kind need half of what their bytes are.
+/// Objects of one stream are delta-encoded against one of them, except for the metadata. Similar
+/// pods take half of their encoded size.
 ///
 /// ```
 /// # use kubewright_cache::Compact;
@@ -46,11 +46,12 @@ const MANAGED_FIELDS: u32 = 17;
 /// # Ok(()) }
 /// ```
 pub struct Compact<T> {
-    /// The metadata as a protobuf message, and after it the differences of the rest, or of all of the JSON, to the draft.
+    /// The metadata as a protobuf message, followed by the delta-encoded rest (or the delta-encoded
+    /// JSON).
     bytes: Box<[u8]>,
     draft: Arc<[u8]>,
     metadata: u32,
-    /// Places of texts in the metadata: start and length.
+    /// Positions of strings in the metadata: start and length.
     name: (u16, u16),
     namespace: (u16, u16),
     uid: (u16, u16),
@@ -62,7 +63,7 @@ impl<T: Kind> Compact<T> {
     /// Encodes an object.
     ///
     /// # Errors
-    /// If its metadata is beyond all bounds.
+    /// If its metadata is too large.
     pub fn new(object: &T) -> Result<Self, DecodeError> {
         Self::encode(object, &mut Drafts::default())
     }
@@ -83,7 +84,7 @@ impl<T: Kind> Compact<T> {
     /// The object.
     ///
     /// # Errors
-    /// If the bytes, which came from the server as they are, are not such an object.
+    /// If the bytes, which the server sent, do not encode a `T`.
     pub fn decode(&self) -> Result<T, DecodeError> {
         let mut decoder = Decoder::new();
         let rest = self.rest()?;
@@ -98,12 +99,12 @@ impl<T: Kind> Compact<T> {
         T::from_json(&mut Reader::new(&rest, &mut decoder))
     }
 
-    /// How many bytes the object takes, without the draft that it shares.
+    /// Size of the object in bytes, without the shared draft.
     pub fn byte_len(&self) -> usize {
         self.bytes.len() + size_of::<Self>()
     }
 
-    /// Takes a message without its managed fields.
+    /// Encodes a protobuf message without its managed fields.
     fn from_message(message: &[u8], drafts: &mut Drafts) -> Result<Self, DecodeError> {
         let (mut metadata, mut rest) = (Vec::new(), Vec::with_capacity(message.len()));
         for field in Wire::Bytes(message).fields()? {
@@ -122,9 +123,9 @@ impl<T: Kind> Compact<T> {
         Self::from_parts(metadata, &rest, drafts)
     }
 
-    /// Finds the places of what is read often.
+    /// Records the positions of frequently read fields.
     fn from_parts(metadata: Vec<u8>, rest: &[u8], drafts: &mut Drafts) -> Result<Self, DecodeError> {
-        let too_large = |_| DecodeError::new("metadata is too large to be kept");
+        let too_large = |_| DecodeError::new("metadata is too large");
         let mut places = [(0, 0); 4];
         for field in Wire::Bytes(&metadata).fields()? {
             let (number, wire) = field?;
@@ -139,7 +140,7 @@ impl<T: Kind> Compact<T> {
         let [name, namespace, uid, version] = places;
         let (differences, draft) = drafts.differences(rest);
         Ok(Compact {
-            // Made at its size: cutting one short would leave a hole behind each object.
+            // Allocated at the exact size: shrinking a larger buffer would fragment the heap.
             bytes: [&metadata, differences].concat().into(),
             draft,
             metadata: u32::try_from(metadata.len()).map_err(too_large)?,
@@ -155,12 +156,12 @@ impl<T: Kind> Compact<T> {
         &self.bytes[..self.metadata as usize]
     }
 
-    /// What differs from the draft.
+    /// The delta-encoded part.
     fn differences(&self) -> &[u8] {
         &self.bytes[self.metadata as usize..]
     }
 
-    /// All but the metadata, or all of the JSON.
+    /// Everything except the metadata, or the whole JSON.
     fn rest(&self) -> Result<Vec<u8>, DecodeError> {
         let mut rest = Vec::with_capacity(self.draft.len() + self.differences().len());
         draft::restore(self.differences(), &self.draft, &mut rest)?;
@@ -172,7 +173,7 @@ impl<T: Kind> Compact<T> {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The metadata, decoded; empty where it cannot be.
+    /// The decoded metadata; empty if it cannot be decoded.
     pub fn metadata(&self) -> ObjectMeta {
         let mut metadata = ObjectMeta::default();
         match Decoder::new().protobuf_message_into(&mut metadata, self.metadata_bytes()) {
@@ -181,7 +182,7 @@ impl<T: Kind> Compact<T> {
         }
     }
 
-    /// Decodes, changes and encodes again; what cannot be decoded stays as it is.
+    /// Decodes, changes and encodes the object. If decoding fails, the object stays as it is.
     fn change(&mut self, change: impl FnOnce(&mut T)) {
         if let Ok(mut object) = self.decode() {
             change(&mut object);
@@ -197,7 +198,7 @@ fn copy(encoder: &mut Encoder<'_>, number: u32, wire: Wire<'_>) {
         Wire::Varint(value) => encoder.varint(number, value),
         Wire::Fixed64(value) => encoder.fixed64(number, value),
         Wire::Bytes(bytes) => encoder.bytes(number, bytes),
-        // No field of the API has this form.
+        // No API field has this wire type.
         Wire::Fixed32(_) => {}
     }
 }
@@ -305,7 +306,7 @@ impl<T> Clone for Compact<T> {
 
 impl<T: Kind> PartialEq for Compact<T> {
     fn eq(&self, other: &Self) -> bool {
-        // Equal objects may have come with different drafts.
+        // Equal objects may be encoded against different drafts.
         let same = Arc::ptr_eq(&self.draft, &other.draft) && self.differences() == other.differences();
         self.metadata_bytes() == other.metadata_bytes()
             && (same || self.rest().is_ok_and(|rest| other.rest().is_ok_and(|others| rest == others)))

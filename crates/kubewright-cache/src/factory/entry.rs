@@ -1,4 +1,4 @@
-//! The informers that a factory has, whatever their types, and what makes one another one.
+//! The informers of a factory, type-erased, and the key that identifies each.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -7,22 +7,22 @@ use std::sync::{Arc, Weak};
 use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str};
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::SharedFactory;
 use super::handle::Lease;
-use super::options::Which;
+use super::options::ScopeOptions;
 use crate::informer::SharedIndexInformer;
 use crate::queue::BoxFuture;
 use crate::reflector::Health;
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) entry_of: HashMap<Key, Entry>,
+pub(super) struct FactoryState {
+    pub(super) entry_of: HashMap<InformerKey, InformerEntry>,
     pub(super) is_shut_down: bool,
 }
 
-/// What makes an informer another one.
+/// Identifies an informer within its factory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct InformerKey {
     objects: TypeId,
     resource: GroupVersionResource,
     is_metadata: bool,
@@ -30,10 +30,10 @@ pub(super) struct Key {
     label_selector: String,
     field_selector: String,
     transform: Str,
-    through: Str,
+    wrapper: Str,
 }
 
-pub(super) struct Entry {
+pub(super) struct InformerEntry {
     pub(super) informer: Arc<dyn AnyInformer>,
     pub(super) lease: Weak<Lease>,
     pub(super) name: String,
@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pub(super) is_started: bool,
 }
 
-/// An informer whatever its type.
+/// A type-erased informer.
 pub(super) trait AnyInformer: Send + Sync {
     fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()>;
     fn synced(&self) -> BoxFuture<'_, bool>;
@@ -77,18 +77,18 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
     }
 }
 
-/// What somebody asks for.
-pub(super) struct Asked {
+/// A request for an informer.
+pub(super) struct InformerRequest {
     pub(super) objects: TypeId,
-    /// The name of the type.
+    /// The name of the object type.
     pub(super) type_name: &'static str,
     pub(super) resource: GroupVersionResource,
     pub(super) is_metadata: bool,
-    pub(super) which: Which,
+    pub(super) scope: ScopeOptions,
 }
 
-/// What a new informer is about.
-pub(super) struct Specification {
+/// The configuration of a new informer.
+pub(super) struct InformerSpec {
     pub(super) name: String,
     pub(super) resource: GroupVersionResource,
     pub(super) namespaces: Vec<Str>,
@@ -96,41 +96,41 @@ pub(super) struct Specification {
     pub(super) fields: FieldSelector,
 }
 
-/// Makes an informer of one type.
-pub(super) type Make<'a> = Box<dyn FnOnce(Specification) -> Arc<dyn AnyInformer> + 'a>;
+/// Creates an informer of a concrete type.
+pub(super) type Make<'a> = Box<dyn FnOnce(InformerSpec) -> Arc<dyn AnyInformer> + 'a>;
 
-impl Shared {
-    /// The informer that is asked for, a new one if nobody uses such.
-    // What was given is dropped after the lock: it may hold more than is known here.
-    pub(super) fn get_or_make(&self, asked: Asked, make: Make<'_>) -> (Arc<dyn AnyInformer>, Arc<Lease>) {
+impl SharedFactory {
+    /// Returns the requested informer, creating it if it is not in use.
+    // The arguments are dropped after unlocking: they may own arbitrary values.
+    pub(super) fn get_or_make(&self, request: InformerRequest, make: Make<'_>) -> (Arc<dyn AnyInformer>, Arc<Lease>) {
         let options = &self.options;
         let mut state = self.state();
-        let Asked { objects, type_name, resource, is_metadata, which } = asked;
+        let InformerRequest { objects, type_name, resource, is_metadata, scope } = request;
         let of_type = options.which_of.get(&objects).cloned().unwrap_or_default();
-        let namespaces = which.namespaces.or(of_type.namespaces).unwrap_or_else(|| options.namespaces.clone());
+        let namespaces = scope.namespaces.or(of_type.namespaces).unwrap_or_else(|| options.namespaces.clone());
         let or_all = |one: Option<Selector>| one.unwrap_or_else(|| options.label_selector.clone());
-        let labels = or_all(which.label_selector.or(of_type.label_selector));
+        let labels = or_all(scope.label_selector.or(of_type.label_selector));
         let or_all = |one: Option<FieldSelector>| one.unwrap_or_else(|| options.field_selector.clone());
-        let fields = or_all(which.field_selector.or(of_type.field_selector));
-        let key = Key {
+        let fields = or_all(scope.field_selector.or(of_type.field_selector));
+        let key = InformerKey {
             objects,
             resource: resource.clone(),
             is_metadata,
             namespaces: namespaces.clone(),
             label_selector: labels.to_string(),
             field_selector: fields.to_string(),
-            transform: which.transform,
-            through: which.through,
+            transform: scope.transform,
+            wrapper: scope.wrapper,
         };
         if let Some(entry) = state.entry_of.get(&key)
             && let Some(lease) = entry.lease.upgrade()
         {
             return (entry.informer.clone(), lease);
         }
-        // What nobody uses any more has stopped, or never began.
+        // Informers that are no longer in use have stopped or never started.
         state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
         let mut name = key.name();
-        // Most often there is one type for a resource, which then need not be told.
+        // The type is part of the name only if a resource has informers of several types.
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", type_name]);
         }
@@ -141,17 +141,18 @@ impl Shared {
             is_all: namespaces == options.namespaces,
             label_selector: labels.clone(),
             field_selector: fields.clone(),
-            // Where there are several namespaces, nothing stands between.
-            is_filtered: !key.through.is_empty() && namespaces.len() < 2,
+            // A `ListerWatcher` wrapper applies to single-namespace informers only.
+            is_filtered: !key.wrapper.is_empty() && namespaces.len() < 2,
         });
-        let informer = make(Specification { name: name.clone(), resource, namespaces, labels, fields });
-        let entry = Entry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };
+        let informer = make(InformerSpec { name: name.clone(), resource, namespaces, labels, fields });
+        let entry =
+            InformerEntry { informer: informer.clone(), lease: Arc::downgrade(&lease), name, stop, is_started: false };
         state.entry_of.insert(key, entry);
         (informer, lease)
     }
 }
 
-impl Key {
+impl InformerKey {
     fn name(&self) -> String {
         let mut name = self.resource.group_resource().to_string();
         if self.is_metadata {
@@ -163,7 +164,7 @@ impl Key {
             ("with", &self.label_selector),
             ("where", &self.field_selector),
             ("after", &self.transform),
-            ("through", &self.through),
+            ("through", &self.wrapper),
         ] {
             if !text.is_empty() {
                 name.extend([" ", what, " ", text]);

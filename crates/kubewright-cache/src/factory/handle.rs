@@ -1,4 +1,4 @@
-//! A use of an informer that a factory shares.
+//! A handle to an informer shared by a factory.
 
 use std::fmt;
 use std::ops::Deref;
@@ -10,24 +10,25 @@ use tokio_util::sync::CancellationToken;
 use crate::informer::{EventHandler, HandlerOptions, HandlerRegistration, InformerStopped, SharedIndexInformer};
 use crate::lister::Lister;
 
-/// A use of an informer. The informer stops when the last use has gone: this, a handler, or a lister.
+/// A handle to a shared informer. The informer stops when its last handle, handler and lister is
+/// dropped.
 ///
-/// Behaves as the [`SharedIndexInformer`] that it stands for.
+/// Dereferences to [`SharedIndexInformer`].
 pub struct InformerHandle<T> {
     informer: SharedIndexInformer<T>,
     lease: Arc<Lease>,
 }
 
-/// Held by all who use an informer; stops it when dropped.
+/// Held by every user of an informer; stops it when dropped.
 pub(super) struct Lease {
     pub(super) stop: CancellationToken,
-    /// Where the informer looks; none for everywhere.
+    /// Namespaces that the informer watches; empty for all.
     pub(super) namespaces: Vec<Str>,
-    /// Whether that is wherever the factory looks.
+    /// Whether these are the factory's namespaces.
     pub(super) is_all: bool,
     pub(super) label_selector: Selector,
     pub(super) field_selector: FieldSelector,
-    /// Whether it lists through something that may leave objects out.
+    /// Whether the informer lists through a wrapper that may filter objects.
     pub(super) is_filtered: bool,
 }
 
@@ -48,40 +49,42 @@ impl<T: Object> InformerHandle<T> {
         InformerHandle { informer, lease }
     }
 
-    /// The informer; using it does not keep it running.
+    /// The informer. A reference to it does not keep it running.
     #[doc(alias = "Informer")]
     pub fn informer(&self) -> &SharedIndexInformer<T> {
         &self.informer
     }
 
-    /// The namespaces whose objects it has, in order; none if it has those of all, or of the cluster.
+    /// The namespaces that the informer watches, in order; empty for all namespaces or
+    /// cluster-scoped objects.
     pub fn namespaces(&self) -> &[Str] {
         &self.lease.namespaces
     }
 
-    /// Whether it has the objects of this namespace; of the empty one, whether it has those of all that the factory looks into.
+    /// Whether the informer watches `namespace`. For the empty namespace: whether it watches all
+    /// namespaces of the factory.
     pub fn covers(&self, namespace: &str) -> bool {
         let Lease { namespaces, is_all, .. } = &*self.lease;
         namespaces.is_empty() || namespaces.iter().any(|one| *one == *namespace) || namespace.is_empty() && *is_all
     }
 
-    /// The labels that objects must have to be in the cache.
+    /// The label selector of the cache.
     pub fn label_selector(&self) -> &Selector {
         &self.lease.label_selector
     }
 
-    /// The fields that objects must have to be in the cache.
+    /// The field selector of the cache.
     pub fn field_selector(&self) -> &FieldSelector {
         &self.lease.field_selector
     }
 
-    /// Whether it lists and watches [through](crate::Scoped::through) something that may leave
-    /// objects out.
+    /// Whether it lists and watches [through](crate::InformerScope::wrap) a wrapper that may filter
+    /// objects.
     pub fn is_filtered(&self) -> bool {
         self.lease.is_filtered
     }
 
-    /// What reads the cache; keeps the informer running.
+    /// A lister over the cache; it keeps the informer running.
     pub fn lister(&self) -> Lister<T> {
         self.informer.lister().keeping(self.lease.clone())
     }
@@ -94,7 +97,7 @@ impl<T: Object> InformerHandle<T> {
         self.add_handler_with(handler, HandlerOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`add_handler`](Self::add_handler), with options.
     ///
     /// # Errors
     /// If the informer has stopped.

@@ -1,6 +1,7 @@
-//! Informers that are shared by all who ask for the same objects.
+//! A factory of shared informers.
 //!
-//! An informer exists once for each type, resource, scope, selector and transform, and as long as somebody uses it.
+//! There is one informer per type, resource, scope, selector and transform. It lives as long as it
+//! is in use.
 
 mod entry;
 mod generated;
@@ -18,20 +19,21 @@ use kubewright_core::{DynamicObject, GroupVersionResource, Kind, Object, Str};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-// Without the feature of any group there is nothing.
+// Empty unless the feature of at least one API group is enabled.
 #[allow(unused_imports)]
 pub use generated::*;
 pub use handle::InformerHandle;
-pub use options::{FactoryOptions, Scoped};
+pub use options::{FactoryOptions, InformerScope};
 
 use crate::informer::SharedIndexInformer;
 use crate::list_watch::ListWatch;
 use crate::lister_watcher::ListerWatcher;
 use crate::reflector::Health;
 use crate::task::Tasks;
-use entry::{AnyInformer, Asked, Make, State};
+use entry::{AnyInformer, FactoryState, InformerRequest, Make};
 
-/// Makes informers, starts them, and waits for them. A handle: clones share one factory.
+/// Creates informers, starts them, and waits for their caches to sync. A handle: clones share one
+/// factory.
 ///
 /// ```
 /// # use kubewright_cache::SharedInformerFactory;
@@ -50,45 +52,47 @@ use entry::{AnyInformer, Asked, Make, State};
 #[doc(alias = "DynamicSharedInformerFactory")]
 #[derive(Clone)]
 pub struct SharedInformerFactory {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFactory>,
 }
 
-struct Shared {
+struct SharedFactory {
     client: Client,
     options: FactoryOptions,
-    state: Mutex<State>,
-    /// Cancelled when all informers are to stop.
+    state: Mutex<FactoryState>,
+    /// Cancelled to stop all informers.
     stop: CancellationToken,
     tasks: Tasks,
 }
 
-/// Some caches are not complete.
+/// Some caches have not synced.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("not synced: {}", .missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct NotSynced {
-    /// Which, and why.
+    /// The caches, with the reasons.
     pub missing: Vec<Unsynced>,
 }
 
-/// A cache that is not complete.
+/// A cache that has not synced.
 #[derive(Debug, Clone)]
 pub struct Unsynced {
-    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`; with its type if another has that name.
+    /// Resource and scope, such as `pods` or `deployments.apps in default`; includes the type if
+    /// the name is ambiguous.
     pub name: String,
-    /// How its reflector is doing; absent if the informer has not been started.
+    /// The health of its reflector; `None` if the informer has not been started.
     pub health: Option<Health>,
 }
 
-/// An informer in use, seen from outside.
+/// The status of an informer in use.
 #[derive(Debug, Clone)]
 pub struct InformerState {
-    /// The resource and where it is looked at, as `pods`, or `deployments.apps in default`; with its type if another has that name.
+    /// Resource and scope, such as `pods` or `deployments.apps in default`; includes the type if
+    /// the name is ambiguous.
     pub name: String,
-    /// Whether its cache is complete.
+    /// Whether its cache has synced.
     pub has_synced: bool,
-    /// How many objects its cache has.
+    /// Number of objects in its cache.
     pub objects: usize,
-    /// How its reflector is doing; absent if the informer has not been started.
+    /// The health of its reflector; `None` if the informer has not been started.
     pub health: Option<Health>,
 }
 
@@ -113,7 +117,7 @@ impl SharedInformerFactory {
     /// A factory without informers.
     pub fn new(client: &Client, options: FactoryOptions) -> Self {
         SharedInformerFactory {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedFactory {
                 client: client.clone(),
                 options,
                 state: Mutex::default(),
@@ -123,49 +127,50 @@ impl SharedInformerFactory {
         }
     }
 
-    /// The client that the informers ask through.
+    /// The client of the informers.
     pub fn client(&self) -> &Client {
         &self.shared.client
     }
 
-    /// The informer of a type, the same one however often asked.
+    /// The informer of a type. Repeated calls return the same informer.
     #[doc(alias = "InformerFor")]
     #[doc(alias = "ForResource")]
     pub fn informer<T: Kind>(&self) -> InformerHandle<T> {
-        self.informer_with(Scoped::default())
+        self.informer_with(InformerScope::default())
     }
 
-    /// The informer of a type and of the objects that `which` says.
-    pub fn informer_with<T: Kind>(&self, mut which: Scoped<T>) -> InformerHandle<T> {
+    /// The informer of a type with the scope of `which`.
+    pub fn informer_with<T: Kind>(&self, mut which: InformerScope<T>) -> InformerHandle<T> {
         if !T::RESOURCE.namespaced {
-            // Objects of the cluster are in no namespace, whatever that of the factory is.
-            which.which.namespaces = Some(Vec::new());
+            // Cluster-scoped objects have no namespace, so the factory's namespaces do not apply.
+            which.scope.namespaces = Some(Vec::new());
         }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
 
-    /// The informer of a resource that is given at run time.
+    /// The informer of a resource that is only known at run time.
     #[doc(alias = "NewDynamicSharedInformerFactory")]
-    #[inline] // Compiled where it is asked for, as those by name.
+    #[inline] // Compiled where it is request for, as those by name.
     pub fn dynamic(
         &self,
         resource: GroupVersionResource,
-        which: Scoped<DynamicObject>,
+        which: InformerScope<DynamicObject>,
     ) -> InformerHandle<DynamicObject> {
         self.of_api(Api::new(&self.shared.client, resource, Scope::Cluster), which)
     }
 
-    /// The informer of a resource, its objects decoded as the type of `api`: a user's own with few fields, or
-    /// [`Compact`](crate::Compact).
+    /// The informer of a resource whose objects are decoded as the type of `api`: a partial type
+    /// with few fields, or [`Compact`](crate::Compact).
     ///
-    /// Of the namespace that `which` says, else that of `api`, else that of the factory.
-    pub fn of_api<T: Object>(&self, api: Api<T>, mut which: Scoped<T>) -> InformerHandle<T> {
+    /// The namespace is that of `which`, else that of `api`, else that of the factory.
+    pub fn of_api<T: Object>(&self, api: Api<T>, mut which: InformerScope<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
         if let Scope::Namespace(namespace) = api.scope() {
-            which.which.default_namespace(namespace);
+            which.scope.default_namespace(namespace);
         }
         self.get_or_make(resource, false, which, |namespace| {
-            // An `api` of the cluster stays as it is, and one of a namespace becomes that of all.
+            // A cluster-wide `api` is used as it is; a namespaced `api` is widened to all
+            // namespaces.
             let is_as_asked = namespace.is_empty() && !matches!(api.scope(), Scope::Namespace(_));
             ListWatch::new(if is_as_asked { api.clone() } else { api.clone().namespace(namespace.clone()) })
         })
@@ -177,7 +182,7 @@ impl SharedInformerFactory {
     pub fn metadata(
         &self,
         resource: GroupVersionResource,
-        which: Scoped<PartialObjectMetadata>,
+        which: InformerScope<PartialObjectMetadata>,
     ) -> InformerHandle<PartialObjectMetadata> {
         let api = self.shared.client.metadata(resource.clone());
         self.get_or_make(resource, true, which, |namespace| {
@@ -190,27 +195,27 @@ impl SharedInformerFactory {
         &self,
         resource: GroupVersionResource,
         is_metadata: bool,
-        which: Scoped<T>,
+        which: InformerScope<T>,
         list_watch: impl Fn(&Str) -> ListWatch<T>,
     ) -> InformerHandle<T> {
-        let Scoped { which, transform, through } = which;
+        let InformerScope { scope, transform, wrapper: wrap } = which;
         let (objects, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
         let options = &self.shared.options;
         let make: Make<'_> = Box::new(|wanted| {
             let list_watch = |namespace: &Str| {
                 let list_watch = list_watch(namespace).labels(wanted.labels.clone()).fields(wanted.fields.clone());
-                match options.reflector.choices.patience {
+                match options.reflector.common.patience {
                     Some(patience) => list_watch.answer_timeout(patience),
                     None => list_watch,
                 }
             };
             let one = |namespace: &Str| Box::new(list_watch(namespace)) as Box<dyn ListerWatcher<T>>;
-            let sources = match (wanted.namespaces.as_slice(), through) {
+            let sources = match (wanted.namespaces.as_slice(), wrap) {
                 (several @ [_, _, ..], _) => several.iter().map(|each| (each.clone(), one(each))).collect(),
-                (one_or_all, through) => {
+                (one_or_all, wrap) => {
                     let namespace = one_or_all.first().cloned().unwrap_or_default();
-                    let source = match through {
-                        Some(through) => through(list_watch(&namespace)),
+                    let source = match wrap {
+                        Some(wrap) => wrap(list_watch(&namespace)),
                         None => one(&namespace),
                     };
                     vec![(Str::new(), source)]
@@ -218,15 +223,17 @@ impl SharedInformerFactory {
             };
             Arc::new(SharedIndexInformer::over(sources, options.for_informer(&wanted.name, wanted.resource, transform)))
         });
-        let asked = Asked { objects, type_name, resource, is_metadata, which };
-        let (informer, lease) = self.shared.get_or_make(asked, make);
+        let request = InformerRequest { objects, type_name, resource, is_metadata, scope };
+        let (informer, lease) = self.shared.get_or_make(request, make);
         let informer = informer.as_any().downcast_ref::<SharedIndexInformer<T>>();
         InformerHandle::new(informer.expect("the key has the type").clone(), lease)
     }
 
-    /// Starts all informers that have not been started; they stop when `stop` is cancelled, or nobody uses them any more.
+    /// Starts all informers that have not been started. They stop when `stop` is cancelled or when
+    /// they are no longer in use.
     ///
-    /// To be called again when more have been asked for. Does nothing after [`shutdown`](Self::shutdown).
+    /// Call it again after requesting more informers. Does nothing after
+    /// [`shutdown`](Self::shutdown).
     pub fn start(&self, stop: &CancellationToken) {
         let mut state = self.shared.state();
         if state.is_shut_down {
@@ -254,11 +261,12 @@ impl SharedInformerFactory {
 
     /// Waits until all informers that have been started and are in use have synced.
     ///
-    /// An informer that cannot list, because it may not or the resource does not exist, is waited for:
-    /// [`unsynced`](Self::unsynced) tells which and why.
+    /// Also waits for informers that cannot list, because of missing permissions or because the
+    /// resource does not exist:
+    /// [`unsynced`](Self::unsynced) reports them with the reason.
     ///
     /// # Errors
-    /// If some stopped before; says which.
+    /// If informers stopped before they had synced.
     #[doc(alias = "WaitForNamedCacheSync")]
     pub async fn wait_for_cache_sync(&self) -> Result<(), NotSynced> {
         let started: Vec<Arc<dyn AnyInformer>> = {
@@ -276,10 +284,10 @@ impl SharedInformerFactory {
         }
     }
 
-    /// The same, for so long at the most.
+    /// Like [`wait_for_cache_sync`](Self::wait_for_cache_sync), with a timeout.
     ///
     /// # Errors
-    /// If some have not synced by then; says which and why.
+    /// If informers have not synced within `patience`; the error names them with the reasons.
     pub async fn wait_for_cache_sync_within(&self, patience: Duration) -> Result<(), NotSynced> {
         match timeout(patience, self.wait_for_cache_sync()).await {
             Ok(result) => result,
@@ -290,7 +298,7 @@ impl SharedInformerFactory {
         }
     }
 
-    /// Which informers in use have not synced, and why.
+    /// The informers in use that have not synced, with the reasons.
     #[inline]
     pub fn unsynced(&self) -> Vec<Unsynced> {
         let state = self.shared.state();
@@ -304,7 +312,7 @@ impl SharedInformerFactory {
         unsynced
     }
 
-    /// The informers in use and how they are doing, by name.
+    /// The status of all informers in use, by name.
     #[inline]
     pub fn informers(&self) -> Vec<InformerState> {
         let state = self.shared.state();
@@ -330,13 +338,13 @@ impl SharedInformerFactory {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedFactory {
+    fn state(&self) -> MutexGuard<'_, FactoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedFactory {
     fn drop(&mut self) {
         self.stop.cancel();
     }

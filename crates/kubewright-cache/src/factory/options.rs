@@ -1,4 +1,4 @@
-//! What can be chosen about a factory and about one of its informers.
+//! Options of a factory and of its informers.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorError, ReflectorOptions};
 use crate::store::Indexers;
 
-/// Choices about all informers of a factory.
+/// Options of all informers of a factory.
 #[derive(Default, Clone)]
 #[doc(alias = "NewSharedInformerFactoryWithOptions")]
 pub struct FactoryOptions {
@@ -27,7 +27,7 @@ pub struct FactoryOptions {
     pub(super) resync_of: HashMap<TypeId, Duration>,
     pub(super) transform_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
     pub(super) indexers_of: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    pub(super) which_of: HashMap<TypeId, Which>,
+    pub(super) which_of: HashMap<TypeId, ScopeOptions>,
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) reflector: ReflectorOptions<()>,
     pub(super) queue: QueueKind,
@@ -36,45 +36,45 @@ pub struct FactoryOptions {
 }
 
 impl FactoryOptions {
-    /// Only objects of this namespace. All by default.
+    /// Restricts caches to one namespace. All namespaces by default.
     #[must_use]
     #[doc(alias = "WithNamespace")]
     pub fn namespace(self, namespace: impl Into<Str>) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Only objects of these namespaces, for who may not look into all. None, or an empty one among them, stands for all.
+    /// Restricts caches to these namespaces, for clients without cluster-wide permissions. An empty
+    /// list, or an empty name in it, means all namespaces.
     ///
-    /// Each is listed and watched on its own, into one cache, which has synced when it has the objects of all. After that, one that
-    /// cannot be read any more does not hold up the others.
+    /// Each namespace has its own list and watch; all feed one cache. The cache has synced when the
+    /// initial lists of all namespaces are complete. After that, a namespace that becomes
+    /// unreadable does not block the others.
     #[must_use]
     #[doc(alias = "DefaultNamespaces")]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.namespaces = these(namespaces);
+        self.namespaces = normalized(namespaces);
         self
     }
 
-    /// Only objects with such labels.
+    /// Restricts caches to objects that match the label selector.
     #[doc(alias = "NewFilteredSharedInformerFactory")]
     #[must_use]
     #[doc(alias = "WithTweakListOptions")]
     #[doc(alias = "DefaultLabelSelector")]
-    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
         self.label_selector = selector;
         self
     }
 
-    /// Only objects with such fields.
+    /// Restricts caches to objects that match the field selector.
     #[must_use]
     #[doc(alias = "DefaultFieldSelector")]
-    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
         self.field_selector = selector;
         self
     }
 
-    /// Reminds handlers of all objects once each `period`. Off by default.
+    /// Resyncs handlers once per `period`. Off by default.
     #[must_use]
     #[doc(alias = "SyncPeriod")]
     pub fn resync_every(mut self, period: Duration) -> Self {
@@ -82,7 +82,7 @@ impl FactoryOptions {
         self
     }
 
-    /// The same for objects of one type.
+    /// Like [`resync_every`](Self::resync_every), for objects of one type.
     #[must_use]
     #[doc(alias = "WithCustomResyncConfig")]
     pub fn resync_of<T: Object>(mut self, period: Duration) -> Self {
@@ -90,7 +90,7 @@ impl FactoryOptions {
         self
     }
 
-    /// Changes each object of one type once, as it comes from the server.
+    /// Transforms each object of one type once, when it arrives from the server.
     #[must_use]
     #[doc(alias = "WithTransform")]
     pub fn transform_of<T: Object>(mut self, transform: Transform<T>) -> Self {
@@ -98,7 +98,7 @@ impl FactoryOptions {
         self
     }
 
-    /// Gives all informers of one type these indices besides the one by namespace.
+    /// Adds indices to all informers of one type, besides the index by namespace.
     #[must_use]
     #[doc(alias = "IndexField")]
     pub fn indexers_of<T: Object>(mut self, indexers: Indexers<T>) -> Self {
@@ -106,22 +106,23 @@ impl FactoryOptions {
         self
     }
 
-    /// Of one type only the objects of this namespace; the empty one stands for all.
+    /// Restricts the caches of one type to a namespace; the empty name means all.
     #[must_use]
     #[doc(alias = "ByObject")]
     pub fn namespace_of<T: Object>(self, namespace: impl Into<Str>) -> Self {
         self.namespaces_of::<T>([namespace])
     }
 
-    /// Of one type only the objects of these namespaces, in place of what is said for all; none stands for all.
+    /// Restricts the caches of one type to these namespaces, overriding the factory-wide setting.
+    /// Empty means all.
     #[must_use]
     #[doc(alias = "ByObject")]
     pub fn namespaces_of<T: Object>(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(these(namespaces));
+        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(normalized(namespaces));
         self
     }
 
-    /// Of one type only objects with such labels, in place of what is said for all.
+    /// Label selector for the caches of one type, overriding the factory-wide selector.
     #[must_use]
     #[doc(alias = "ByObject")]
     pub fn labels_of<T: Object>(mut self, selector: Selector) -> Self {
@@ -129,7 +130,7 @@ impl FactoryOptions {
         self
     }
 
-    /// Of one type only objects with such fields, in place of what is said for all.
+    /// Field selector for the caches of one type, overriding the factory-wide selector.
     #[must_use]
     #[doc(alias = "ByObject")]
     pub fn fields_of<T: Object>(mut self, selector: FieldSelector) -> Self {
@@ -137,56 +138,53 @@ impl FactoryOptions {
         self
     }
 
-    /// Tells of what goes wrong in any reflector.
+    /// Calls `handler` with the errors of all reflectors.
     #[must_use]
-    #[inline]
     pub fn on_error(mut self, handler: ErrorHandler) -> Self {
         self.on_error = Some(handler);
         self
     }
 
-    /// How reflectors work: back-off, page size, duration of watches, patience, streaming lists.
+    /// Options of the reflectors: back-off, page size, watch timeout, patience, streaming lists.
     ///
-    /// Options about one reflector (name, resync, transform, expected kind, error handler) do not
+    /// Options of a single reflector (name, resync, transform, expected kind, error handler) do not
     /// exist for the type `()`.
     #[must_use]
-    #[inline]
     pub fn reflector(mut self, options: ReflectorOptions<()>) -> Self {
         self.reflector = options;
         self
     }
 
-    /// Which queue informers use. In order by default.
+    /// The kind of queue that informers use. In order by default.
     #[must_use]
     pub fn queue(mut self, queue: QueueKind) -> Self {
         self.queue = queue;
         self
     }
 
-    /// What handlers are told of objects that were deleted and created anew unseen.
+    /// How handlers see an object that was deleted and recreated while no watch was open.
     #[must_use]
     pub fn recreated(mut self, recreated: Recreated) -> Self {
         self.recreated = recreated;
         self
     }
 
-    /// Shows all informers in these metrics.
+    /// Exposes all informers in these metrics.
     #[must_use]
     #[doc(alias = "WithInformerName")]
-    #[inline]
     pub fn metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// Shows all informers in these metrics unless they are shown in others.
+    /// Exposes all informers in these metrics, unless others are set.
     #[must_use]
     pub fn default_metrics(mut self, metrics: &Metrics) -> Self {
         self.metrics.get_or_insert_with(|| metrics.clone());
         self
     }
 
-    /// The options of an informer for objects of one type.
+    /// The options of an informer of one type.
     pub(super) fn for_informer<T: Object>(
         &self,
         name: &str,
@@ -200,7 +198,7 @@ impl FactoryOptions {
             reflector = reflector.transform(transform);
         }
         if let Some(handler) = self.on_error.clone() {
-            reflector = reflector.on_error(calling(handler));
+            reflector = reflector.on_error(untyped(handler));
         }
         let indexers = self.indexers_of.get(&objects).and_then(|indexers| indexers.downcast_ref::<Indexers<T>>());
         InformerOptions {
@@ -227,16 +225,16 @@ impl FactoryOptions {
     }
 }
 
-/// Namespaces, each once and in order; none for all.
-fn these(namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Vec<Str> {
+/// Sorted, deduplicated namespaces; empty means all.
+fn normalized(namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Vec<Str> {
     let mut these: Vec<Str> = namespaces.into_iter().map(Into::into).collect();
     these.sort_unstable();
     these.dedup();
     if these.first().is_some_and(|first| first.is_empty()) { Vec::new() } else { these }
 }
 
-/// A handler of errors, in a function that does not depend on a type.
-fn calling(handler: ErrorHandler) -> impl Fn(&ReflectorError) + Send + Sync + 'static {
+/// Wraps an error handler in a closure that does not depend on the object type.
+fn untyped(handler: ErrorHandler) -> impl Fn(&ReflectorError) + Send + Sync + 'static {
     move |error| handler(error)
 }
 
@@ -251,96 +249,95 @@ impl fmt::Debug for FactoryOptions {
     }
 }
 
-/// Which objects one informer is about, where that differs from what the factory says.
-pub struct Scoped<T> {
-    pub(super) which: Which,
+/// The scope of one informer, where it differs from the factory's.
+pub struct InformerScope<T> {
+    pub(super) scope: ScopeOptions,
     pub(super) transform: Option<Transform<T>>,
-    /// What stands between the client and the informer.
-    pub(super) through: Option<Through<T>>,
+    /// Wraps the lister-watcher of the informer.
+    pub(super) wrapper: Option<WrapListWatch<T>>,
 }
 
-/// The same as far as it does not depend on the type of the objects.
+/// The part of [`InformerScope`] that does not depend on the object type.
 #[derive(Default, Clone)]
-pub(super) struct Which {
+pub(super) struct ScopeOptions {
     pub(super) namespaces: Option<Vec<Str>>,
     pub(super) label_selector: Option<Selector>,
     pub(super) field_selector: Option<FieldSelector>,
-    /// The name of the transform, by which two are told apart; empty if there is none.
+    /// The name of the transform, which is part of the informer's identity; empty if there is none.
     pub(super) transform: Str,
-    /// The same of what stands between.
-    pub(super) through: Str,
+    /// The name of the lister-watcher wrapper, which is part of the informer's identity; empty if
+    /// there is none.
+    pub(super) wrapper: Str,
 }
 
-impl Which {
-    /// In this namespace unless another is given.
+impl ScopeOptions {
+    /// Sets the namespace unless one is set.
     pub(super) fn default_namespace(&mut self, namespace: &Str) {
-        self.namespaces.get_or_insert_with(|| these([namespace.clone()]));
+        self.namespaces.get_or_insert_with(|| normalized([namespace.clone()]));
     }
 }
 
-/// Puts something between a client and an informer.
-pub(super) type Through<T> = Box<dyn FnOnce(ListWatch<T>) -> Box<dyn ListerWatcher<T>> + Send>;
+/// Wraps a lister-watcher.
+pub(super) type WrapListWatch<T> = Box<dyn FnOnce(ListWatch<T>) -> Box<dyn ListerWatcher<T>> + Send>;
 
-impl<T> Default for Scoped<T> {
+impl<T> Default for InformerScope<T> {
     fn default() -> Self {
-        Scoped { which: Which::default(), transform: None, through: None }
+        InformerScope { scope: ScopeOptions::default(), transform: None, wrapper: None }
     }
 }
 
-impl<T> Scoped<T> {
-    /// Only objects of this namespace.
+impl<T> InformerScope<T> {
+    /// Restricts the cache to this namespace.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<Str>) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Only objects of these namespaces; none, or an empty one among them, stands for all.
+    /// Restricts the cache to these namespaces. An empty list, or an empty name in it, means all.
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.which.namespaces = Some(these(namespaces));
+        self.scope.namespaces = Some(normalized(namespaces));
         self
     }
 
-    /// Only objects with such labels.
+    /// Restricts the cache to objects that match the label selector.
     #[must_use]
-    #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
-        self.which.label_selector = Some(selector);
+        self.scope.label_selector = Some(selector);
         self
     }
 
-    /// Only objects with such fields.
+    /// Restricts the cache to objects that match the field selector.
     #[must_use]
-    #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
-        self.which.field_selector = Some(selector);
+        self.scope.field_selector = Some(selector);
         self
     }
 
-    /// Changes each object once; informers whose transforms have the same name are one.
+    /// Transforms each object once. Informers whose transforms have the same name are shared.
     #[must_use]
     pub fn transform(mut self, name: impl Into<Str>, transform: Transform<T>) -> Self {
-        self.which.transform = name.into();
+        self.scope.transform = name.into();
         self.transform = Some(transform);
         self
     }
 
-    /// Puts something between the client and the informer, which lists and watches through it. Informers with something of
-    /// the same name between are one. Not where each of several namespaces is watched on its own: there nothing is between.
+    /// Wraps the lister-watcher, for example to filter objects. Informers whose wrappers have the
+    /// same name are shared. Ignored if the informer watches several namespaces.
     #[must_use]
-    pub fn through<L: ListerWatcher<T>>(
+    pub fn wrap<L: ListerWatcher<T>>(
         mut self,
         name: impl Into<Str>,
         between: impl FnOnce(ListWatch<T>) -> L + Send + 'static,
     ) -> Self {
-        self.which.through = name.into();
-        self.through = Some(Box::new(|list_watch| Box::new(between(list_watch))));
+        self.scope.wrapper = name.into();
+        self.wrapper = Some(Box::new(|list_watch| Box::new(between(list_watch))));
         self
     }
 }
 
-impl<T> fmt::Debug for Scoped<T> {
+impl<T> fmt::Debug for InformerScope<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scoped").field("namespaces", &self.which.namespaces).finish_non_exhaustive()
+        f.debug_struct("Scoped").field("namespaces", &self.scope.namespaces).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The loop that informers are made of, for those who process deltas themselves.
+//! The low-level controller under informers, for programs that process deltas themselves.
 
 use std::error::Error;
 use std::fmt;
@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::event::Event;
-use super::handler::{EventHandler, Told, tell_when_ready, try_tell};
-use super::process::{Applied, Recreated, Reminder, apply};
+use super::handler::{DeliveryOutcome, EventHandler, deliver_when_ready, try_deliver};
+use super::process::{Applied, Recreated, ResyncScope, apply};
 use super::shared::{InformerOptions, QueueKind};
 use crate::Delta;
 use crate::lister_watcher::ListerWatcher;
@@ -24,27 +24,27 @@ use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
 use crate::task::take_turns;
 
-/// How long to rest after processing has panicked.
+/// Delay after a panic of the process function.
 const REST: Duration = Duration::from_secs(1);
 
-/// What a [`Controller`] is made of.
+/// The parts of a [`Controller`].
 pub struct Config<T> {
-    /// Takes what the reflector learns, and gives it to `process`.
+    /// Receives the reflector's changes and delivers them to `process`.
     pub queue: Arc<dyn Queue<T>>,
-    /// Where objects come from.
+    /// The source of objects.
     pub lister_watcher: Box<dyn ListerWatcher<T>>,
-    /// Processes what comes out of the queue.
+    /// Processes popped deltas.
     pub process: Box<TryProcess<T>>,
-    /// How the reflector works: description, resync, error handler, page size.
+    /// Options of the reflector: description, resync, error handler, page size.
     pub reflector: ReflectorOptions<T>,
-    /// Puts deltas back into the queue if processing fails or panics, and tries again after a
-    /// second. Otherwise the error is logged, and the deltas are dropped.
+    /// Puts deltas back into the queue if processing fails or panics, and retries after a second.
+    /// Otherwise logs the error and drops the deltas.
     #[doc(alias = "RetryOnError")]
     pub retry_on_error: bool,
 }
 
-/// Processes deltas, with whether they are part of the first list. With
-/// [`retry_on_error`](Config::retry_on_error) the same deltas may come several times.
+/// Processes deltas; the flag tells whether they belong to the initial list. With
+/// [`retry_on_error`](Config::retry_on_error) the same deltas may be passed several times.
 #[doc(alias = "PopProcessFunc")]
 pub type TryProcess<T> = dyn FnMut(Vec<Delta<T>>, bool) -> Result<(), Box<dyn Error + Send + Sync>> + Send;
 
@@ -54,42 +54,43 @@ impl<T> fmt::Debug for Config<T> {
     }
 }
 
-/// Feeds a queue from a reflector and processes what comes out of it: the low-level controller of client-go.
+/// Feeds a queue from a reflector and processes its deltas: client-go's low-level controller.
 ///
 /// [`Config::retry_on_error`] decides about deltas that cannot be processed.
 pub struct Controller<T> {
     queue: Arc<dyn Queue<T>>,
     reflector: Reflector<T>,
     processing: Mutex<Option<Processing<T>>>,
-    /// Some of the first list has left the queue, and is not through.
+    /// Part of the initial list was popped but not fully processed.
     is_in_initial_list: AtomicBool,
-    /// Some of the first list was not applied: how many lists there had been. It takes another, all of which is.
+    /// Set when part of the initial list was lost: the number of lists completed at that time. The
+    /// controller syncs only after another list was fully applied.
     lost_after: Mutex<Option<u64>>,
     retry_on_error: bool,
 }
 
-/// What becomes of deltas.
+/// The consumer of the deltas.
 enum Processing<T> {
-    /// What the user makes of them.
+    /// A user-provided function.
     Own(Box<TryProcess<T>>),
-    Informer(Teller<T>),
+    Informer(SingleHandler<T>),
 }
 
 impl<T: Object> Processing<T> {
     fn process(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) -> Result<(), Box<dyn Error + Send + Sync>> {
         match self {
             Processing::Own(process) => process(deltas, is_in_initial_list),
-            Processing::Informer(teller) => {
-                teller.apply(deltas, is_in_initial_list);
+            Processing::Informer(single) => {
+                single.apply(deltas, is_in_initial_list);
                 Ok(())
             }
         }
     }
 
-    /// What may take its time, after the queue has let go of the deltas.
+    /// Asynchronous work after the deltas were taken out of the queue.
     async fn finish(&mut self) {
-        if let Processing::Informer(teller) = self {
-            teller.tell_all().await;
+        if let Processing::Informer(single) = self {
+            single.deliver_all().await;
         }
     }
 }
@@ -121,10 +122,10 @@ impl<T: Object> Controller<T> {
         }
     }
 
-    /// Works until `stop` is cancelled. Runs once: a second call returns at once.
+    /// Runs until `stop` is cancelled. Runs once: a second call returns immediately.
     pub async fn run(&self, stop: &CancellationToken) {
         let Some(mut processing) = self.processing.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            tracing::warn!("the controller has been run already");
+            tracing::warn!("controller was already run");
             return;
         };
         let work = async {
@@ -135,8 +136,8 @@ impl<T: Object> Controller<T> {
                         (pin!(self.reflector.run(&never)), pin!(self.consume(&mut processing)));
                     take_turns(reflecting, consuming, &|| self.queue.is_due(), &mut || {}).await;
                 }
-                // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
-                // must not have the server list without end.
+                // The deltas being applied are lost; the reflector's next list restores them. The
+                // back-off keeps a function that always panics from causing lists in a tight loop.
                 self.reflector.back_off().await;
             }
         };
@@ -144,7 +145,7 @@ impl<T: Object> Controller<T> {
         self.queue.close();
     }
 
-    /// Processes what comes out of the queue; returns only if a cache has missed some of it.
+    /// Processes popped deltas. Returns only if a cache missed some of them.
     async fn consume(&self, processing: &mut Processing<T>) {
         loop {
             let mut has_panicked = false;
@@ -155,7 +156,7 @@ impl<T: Object> Controller<T> {
                 let process = AssertUnwindSafe(|| processing.process(deltas, is_in_initial_list));
                 match catch_unwind(process) {
                     Ok(Ok(())) => return,
-                    Ok(Err(error)) => tracing::error!(%error, "processing of deltas failed"),
+                    Ok(Err(error)) => tracing::error!(%error, "cannot process deltas"),
                     Err(_) => has_panicked = true,
                 }
                 unprocessed = again;
@@ -164,8 +165,7 @@ impl<T: Object> Controller<T> {
                 return std::future::pending().await;
             }
             if let Some((deltas, is_in_initial_list)) = unprocessed {
-                // The queue lets go of its lock before this. It counts the first list down again
-                // itself.
+                // The queue is unlocked here. It accounts for the initial list itself.
                 self.queue.requeue(deltas, is_in_initial_list);
                 self.is_in_initial_list.store(false, Ordering::Release);
                 sleep(REST).await;
@@ -180,11 +180,11 @@ impl<T: Object> Controller<T> {
             }
             self.is_in_initial_list.store(false, Ordering::Release);
             if is_lost {
-                tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                tracing::error!("panic while applying deltas, perhaps in an index function");
                 return;
             }
             if has_panicked {
-                tracing::error!("processing of deltas panicked");
+                tracing::error!("process function panicked");
                 sleep(REST).await;
             }
             consume_budget().await;
@@ -195,18 +195,19 @@ impl<T: Object> Controller<T> {
         self.lost_after.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether all of the first list has been processed.
+    /// Whether the initial list has been processed completely.
     pub fn has_synced(&self) -> bool {
-        // In this order: the queue is asked first, so that what left it since is not taken for what is through.
+        // The queue must be read first: otherwise deltas popped in between would count as
+        // processed.
         self.queue.has_synced() && !self.is_in_initial_list.load(Ordering::Acquire) && self.lost_after().is_none()
     }
 
-    /// The version that the reflector has seen last.
+    /// The resource version that the reflector saw last.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.reflector.last_sync_resource_version()
     }
 
-    /// How the reflector is doing.
+    /// The health of the reflector.
     pub fn health(&self) -> Health {
         self.reflector.health()
     }
@@ -218,15 +219,15 @@ impl<T: Object> fmt::Debug for Controller<T> {
     }
 }
 
-/// An informer was given an option that it does not have.
+/// An option that only shared informers support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("an informer that is not shared has no option {option:?}")]
+#[error("an unshared informer has no option {option:?}")]
 pub struct UnsupportedOption {
     /// The name of the option.
     pub option: &'static str,
 }
 
-/// A store kept in step with the server, and one handler: an informer that is not shared.
+/// An unshared informer: a store synchronised with the server, and one handler.
 ///
 /// ```
 /// # use kubewright_cache::{Event, Informer, InformerOptions, ListerWatcher};
@@ -250,12 +251,12 @@ pub struct Informer<T> {
 }
 
 impl<T: Object> Informer<T> {
-    /// An informer that has not been run. The handler is called from the loop itself, which waits
-    /// until it is ready.
+    /// Creates an informer. The handler is called from the controller's loop, which waits until the
+    /// handler is ready.
     ///
     /// # Errors
-    /// If the options ask for [`metrics`](InformerOptions::metrics), or name the
-    /// [`resource`](InformerOptions::resource) for them: only shared informers have metrics.
+    /// If the options set [`metrics`](InformerOptions::metrics) or the
+    /// [`resource`](InformerOptions::resource) for metrics: only shared informers have metrics.
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
         handler: impl EventHandler<T>,
@@ -276,8 +277,8 @@ impl<T: Object> Informer<T> {
         if let Some(period) = resync {
             reflector = reflector.resync_every(period);
         }
-        let teller = Teller { store: store.clone(), handler: Box::new(handler), recreated, applied: None };
-        let controller = Controller::over(queue, Box::new(lister_watcher), Processing::Informer(teller), reflector);
+        let single = SingleHandler { store: store.clone(), handler: Box::new(handler), recreated, applied: None };
+        let controller = Controller::over(queue, Box::new(lister_watcher), Processing::Informer(single), reflector);
         Ok(Informer { store, controller })
     }
 
@@ -286,47 +287,47 @@ impl<T: Object> Informer<T> {
         &self.store
     }
 
-    /// The loop, to be run.
+    /// The controller, to be run by the caller.
     pub fn controller(&self) -> &Controller<T> {
         &self.controller
     }
 }
 
-/// Applies deltas, and then tells the one handler.
-struct Teller<T> {
+/// Applies deltas, then calls the handler.
+struct SingleHandler<T> {
     store: Store<T>,
     handler: Box<dyn EventHandler<T>>,
     recreated: Recreated,
-    /// What is to be told.
+    /// Events not yet delivered to the handler.
     applied: Option<Applied<T>>,
 }
 
-impl<T: Object> Teller<T> {
+impl<T: Object> SingleHandler<T> {
     fn apply(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         self.applied = Some(apply(&self.store, deltas.into_iter(), is_in_initial_list, self.recreated));
     }
 
-    async fn tell_all(&mut self) {
-        let Some(Applied { events, before, after, reminder }) = self.applied.take() else { return };
+    async fn deliver_all(&mut self) {
+        let Some(Applied { events, before, after, resync_scope }) = self.applied.take() else { return };
         for event in &events {
-            self.tell(event).await;
+            self.deliver(event).await;
         }
-        if reminder == Reminder::None {
+        if resync_scope == ResyncScope::None {
             return;
         }
         let is_repeated = |object: &&Arc<T>| {
             let old = before.get(object.namespace(), object.name());
             old.is_some_and(|old| Arc::ptr_eq(old, object))
         };
-        for object in after.iter().filter(|object| reminder == Reminder::All || is_repeated(object)) {
-            self.tell(&Event::Updated { old: object.clone(), new: object.clone() }).await;
+        for object in after.iter().filter(|object| resync_scope == ResyncScope::All || is_repeated(object)) {
+            self.deliver(&Event::Updated { old: object.clone(), new: object.clone() }).await;
         }
     }
 
-    /// A panic costs the handler this event, and no other.
-    async fn tell(&mut self, event: &Event<T>) {
-        if try_tell(&mut *self.handler, event) == Told::NotYet {
-            tell_when_ready(&mut *self.handler, event).await;
+    /// Delivers one event. A panic of the handler skips this event only.
+    async fn deliver(&mut self, event: &Event<T>) {
+        if try_deliver(&mut *self.handler, event) == DeliveryOutcome::Full {
+            deliver_when_ready(&mut *self.handler, event).await;
         }
         consume_budget().await;
     }

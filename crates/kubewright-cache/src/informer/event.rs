@@ -1,4 +1,4 @@
-//! What handlers are told.
+//! Events delivered to handlers.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use kubewright_core::{Object, ObjectKey};
 
 use crate::Deleted;
 
-/// Something that happened to an object, as seen from the cache.
+/// A change of an object, as seen by the cache.
 ///
-/// Which of the three it is follows from what the cache had before, not from what the server called it.
+/// The variant depends on the previous content of the cache, not on the type of the watch event.
 #[derive(Debug)]
 #[doc(alias = "ResourceEventHandler")]
 pub enum Event<T> {
-    /// The cache did not have it.
+    /// The object is new to the cache.
     #[doc(alias = "OnAdd")]
     Added {
         /// The object.
         object: Arc<T>,
-        /// Whether it was there when the handler, or the informer, began.
+        /// Whether the object belongs to the initial list of the informer or of the handler.
         is_in_initial_list: bool,
     },
-    /// The cache had it in another state, or in the same one if this is a reminder.
+    /// The object changed, or is unchanged if this is a resync.
     #[doc(alias = "OnUpdate")]
     Updated {
-        /// What the cache had.
+        /// The previous state.
         old: Arc<T>,
-        /// What it has now.
+        /// The new state.
         new: Arc<T>,
     },
-    /// The cache no longer has it.
+    /// The object was removed from the cache.
     #[doc(alias = "OnDelete")]
     Deleted(Deleted<T>),
 }
@@ -54,7 +54,7 @@ impl<T: Object> Event<T> {
         }
     }
 
-    /// The newest state that is known of the object.
+    /// The newest known state of the object.
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
             Event::Added { object, .. } | Event::Updated { new: object, .. } => Some(object),
@@ -62,8 +62,8 @@ impl<T: Object> Event<T> {
         }
     }
 
-    /// Whether it is a reminder of an object that has not changed.
-    pub fn is_reminder(&self) -> bool {
+    /// Whether this is a resync of an unchanged object.
+    pub fn is_resync(&self) -> bool {
         match self {
             Event::Updated { old, new } => {
                 Arc::ptr_eq(old, new)

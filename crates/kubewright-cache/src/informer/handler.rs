@@ -1,4 +1,4 @@
-//! Who is told of events: functions, channels, and handlers that look at some objects only.
+//! Event handlers: functions, channels and filters.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,27 +16,30 @@ use super::event::Event;
 use crate::Deleted;
 use crate::queue::BoxFuture;
 
-/// Told of events one after the other.
+/// Receives events one at a time.
 ///
-/// A function is one, [`HandlerFuncs`] are, and so is the sender of a channel, whose receiver may take its time.
+/// Implemented for functions, for [`HandlerFuncs`], and for the sender of a bounded channel, which
+/// applies backpressure.
 #[doc(alias = "ResourceEventHandler")]
 pub trait EventHandler<T>: Send + 'static {
-    /// Something happened. Should be quick: put a key into a work queue, and do the work there.
+    /// Handles an event. Should be quick: add a key to a work queue, and do the work there.
     fn on_event(&mut self, event: &Event<T>);
 
-    /// Whether the next event can be taken now. True by default.
+    /// Whether the next event can be accepted now. True by default.
     fn is_ready(&self) -> bool {
         true
     }
 
-    /// Resolves when the next event can be taken.
+    /// Resolves when the next event can be accepted.
     fn ready(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Takes an event if that is possible now; says whether it did. By default it does when it [is ready](Self::is_ready).
+    /// Handles an event if possible now, and returns whether it did. By default it does when it [is
+    /// ready](Self::is_ready).
     ///
-    /// For who shares with others the room that it is ready for: between the question and the event another may fill it.
+    /// Handlers that share capacity with others override this: another handler may fill it between
+    /// `is_ready` and the event.
     fn try_event(&mut self, event: &Event<T>) -> bool {
         let is_ready = self.is_ready();
         if is_ready {
@@ -45,8 +48,8 @@ pub trait EventHandler<T>: Send + 'static {
         is_ready
     }
 
-    /// Takes an event as soon as that is possible; asked after [`try_event`](Self::try_event) did not. Where the future is
-    /// dropped, the handler is to stop.
+    /// Handles an event as soon as possible; called after [`try_event`](Self::try_event) returned
+    /// false. The future is dropped if the handler is removed.
     fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
     where
         T: Send + Sync,
@@ -63,7 +66,8 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
         self(event);
     }
 
-    // It is always ready: the future that others get would be compiled for each function.
+    // A function is always ready. The default implementation would be compiled for each function
+    // type.
     fn event_when_ready<'a>(&'a mut self, event: &'a Event<T>) -> BoxFuture<'a, ()>
     where
         T: Send + Sync,
@@ -73,7 +77,7 @@ impl<T, F: FnMut(&Event<T>) + Send + 'static> EventHandler<T> for F {
 }
 
 impl<T: Send + Sync + 'static> EventHandler<T> for mpsc::Sender<Event<T>> {
-    /// Lets the event go where there is no room for it; the others wait.
+    /// Drops the event if the channel is full; the other methods wait.
     fn on_event(&mut self, event: &Event<T>) {
         let _ = self.try_event(event);
     }
@@ -90,7 +94,7 @@ impl<T: Send + Sync + 'static> EventHandler<T> for mpsc::Sender<Event<T>> {
         match self.try_reserve() {
             Ok(permit) => permit.send(event.clone()),
             Err(TrySendError::Full(())) => return false,
-            // The receiver is gone, who then misses nothing.
+            // The receiver was dropped, so no event can be missed.
             Err(TrySendError::Closed(())) => {}
         }
         true
@@ -105,7 +109,7 @@ type OnAdd<T> = Box<dyn FnMut(&Arc<T>, bool) + Send>;
 type OnUpdate<T> = Box<dyn FnMut(&Arc<T>, &Arc<T>) + Send>;
 type OnDelete<T> = Box<dyn FnMut(&Deleted<T>) + Send>;
 
-/// A function for each kind of event; what has none is ignored.
+/// A function per kind of event; kinds without a function are ignored.
 ///
 /// ```
 /// use kubewright_cache::HandlerFuncs;
@@ -131,21 +135,21 @@ impl<T> Default for HandlerFuncs<T> {
 }
 
 impl<T> HandlerFuncs<T> {
-    /// Called with objects that come, and whether they were there at the beginning.
+    /// Called with new objects, and whether they belong to the initial list.
     #[must_use]
     pub fn on_add(mut self, function: impl FnMut(&Arc<T>, bool) + Send + 'static) -> Self {
         self.on_add = Some(Box::new(function));
         self
     }
 
-    /// Called with the old and the new state of objects that change.
+    /// Called with the old and the new state of changed objects.
     #[must_use]
     pub fn on_update(mut self, function: impl FnMut(&Arc<T>, &Arc<T>) + Send + 'static) -> Self {
         self.on_update = Some(Box::new(function));
         self
     }
 
-    /// Called with objects that go.
+    /// Called with deleted objects.
     #[must_use]
     pub fn on_delete(mut self, function: impl FnMut(&Deleted<T>) + Send + 'static) -> Self {
         self.on_delete = Some(Box::new(function));
@@ -181,10 +185,10 @@ impl<T> fmt::Debug for HandlerFuncs<T> {
     }
 }
 
-/// Hands on events of objects that pass a filter.
+/// Forwards events of objects that pass a filter.
 ///
-/// An object that comes to pass is added, one that no longer passes is deleted. The deletion of an object of which nothing is
-/// known is handed on, so that none is missed.
+/// An object that starts to pass is reported as added, one that stops passing as deleted. A
+/// tombstone without a state is forwarded, so that no deletion is missed.
 #[doc(alias = "FilteringResourceEventHandler")]
 pub struct FilteringHandler<T, H> {
     passes: Box<dyn Fn(&T) -> bool + Send>,
@@ -192,14 +196,14 @@ pub struct FilteringHandler<T, H> {
 }
 
 impl<T, H> FilteringHandler<T, H> {
-    /// Hands on to `handler` what `passes`.
+    /// Forwards events to `handler` for objects that satisfy `passes`.
     pub fn new(passes: impl Fn(&T) -> bool + Send + 'static, handler: H) -> Self {
         FilteringHandler { passes: Box::new(passes), handler }
     }
 }
 
 impl<T: Object, H> FilteringHandler<T, H> {
-    /// What an event means to who sees only what passes.
+    /// Translates an event for a handler that sees only passing objects.
     fn passed<'a>(&self, event: &'a Event<T>) -> Option<Cow<'a, Event<T>>> {
         let passes = &self.passes;
         match event {
@@ -245,44 +249,47 @@ impl<T: Object, H: EventHandler<T>> EventHandler<T> for FilteringHandler<T, H> {
     }
 }
 
-/// What came of telling a handler.
+/// The result of delivering an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    Yes,
-    /// It has no room now.
-    NotYet,
+pub(crate) enum DeliveryOutcome {
+    Delivered,
+    /// The handler has no capacity now.
+    Full,
     Panicked,
 }
 
-/// Tells a handler if it can take the event now.
-pub(crate) fn try_tell<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> Told {
+/// Delivers the event if the handler can accept it now.
+pub(crate) fn try_deliver<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> DeliveryOutcome {
     match catch_unwind(AssertUnwindSafe(|| handler.try_event(event))) {
-        Ok(true) => Told::Yes,
-        Ok(false) => Told::NotYet,
+        Ok(true) => DeliveryOutcome::Delivered,
+        Ok(false) => DeliveryOutcome::Full,
         Err(_) => panicked(&event.key()),
     }
 }
 
-/// Tells a handler as soon as it can take the event.
-pub(crate) async fn tell_when_ready<T: Object>(handler: &mut dyn EventHandler<T>, event: &Event<T>) -> Told {
-    // What panics when it is called does so when it is polled.
-    let told = caught(pin!(async { handler.event_when_ready(event).await })).await;
-    if told == Told::Panicked { panicked(&event.key()) } else { told }
+/// Delivers the event as soon as the handler can accept it.
+pub(crate) async fn deliver_when_ready<T: Object>(
+    handler: &mut dyn EventHandler<T>,
+    event: &Event<T>,
+) -> DeliveryOutcome {
+    // The inner `async` block turns a panic of the call itself into a panic of `poll`.
+    let outcome = caught(pin!(async { handler.event_when_ready(event).await })).await;
+    if outcome == DeliveryOutcome::Panicked { panicked(&event.key()) } else { outcome }
 }
 
-/// What comes of a future, which may panic.
-pub(crate) async fn caught(mut telling: Pin<&mut (dyn Future<Output = ()> + Send)>) -> Told {
-    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| telling.as_mut().poll(context))) {
-        Ok(poll) => poll.map(|()| Told::Yes),
-        Err(_) => Poll::Ready(Told::Panicked),
+/// Polls a future and catches its panics.
+pub(crate) async fn caught(mut dispatching: Pin<&mut (dyn Future<Output = ()> + Send)>) -> DeliveryOutcome {
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| dispatching.as_mut().poll(context))) {
+        Ok(poll) => poll.map(|()| DeliveryOutcome::Delivered),
+        Err(_) => Poll::Ready(DeliveryOutcome::Panicked),
     })
     .await
 }
 
-/// Tells of a panic.
-pub(crate) fn panicked(key: &ObjectKey) -> Told {
-    tracing::error!(%key, "a handler of events panicked");
-    Told::Panicked
+/// Logs a panic.
+pub(crate) fn panicked(key: &ObjectKey) -> DeliveryOutcome {
+    tracing::error!(%key, "event handler panicked");
+    DeliveryOutcome::Panicked
 }
 
 impl<T, H: fmt::Debug> fmt::Debug for FilteringHandler<T, H> {
@@ -299,8 +306,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_function_is_called_when_it_is_waited_for() {
-        let (told, mut heard) = mpsc::unbounded_channel();
-        let mut function = move |event: &Event<DynamicObject>| told.send(event.key()).unwrap();
+        let (outcome, mut heard) = mpsc::unbounded_channel();
+        let mut function = move |event: &Event<DynamicObject>| outcome.send(event.key()).unwrap();
         let event = Event::Added { object: Arc::default(), is_in_initial_list: false };
         drop(function.event_when_ready(&event));
         assert!(heard.try_recv().is_err());

@@ -1,4 +1,4 @@
-//! Caches that tell of changes.
+//! Informers: caches that deliver events to handlers.
 
 mod controller;
 mod event;

@@ -1,4 +1,4 @@
-//! Applies deltas to a store, and finds out what that means for handlers.
+//! Applies deltas to a store and derives the events for handlers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use super::event::Event;
 use crate::store::{Snapshot, Store, Transaction};
 use crate::{Deleted, Delta};
 
-/// What to tell of an object that was deleted and created anew while nobody watched.
+/// How handlers see an object that was deleted and recreated while no watch was open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Recreated {
-    /// That the old one went and the new one came.
+    /// As a deletion followed by an add.
     #[default]
     DeletedThenAdded,
-    /// That it changed, as Go does; handlers that care compare uids.
+    /// As an update, as in client-go; handlers must compare uids.
     Updated,
 }
 
-/// What came of applying deltas.
+/// The result of applying deltas.
 pub(crate) struct Applied<T> {
-    /// What has changed, in order.
+    /// The derived events, in order.
     pub(crate) events: Vec<Event<T>>,
-    /// The store before and after.
+    /// Snapshots of the store before and after.
     pub(crate) before: Snapshot<T>,
     pub(crate) after: Snapshot<T>,
-    pub(crate) reminder: Reminder,
+    pub(crate) resync_scope: ResyncScope,
 }
 
-/// Which objects that have not changed are worth a reminder.
+/// The unchanged objects to resync to handlers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reminder {
+pub(crate) enum ResyncScope {
     None,
-    /// Those that a list has repeated.
+    /// The objects that a list repeated.
     Repeated,
-    /// All, because it is time to.
+    /// All objects, because a resync is due.
     All,
 }
 
@@ -49,12 +49,12 @@ pub(crate) fn apply<T: Object>(
 ) -> Applied<T> {
     let before = store.snapshot();
     let mut derived = Derived { events: Vec::with_capacity(deltas.len()), is_in_initial_list, recreated };
-    let mut reminder = Reminder::None;
+    let mut resync_scope = ResyncScope::None;
     store.transaction(|transaction| {
         for delta in deltas {
             match delta {
                 Delta::Sync(object) if is_stored(transaction, &object) => {
-                    // Nothing is written, so that a mark stays.
+                    // Nothing is written, so an undecodable mark stays.
                     derived.events.push(Event::Updated { old: object.clone(), new: object });
                 }
                 Delta::Added(object) | Delta::Updated(object) | Delta::Replaced(object) | Delta::Sync(object) => {
@@ -65,21 +65,21 @@ pub(crate) fn apply<T: Object>(
                 Delta::ReplacedAll { namespace, list } => {
                     derived.replace(transaction, &namespace, list.objects, list.undecodable);
                     transaction.listed(&namespace, list.version);
-                    // A list of one namespace is no resync: it would resync all other namespaces as
-                    // well.
+                    // A list of one namespace does not resync: it would resync all other namespaces
+                    // too.
                     if namespace.is_empty() {
-                        reminder = Reminder::Repeated;
+                        resync_scope = ResyncScope::Repeated;
                     }
                 }
-                Delta::SyncAll => reminder = Reminder::All,
+                Delta::SyncAll => resync_scope = ResyncScope::All,
                 Delta::Bookmark { namespace, version } => transaction.bookmark(&namespace, version),
             }
         }
     });
-    Applied { events: derived.events, before, after: store.snapshot(), reminder }
+    Applied { events: derived.events, before, after: store.snapshot(), resync_scope }
 }
 
-/// Events as they are found out.
+/// Collects events.
 struct Derived<T> {
     events: Vec<Event<T>>,
     is_in_initial_list: bool,
@@ -107,7 +107,7 @@ impl<T: Object> Derived<T> {
     fn delete(&mut self, transaction: &mut Transaction<T>, deleted: Deleted<T>) {
         let stored = transaction.delete(&deleted);
         let deleted = match deleted {
-            // Nobody has ever seen the object.
+            // The object was never in the store.
             Deleted::LastKnown { object: None, .. } if stored.is_none() => return,
             Deleted::LastKnown { key, object: None } => Deleted::LastKnown { key, object: stored },
             deleted => deleted,
@@ -115,16 +115,17 @@ impl<T: Object> Derived<T> {
         self.events.push(Event::Deleted(deleted));
     }
 
-    /// Keeps the last good state of an object, unless that belongs to an object with another uid,
-    /// which is gone.
+    /// Keeps the last good state of an object, unless it belongs to an object with a different uid,
+    /// which then is deleted.
     fn mark(&mut self, transaction: &mut Transaction<T>, object: ObjectIdentity) {
         if let Some(gone) = transaction.mark_undecodable(object) {
             self.events.push(Event::Deleted(Deleted::LastKnown { key: gone.key(), object: Some(gone) }));
         }
     }
 
-    /// Changes only what is different, so that the store before and the one after share the rest: deletions first, then
-    /// the rest in the order of the list. Of other namespaces than the one that was listed, if only one was, nothing is changed.
+    /// Applies a list by writing only differences, so that the two snapshots share the rest.
+    /// Deletions come first, then the objects in list order. With a namespace, other namespaces are
+    /// not touched.
     fn replace(
         &mut self,
         transaction: &mut Transaction<T>,
@@ -134,7 +135,7 @@ impl<T: Object> Derived<T> {
     ) {
         transaction.clear_marks(namespace);
         if transaction.is_empty() {
-            // All of it is new, and nothing can be gone.
+            // The store is empty, so every object is new and none is deleted.
             self.events.reserve_exact(objects.len());
             objects.into_iter().for_each(|object| self.put(transaction, object));
             undecodable.into_iter().for_each(|object| self.mark(transaction, object));
@@ -171,7 +172,7 @@ impl<T: Object> Derived<T> {
     }
 }
 
-/// Whether the store has this very state.
+/// Whether the store holds this exact state.
 fn is_stored<T: Object>(transaction: &Transaction<T>, object: &Arc<T>) -> bool {
     transaction.get(object.namespace(), object.name()).is_some_and(|stored| Arc::ptr_eq(stored, object))
 }

@@ -1,4 +1,4 @@
-//! The newest state of each object, in the order in which objects first came.
+//! The newest state of each object, in the order in which objects were first queued.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -8,14 +8,15 @@ use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
 
-use super::populated::Populated;
+use super::initial_list::InitialList;
 use super::{BoxFuture, Process, Queue, QueueClosed, ReflectorStore, TransformError};
 use crate::{Delta, ObjectSet};
 
-/// Objects waiting to be processed, each once, at its newest state.
+/// Objects to process, each once, at its newest state.
 ///
-/// An object that changes while it waits keeps its place. One that comes again after it was popped goes to the end. One
-/// that is deleted while it waits is never popped. A handle: clones share one queue.
+/// An object that changes while queued keeps its position. One that is added after it was popped
+/// goes to the end. One that is deleted while queued is never popped. A handle: clones share one
+/// queue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,19 +31,20 @@ use crate::{Delta, ObjectSet};
 /// ```
 #[doc(alias = "FIFO")]
 pub struct Fifo<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedFifo<T>>,
 }
 
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct SharedFifo<T> {
+    state: Mutex<FifoState<T>>,
     changed: Notify,
 }
 
-struct State<T> {
+struct FifoState<T> {
     items: HashMap<ObjectKey, Arc<T>>,
-    /// Invariant: holds the keys of `items`. May hold them twice, and others: what is not in `items` is passed over.
+    /// Invariant: contains the keys of `items`. May contain a key twice, or keys that are not in
+    /// `items`; those are skipped.
     line: VecDeque<ObjectKey>,
-    populated: Populated,
+    initial_list: InitialList,
     is_closed: bool,
 }
 
@@ -62,16 +64,20 @@ impl<T: Object> Fifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
-        let state =
-            State { items: HashMap::new(), line: VecDeque::new(), populated: Populated::default(), is_closed: false };
-        Fifo { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new() }) }
+        let state = FifoState {
+            items: HashMap::new(),
+            line: VecDeque::new(),
+            initial_list: InitialList::default(),
+            is_closed: false,
+        };
+        Fifo { shared: Arc::new(SharedFifo { state: Mutex::new(state), changed: Notify::new() }) }
     }
 
-    /// Puts an object in line, or in the place of the one with its key.
+    /// Queues an object, or replaces the queued one with its key.
     pub fn add(&self, object: impl Into<Arc<T>>) {
         let object = object.into();
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             state.put(object);
         });
     }
@@ -81,58 +87,59 @@ impl<T: Object> Fifo<T> {
         self.add(object);
     }
 
-    /// Puts an object in line unless one with its key waits; that one is never the older.
+    /// Queues an object unless one with its key is queued; that one is never older.
     pub fn add_if_not_present(&self, object: impl Into<Arc<T>>) {
         let object = object.into();
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             if !state.items.contains_key(&object.key()) {
                 state.put(object);
             }
         });
     }
 
-    /// Takes an object out of line.
+    /// Removes an object from the queue.
     pub fn delete(&self, object: &T) {
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             state.items.remove(&object.key());
         });
     }
 
-    /// Lets exactly these objects wait.
+    /// Replaces the queued objects.
     pub fn replace(&self, objects: impl IntoIterator<Item = Arc<T>>) {
         ReflectorStore::replace(self, ObjectSet::new(objects, ResourceVersion::default()));
     }
 
-    /// Puts in line what is held but waits nowhere.
+    /// Queues objects that are present but not queued.
     pub fn resync(&self) {
-        self.change(State::requeue);
+        self.change(FifoState::requeue);
     }
 
-    /// All objects that wait.
+    /// All queued objects.
     pub fn list(&self) -> Vec<Arc<T>> {
         self.lock().items.values().cloned().collect()
     }
 
-    /// The keys of all objects that wait.
+    /// The keys of all queued objects.
     pub fn list_keys(&self) -> Vec<ObjectKey> {
         self.lock().items.keys().cloned().collect()
     }
 
-    /// The object that waits under the key of `object`.
+    /// The queued object with the key of `object`.
     pub fn get(&self, object: &T) -> Option<Arc<T>> {
         self.get_by_key(&object.key())
     }
 
-    /// The object that waits under this key.
+    /// The queued object with this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.lock().items.get(key).cloned()
     }
 
-    /// Waits for the next object, takes it out of line and hands it to `process`, with whether it is of the first list.
+    /// Waits for the next object, removes it from the queue and passes it to `process`, with a flag
+    /// that tells whether it belongs to the initial list.
     ///
-    /// Cancel safe: an object that is taken out is processed.
+    /// Cancel safe: an object that was removed is processed.
     ///
     /// # Errors
     /// If the queue is closed and empty.
@@ -141,7 +148,7 @@ impl<T: Object> Fifo<T> {
             let changed = self.shared.changed.notified();
             {
                 let mut state = self.lock();
-                let is_in_initial_list = !state.populated.has_synced();
+                let is_in_initial_list = !state.initial_list.has_synced();
                 if let Some(object) = state.pop() {
                     return Ok(process(object, is_in_initial_list));
                 }
@@ -153,12 +160,13 @@ impl<T: Object> Fifo<T> {
         }
     }
 
-    /// Whether all objects of the first list have been popped or deleted; true at once if changes came before a list.
+    /// Whether all objects of the initial list have been popped or deleted; true immediately if
+    /// changes came before a list.
     pub fn has_synced(&self) -> bool {
-        self.lock().populated.has_synced()
+        self.lock().initial_list.has_synced()
     }
 
-    /// Whoever waits for objects stops once none is left.
+    /// Closes the queue. Waiting consumers return once it is empty.
     pub fn close(&self) {
         self.change(|state| state.is_closed = true);
     }
@@ -168,17 +176,17 @@ impl<T: Object> Fifo<T> {
         self.lock().is_closed
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+    fn change(&self, change: impl FnOnce(&mut FifoState<T>)) {
         change(&mut self.lock());
         self.shared.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, FifoState<T>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Object> State<T> {
+impl<T: Object> FifoState<T> {
     fn put(&mut self, object: Arc<T>) {
         let key = object.key();
         if self.items.insert(key.clone(), object).is_none() {
@@ -186,7 +194,7 @@ impl<T: Object> State<T> {
         }
     }
 
-    /// Removes a state that belongs to an object with another uid.
+    /// Removes a queued state that has a different uid.
     fn drop_others(&mut self, object: &ObjectIdentity) {
         if self.items.get(&object.key).is_some_and(|queued| object.is_other_than(queued.uid())) {
             self.items.remove(&object.key);
@@ -201,7 +209,7 @@ impl<T: Object> State<T> {
 
     fn pop(&mut self) -> Option<Arc<T>> {
         while let Some(key) = self.line.pop_front() {
-            self.populated.popped(1);
+            self.initial_list.popped(1);
             if let Some(object) = self.items.remove(&key) {
                 return Some(object);
             }
@@ -228,16 +236,15 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
 
     fn delete_key(&self, key: ObjectKey) {
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             state.items.remove(&key);
         });
     }
 
-    /// The state that waits stays, unless it belongs to another object. There is no place for a
-    /// mark.
+    /// The queued state stays, unless it has a different uid. The mark itself is not stored.
     fn mark_undecodable(&self, object: ObjectIdentity) {
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             state.drop_others(&object);
         });
     }
@@ -251,7 +258,7 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
             }
             items.extend(list.objects.into_iter().map(|object| (object.key(), object)));
             state.items = items;
-            state.populated.by_list("", state.items.len());
+            state.initial_list.note_list("", state.items.len());
             state.requeue();
         });
         Vec::new()
@@ -262,8 +269,8 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
     }
 }
 
-/// Each object comes out as [`Delta::Updated`]. Deletions do not: an object that is deleted while
-/// it waits is not popped.
+/// Each object is popped as [`Delta::Updated`]. Deletions are not popped: an object that is deleted
+/// while queued is removed.
 impl<T: Object> Queue<T> for Fifo<T> {
     fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(Fifo::pop(self, |object, is_in_initial_list| {
@@ -271,7 +278,7 @@ impl<T: Object> Queue<T> for Fifo<T> {
         }))
     }
 
-    /// Puts the object at the end of the line, unless a newer state of it waits.
+    /// Appends the object, unless a newer state of it is queued.
     fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         self.change(|state| {
             for object in deltas.iter().filter_map(Delta::object) {
@@ -281,7 +288,7 @@ impl<T: Object> Queue<T> for Fifo<T> {
             }
             if is_in_initial_list {
                 let pending = state.line.len();
-                state.populated.requeued(pending);
+                state.initial_list.requeued(pending);
             }
         });
     }

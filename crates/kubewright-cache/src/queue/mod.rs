@@ -1,11 +1,12 @@
-//! Queues between a reflector, which learns of changes, and a consumer, which applies them to a store.
+//! Queues between a reflector, which receives changes, and a consumer, which applies them to a
+//! store.
 //!
-//! [`RealFifo`] is what informers use by default: each change in the order it happened. [`DeltaFifo`] gathers the changes of
-//! an object until its turn comes; [`Fifo`] keeps the newest state only.
+//! [`RealFifo`], the default of informers, keeps every change in order. [`DeltaFifo`] groups
+//! changes by object. [`Fifo`] keeps only the newest state.
 
 mod delta_fifo;
 mod fifo;
-mod populated;
+mod initial_list;
 mod real_fifo;
 
 use std::error::Error;
@@ -23,13 +24,13 @@ pub use fifo::Fifo;
 pub use real_fifo::{RealFifo, RealFifoOptions};
 
 use crate::store::Store;
-use crate::{Deleted, Delta, ObjectSet};
+use crate::{AnyObject, Deleted, Delta, ObjectSet};
 
-/// A future in a box, so that traits with asynchronous methods can be objects.
+/// A boxed future, for object-safe asynchronous methods.
 pub type BoxFuture<'a, R> = Pin<Box<dyn Future<Output = R> + Send + 'a>>;
 
-/// Changes an object on its way into the cache, for example to drop fields that nobody reads.
-/// Called once for each state.
+/// Changes an object before it enters the cache, for example to drop unused fields. Called once per
+/// state.
 ///
 /// A state for which it fails or panics does not enter the cache. The last good state of the object
 /// stays, and its key is [marked](crate::Store::is_undecodable).
@@ -52,7 +53,7 @@ pub(crate) fn transformed<T: Object>(
 ) -> Result<Arc<T>, TransformError> {
     let Some(transform) = transform else { return Ok(object) };
     let identity = ObjectIdentity::of(&*object);
-    // One object that it was not made for must not end the cache of all.
+    // A panic for one object must not end the cache of all objects.
     let transformed = catch_unwind(AssertUnwindSafe(|| transform(Arc::unwrap_or_clone(object))));
     transformed
         .unwrap_or_else(|_| Err("it panicked".into()))
@@ -60,25 +61,54 @@ pub(crate) fn transformed<T: Object>(
         .map_err(|source| TransformError { object: identity, source })
 }
 
-/// A transform as queues keep it, which do not know the size of their objects.
+/// A transform for queues of unsized objects.
 type SharedTransform<T> = Arc<dyn Fn(Arc<T>) -> Result<Arc<T>, TransformError> + Send + Sync>;
 
-fn shareable<T: Object>(transform: Transform<T>) -> SharedTransform<T> {
+fn erase_transform<T: Object>(transform: Transform<T>) -> SharedTransform<T> {
     let transform = Some(transform);
     Arc::new(move |object| transformed(&transform, object))
 }
 
-/// An object after a transform, if there is one.
-fn through<T: ?Sized>(transform: &Option<SharedTransform<T>>, object: Arc<T>) -> Result<Arc<T>, TransformError> {
+/// Applies the transform, if there is one.
+fn apply_transform<T: ?Sized>(
+    transform: &Option<SharedTransform<T>>,
+    object: Arc<T>,
+) -> Result<Arc<T>, TransformError> {
     match transform {
         Some(transform) => transform(object),
         None => Ok(object),
     }
 }
 
-/// The set after a transform, if there is one, and the errors. Objects for which it fails are
-/// marked in the set.
-fn all_through<T: ?Sized>(
+/// The delta that reports an added or changed object, after its transform. If that fails, the delta
+/// is [`Delta::Undecodable`].
+fn changed<T: AnyObject + ?Sized>(
+    transform: &Option<SharedTransform<T>>,
+    object: Arc<T>,
+    delta: fn(Arc<T>) -> Delta<T>,
+) -> (Delta<T>, Result<(), TransformError>) {
+    match apply_transform(transform, object) {
+        Ok(object) => (delta(object), Ok(())),
+        Err(error) => (Delta::Undecodable(error.object.clone()), Err(error)),
+    }
+}
+
+/// The delta that reports a deleted object, after its transform. If that fails, the delta is a
+/// tombstone.
+fn deleted<T: AnyObject + ?Sized>(
+    transform: &Option<SharedTransform<T>>,
+    object: Arc<T>,
+) -> (Delta<T>, Result<(), TransformError>) {
+    let key = object.key();
+    match apply_transform(transform, object) {
+        Ok(object) => (Delta::Deleted(Deleted::Final(object)), Ok(())),
+        Err(error) => (tombstone(key, None), Err(error)),
+    }
+}
+
+/// Applies the transform to a list, if there is one, and returns the errors. Objects for which it
+/// fails are marked in the set.
+fn apply_transform_to_list<T: ?Sized>(
     transform: &Option<SharedTransform<T>>,
     list: ObjectSet<T>,
 ) -> (ObjectSet<T>, Vec<TransformError>) {
@@ -89,7 +119,7 @@ fn all_through<T: ?Sized>(
     let mut transformed = Vec::with_capacity(objects.len());
     let mut errors = Vec::new();
     for object in objects {
-        match through(transform, object) {
+        match apply_transform(transform, object) {
             Ok(object) => transformed.push(object),
             Err(error) => {
                 undecodable.push(error.object.clone());
@@ -100,70 +130,69 @@ fn all_through<T: ?Sized>(
     (ObjectSet { objects: transformed, undecodable, version }, errors)
 }
 
-/// The queue was closed, and nothing is left in it.
+/// The queue was closed and is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is closed")]
 #[doc(alias = "ErrFIFOClosed")]
 pub struct QueueClosed;
 
-/// Where a reflector reports changes: a store, or the queue before one.
+/// The target of a reflector: a store, or the queue in front of one.
 pub trait ReflectorStore<T: ?Sized>: Send + Sync + 'static {
-    /// An object was added.
+    /// Reports an added object.
     ///
     /// # Errors
     /// If a transform fails. Then the object is [marked](Self::mark_undecodable) instead.
     fn add(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// An object was modified.
+    /// Reports a modified object.
     ///
     /// # Errors
     /// If a transform fails. Then the object is [marked](Self::mark_undecodable) instead.
     fn update(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// An object was deleted.
+    /// Reports a deleted object.
     ///
     /// # Errors
     /// If a transform fails. Then the object is [deleted by its key](Self::delete_key) instead.
     fn delete(&self, object: Arc<T>) -> Result<(), TransformError>;
 
-    /// An object was deleted whose final state is not available.
+    /// Reports a deleted object whose final state is not available.
     fn delete_key(&self, key: ObjectKey);
 
-    /// An object exists in a state that cannot be decoded or transformed.
+    /// Reports an object that exists in a state that cannot be decoded or transformed.
     ///
-    /// Its last good state stays, unless the uid shows that it belongs to another object: that one
-    /// was deleted.
+    /// Its last good state stays, unless that has a different uid: then the old object was deleted.
     fn mark_undecodable(&self, object: ObjectIdentity);
 
-    /// These objects exist and no others. Returns the transforms that failed; their objects are
-    /// marked.
+    /// Reports the result of a list: exactly these objects exist. Returns the transforms that
+    /// failed; their objects are marked.
     fn replace(&self, list: ObjectSet<T>) -> Vec<TransformError>;
 
-    /// Replays all objects to the consumer, changed or not.
+    /// Resyncs all objects to the consumer, changed or not.
     fn resync(&self);
 
-    /// Nothing has changed up to this version. Ignored by default.
+    /// Reports that nothing has changed up to this version. Ignored by default.
     fn bookmark(&self, version: ResourceVersion) {
         let _ = version;
     }
 
-    /// What the store has under the key of `object`, so that a list need not bring in what is here already.
+    /// The stored object with the key of `object`, so that a list can reuse it.
     fn known(&self, object: &T) -> Option<Arc<T>> {
         let _ = object;
         None
     }
 
-    /// Whether whoever processes changes should have its turn before more come. Never by default.
+    /// Whether the consumer should run before more changes are reported. False by default.
     fn is_due(&self) -> bool {
         false
     }
 
-    /// Whether more should wait for [`room`](Self::room). Never by default.
+    /// Whether the reflector should wait for [`room`](Self::room). False by default.
     fn is_full(&self) -> bool {
         false
     }
 
-    /// Resolves when there is room again. Cancel safe.
+    /// Resolves when the queue accepts changes again. Cancel safe.
     fn room(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -171,51 +200,53 @@ pub trait ReflectorStore<T: ?Sized>: Send + Sync + 'static {
 
 /// A queue of deltas with one consumer.
 pub trait Queue<T: ?Sized>: ReflectorStore<T> {
-    /// Waits for what is next, takes it out and hands it to `process`, with whether it is part of the first list.
+    /// Waits for the next deltas, removes them and passes them to `process`, with a flag that tells
+    /// whether they belong to the initial list.
     ///
-    /// Cancel safe: what is taken out is processed.
+    /// Cancel safe: deltas that were removed are processed.
     ///
     /// # Errors
     /// If the queue is closed and empty.
     fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>>;
 
-    /// Puts back what [`pop`](Self::pop) handed out, before newer deltas of the same objects.
+    /// Puts popped deltas back, before newer deltas of the same objects.
     ///
-    /// `is_in_initial_list` is what `process` was called with. Must not be called by `process`.
+    /// `is_in_initial_list` is the flag that `process` was called with. Must not be called by
+    /// `process`.
     fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool);
 
-    /// Whether the first list has been popped.
+    /// Whether the initial list has been popped.
     fn has_synced(&self) -> bool;
 
-    /// Takes nothing more; what is in can still be popped.
+    /// Rejects new deltas; queued ones can still be popped.
     fn close(&self);
 
-    /// How many deltas, or keys with deltas, wait.
+    /// Number of queued deltas, or of keys with deltas.
     fn len(&self) -> usize;
 
-    /// Whether nothing waits.
+    /// Whether the queue is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What is done with deltas that come out of a queue.
+/// Processes popped deltas.
 #[doc(alias = "PopProcessFunc")]
 pub type Process<'a, T> = dyn FnMut(Vec<Delta<T>>, bool) + Send + 'a;
 
-/// What a queue asks the store behind it.
+/// The consumer's store, as a queue sees it.
 #[doc(alias = "KeyListerGetter")]
 pub trait KnownObjects<T: ?Sized>: Send + Sync + 'static {
-    /// The object of this key.
+    /// The object with this key.
     fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>>;
 
     /// The object that has the key of `object`.
     fn get(&self, object: &T) -> Option<Arc<T>>;
 
-    /// The keys of all objects, those that are only known to exist included.
+    /// The keys of all objects, including those that exist without a known state.
     fn list_keys(&self) -> Vec<ObjectKey>;
 
-    /// Whether the object is known to exist, be its state known or not.
+    /// Whether the object exists, with a known state or without.
     fn contains(&self, key: &ObjectKey) -> bool {
         self.get_by_key(key).is_some()
     }
@@ -239,7 +270,7 @@ impl<T: Object> KnownObjects<T> for Store<T> {
     }
 }
 
-/// A reflector can feed a store without a queue between.
+/// A reflector can feed a store directly.
 impl<T: Object> ReflectorStore<T> for Store<T> {
     fn add(&self, object: Arc<T>) -> Result<(), TransformError> {
         Store::add(self, object);
@@ -280,12 +311,12 @@ impl<T: Object> ReflectorStore<T> for Store<T> {
     }
 }
 
-/// Whether an object of this key is in a namespace, of which the empty one stands for all.
+/// Whether the key is in the namespace; the empty namespace contains all.
 fn is_in(namespace: &str, key: &ObjectKey) -> bool {
     namespace.is_empty() || *key.namespace() == *namespace
 }
 
-/// A deletion that nobody saw, with what the store behind a queue knows of the object.
+/// A missed deletion, with the last known state of the object.
 fn tombstone<T: ?Sized>(key: ObjectKey, object: Option<Arc<T>>) -> Delta<T> {
     Delta::Deleted(Deleted::LastKnown { key, object })
 }

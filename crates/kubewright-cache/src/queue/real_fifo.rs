@@ -1,4 +1,4 @@
-//! Each change by itself, in the order in which the reflector learned of it.
+//! Every change separately, in the order in which the reflector received it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -8,42 +8,43 @@ use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str, hash};
 use tokio::sync::Notify;
 
-use super::populated::Populated;
+use super::initial_list::InitialList;
 use super::{
     BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    all_through, is_in, shareable, through, tombstone,
+    apply_transform_to_list, changed, deleted, erase_transform, is_in, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta, ObjectSet};
 
-/// How many changes are handed out together at the most.
+/// Maximum number of changes per batch.
 const BATCH: usize = 1000;
-/// With this many waiting, whoever brings more is asked to wait.
+/// With this many queued changes, the reflector must wait.
 const FULL: usize = 2 * BATCH;
-/// With this many waiting, they are due. Few, so that the memory of an object that is let go is used again by one of the
-/// next: of a hundred objects an allocator makes larger pieces, and takes those apart again.
+/// With this many queued changes, the consumer should run. The number is small so that the
+/// allocator can reuse the blocks of a freed object for one of the next objects; with a hundred
+/// objects it merges and splits blocks instead.
 const DUE: usize = 16;
 
 /// Every change in order, for one consumer. A handle: clones share one queue.
 ///
-/// Nothing is compressed: consumers see what happened as it happened, across objects as well. Changes of different objects
-/// come out in batches, which the consumer can apply at once. A list is one change, which says what there is; what is
-/// new or gone is for the consumer to find out. A reflector that is faster than the consumer has to wait, so that the
-/// queue does not grow without bound.
+/// Nothing is merged: consumers see every change in order, across objects as well. Changes of
+/// different objects are popped in batches, which the consumer can apply together. A list is one
+/// change that states which objects exist; the consumer derives additions and deletions.
+/// Backpressure bounds the queue: a reflector that is faster than the consumer has to wait.
 #[doc(alias = "RealFIFO")]
 pub struct RealFifo<T: ?Sized> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SharedRealFifo<T>>,
 }
 
-struct Shared<T: ?Sized> {
-    state: Mutex<State<T>>,
+struct SharedRealFifo<T: ?Sized> {
+    state: Mutex<RealFifoState<T>>,
     changed: Notify,
     drained: Notify,
-    /// Held by the one who processes.
+    /// Held while a consumer processes.
     consumer: tokio::sync::Mutex<()>,
     options: RealFifoOptions<T>,
 }
 
-/// Choices about a [`RealFifo`].
+/// Options of a [`RealFifo`].
 pub struct RealFifoOptions<T: ?Sized> {
     known_objects: Option<Arc<dyn KnownObjects<T>>>,
     item_by_item: bool,
@@ -57,15 +58,17 @@ impl<T: ?Sized> Default for RealFifoOptions<T> {
 }
 
 impl<T: ?Sized> RealFifoOptions<T> {
-    /// What the consumer has: objects that a list repeats are taken from here. With
-    /// [`item_by_item`](Self::item_by_item), tombstones and what to resync are found here as well. None by default.
+    /// The consumer's store, from which objects that a list repeats are reused. With
+    /// [`item_by_item`](Self::item_by_item), it also supplies tombstones and the objects to resync.
+    /// None by default.
     #[must_use]
     pub fn known_objects(mut self, known: impl KnownObjects<T>) -> Self {
         self.known_objects = Some(Arc::new(known));
         self
     }
 
-    /// Lists and resyncs come out as changes of single objects instead of as one. Off by default.
+    /// Lists and resyncs are popped as changes of single objects instead of as one change. Off by
+    /// default.
     #[must_use]
     #[doc(alias = "AtomicEvents")]
     pub fn item_by_item(mut self) -> Self {
@@ -73,22 +76,22 @@ impl<T: ?Sized> RealFifoOptions<T> {
         self
     }
 
-    /// Changes each object once on its way in. None by default.
+    /// Transforms each object once, when it is added. None by default.
     #[must_use]
     pub fn transform(mut self, transform: Transform<T>) -> Self
     where
         T: Object,
     {
-        self.transform = Some(shareable(transform));
+        self.transform = Some(erase_transform(transform));
         self
     }
 }
 
-struct State<T: ?Sized> {
+struct RealFifoState<T: ?Sized> {
     line: VecDeque<Delta<T>>,
-    /// Hashes of the keys of a batch while it is put together. Room for them is not made each time.
+    /// Hashes of the keys of the current batch; kept to reuse its memory.
     hashes: HashSet<u32>,
-    populated: Populated,
+    initial_list: InitialList,
     is_closed: bool,
 }
 
@@ -102,10 +105,14 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
     /// An empty queue.
     #[must_use]
     pub fn new(options: RealFifoOptions<T>) -> Self {
-        let state =
-            State { line: VecDeque::new(), hashes: HashSet::new(), populated: Populated::default(), is_closed: false };
+        let state = RealFifoState {
+            line: VecDeque::new(),
+            hashes: HashSet::new(),
+            initial_list: InitialList::default(),
+            is_closed: false,
+        };
         RealFifo {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SharedRealFifo {
                 state: Mutex::new(state),
                 changed: Notify::new(),
                 drained: Notify::new(),
@@ -115,52 +122,41 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         }
     }
 
-    /// An object was added.
+    /// Queues the addition of an object.
     ///
     /// # Errors
     /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn add(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        self.enqueue_transformed(object.into(), Delta::Added)
+        self.enqueue_transformed(changed(&self.shared.options.transform, object.into(), Delta::Added))
     }
 
-    /// An object was modified.
+    /// Queues a change of an object.
     ///
     /// # Errors
     /// If the transform fails. Then [`Delta::Undecodable`] is queued.
     pub fn update(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        self.enqueue_transformed(object.into(), Delta::Updated)
+        self.enqueue_transformed(changed(&self.shared.options.transform, object.into(), Delta::Updated))
     }
 
-    /// An object was deleted, whether anybody knew of it or not.
+    /// Queues the deletion of an object, known or not.
     ///
     /// # Errors
     /// If the transform fails. Then a tombstone is queued.
     pub fn delete(&self, object: impl Into<Arc<T>>) -> Result<(), TransformError> {
-        let object = object.into();
-        let key = object.key();
-        match through(&self.shared.options.transform, object) {
-            Ok(object) => {
-                self.enqueue(Delta::Deleted(Deleted::Final(object)));
-                Ok(())
-            }
-            Err(error) => {
-                self.delete_key(key);
-                Err(error)
-            }
-        }
+        self.enqueue_transformed(deleted(&self.shared.options.transform, object.into()))
     }
 
-    /// An object was deleted whose final state is not available: a tombstone is queued.
+    /// Queues a tombstone, for a deletion whose final state is not available.
     pub fn delete_key(&self, key: ObjectKey) {
         self.enqueue(tombstone(key, None));
     }
 
-    /// An object exists in a state that cannot be decoded: [`Delta::Undecodable`] is queued.
+    /// Queues [`Delta::Undecodable`], for an object that exists in a state that cannot be decoded.
     pub fn mark_undecodable(&self, object: ObjectIdentity) {
         self.enqueue(Delta::Undecodable(object));
     }
 
-    /// These objects exist and no others.
+    /// Queues the result of a list: exactly these objects exist.
     ///
     /// Returns the transforms that failed; their objects are marked in the list.
     pub fn replace(
@@ -171,11 +167,11 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         self.replace_in(Str::new(), ObjectSet::new(objects, version))
     }
 
-    /// The same for one namespace; other namespaces stay as they are. The empty namespace stands
-    /// for all.
+    /// Like [`replace`](Self::replace), for one namespace; other namespaces stay as they are. The
+    /// empty namespace means all.
     pub fn replace_in(&self, namespace: Str, list: ObjectSet<T>) -> Vec<TransformError> {
         let options = &self.shared.options;
-        let (list, errors) = all_through(&options.transform, list);
+        let (list, errors) = apply_transform_to_list(&options.transform, list);
         self.change(|state| {
             if options.item_by_item {
                 let gone = self.tombstones(state, &list, &namespace);
@@ -186,12 +182,12 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
                 state.line.push_back(Delta::ReplacedAll { namespace: namespace.clone(), list });
             }
             let count = state.line.len();
-            state.populated.by_list(&namespace, count);
+            state.initial_list.note_list(&namespace, count);
         });
         errors
     }
 
-    /// Queues a reminder of all objects.
+    /// Queues a resync of all objects.
     pub fn resync(&self) {
         if !self.shared.options.item_by_item {
             return self.change(|state| state.line.push_back(Delta::SyncAll));
@@ -204,12 +200,12 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         });
     }
 
-    /// Queues that nothing has changed up to this version; not [`item_by_item`](RealFifoOptions::item_by_item).
+    /// Queues a bookmark. Ignored with [`item_by_item`](RealFifoOptions::item_by_item).
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.bookmark_in(Str::new(), version);
     }
 
-    /// The same of one namespace. The empty one stands for all.
+    /// Like [`bookmark`](Self::bookmark), for one namespace. The empty namespace means all.
     pub fn bookmark_in(&self, namespace: Str, version: impl Into<ResourceVersion>) {
         if !self.shared.options.item_by_item {
             let version = version.into();
@@ -217,16 +213,18 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         }
     }
 
-    /// The first list is one of each of these namespaces, which come by [`replace_in`](Self::replace_in).
+    /// Declares that the initial list consists of one list per namespace, each passed to
+    /// [`replace_in`](Self::replace_in).
     pub fn await_lists_of(&self, namespaces: Vec<Str>) {
-        self.lock().populated.await_lists_of(namespaces);
+        self.lock().initial_list.await_lists_of(namespaces);
     }
 
-    /// Waits for changes, takes out as many as can be applied at once and hands them to `process`, with whether they are
-    /// part of the first list.
+    /// Waits for changes, removes as many as can be applied together and passes them to `process`,
+    /// with a flag that tells whether they belong to the initial list.
     ///
-    /// A batch has changes of different objects only, or is one change that concerns all. The queue is not locked meanwhile,
-    /// but a second consumer waits. Cancel safe: what is taken out is processed.
+    /// A batch contains changes of different objects, or a single change that concerns all objects.
+    /// The queue is not locked during the call, but a second consumer waits. Cancel safe: changes
+    /// that were removed are processed.
     ///
     /// # Errors
     /// If the queue is closed and empty.
@@ -235,17 +233,17 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         let consumer = self.shared.consumer.lock().await;
         loop {
             let changed = self.shared.changed.notified();
-            // At one moment: what comes before the queue is closed is not missed.
+            // Read together, so that changes queued before the queue was closed are not missed.
             let (batch, is_in_initial_list, is_closed) = {
                 let mut state = self.lock();
-                let is_in_initial_list = !state.populated.has_synced();
+                let is_in_initial_list = !state.initial_list.has_synced();
                 (state.take_batch(), is_in_initial_list, state.is_closed)
             };
             if !batch.is_empty() {
                 self.shared.drained.notify_waiters();
                 let count = batch.len();
-                // Also when `process` panics, for nobody would process these again.
-                let done = OnDrop(|| self.lock().populated.popped(count));
+                // Also counted when `process` panics, because the batch is not processed again.
+                let done = OnDrop(|| self.lock().initial_list.popped(count));
                 let result = process(batch, is_in_initial_list);
                 drop(done);
                 drop(consumer);
@@ -258,15 +256,16 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         }
     }
 
-    /// Whether all of the first list has been processed; true at once if changes came before a list.
+    /// Whether the initial list has been processed; true immediately if changes came before a list.
     pub fn has_synced(&self) -> bool {
-        self.lock().populated.has_synced()
+        self.lock().initial_list.has_synced()
     }
 
-    /// Whoever waits for changes stops once none are left, and whoever waits for room at once.
+    /// Closes the queue. Waiting consumers return once it is empty; waiting reflectors return
+    /// immediately.
     pub fn close(&self) {
         self.change(|state| state.is_closed = true);
-        // Nobody may come to make room.
+        // No consumer may be left to make room.
         self.shared.drained.notify_waiters();
     }
 
@@ -275,21 +274,22 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         self.lock().is_closed
     }
 
-    /// How many changes wait.
+    /// Number of queued changes.
     pub fn len(&self) -> usize {
         self.lock().line.len()
     }
 
-    /// Whether none waits.
+    /// Whether no change is queued.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Deletions of all in a namespace that its list no longer contains: first of what is queued, then of what only the consumer has.
-    fn tombstones(&self, state: &State<T>, list: &ObjectSet<T>, namespace: &str) -> Vec<Delta<T>> {
+    /// Tombstones for objects of a namespace that its list no longer contains: queued objects
+    /// first, then objects that only the consumer has.
+    fn tombstones(&self, state: &RealFifoState<T>, list: &ObjectSet<T>, namespace: &str) -> Vec<Delta<T>> {
         let mut listed: HashSet<ObjectKey> = list.objects.iter().map(|object| object.key()).collect();
         listed.extend(list.undecodable.iter().map(|object| object.key.clone()));
-        // Whether the last delta of a key is a deletion, and the newest state that is queued.
+        // Per key: whether its last delta is a deletion, and its newest queued state.
         let mut queued: HashMap<ObjectKey, (bool, Option<&Arc<T>>)> = HashMap::new();
         let mut order: Vec<ObjectKey> = Vec::new();
         for delta in &state.line {
@@ -316,40 +316,36 @@ impl<T: AnyObject + ?Sized> RealFifo<T> {
         gone
     }
 
-    fn enqueue_transformed(&self, object: Arc<T>, delta: fn(Arc<T>) -> Delta<T>) -> Result<(), TransformError> {
-        match through(&self.shared.options.transform, object) {
-            Ok(object) => {
-                self.enqueue(delta(object));
-                Ok(())
-            }
-            Err(error) => {
-                self.mark_undecodable(error.object.clone());
-                Err(error)
-            }
-        }
+    fn enqueue_transformed(
+        &self,
+        (delta, result): (Delta<T>, Result<(), TransformError>),
+    ) -> Result<(), TransformError> {
+        self.enqueue(delta);
+        result
     }
 
     fn enqueue(&self, delta: Delta<T>) {
         self.change(|state| {
-            state.populated.by_change();
+            state.initial_list.note_change();
             state.line.push_back(delta);
         });
     }
 
-    fn change(&self, change: impl FnOnce(&mut State<T>)) {
+    fn change(&self, change: impl FnOnce(&mut RealFifoState<T>)) {
         change(&mut self.lock());
         self.shared.changed.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, RealFifoState<T>> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: AnyObject + ?Sized> State<T> {
+impl<T: AnyObject + ?Sized> RealFifoState<T> {
     fn take_batch(&mut self) -> Vec<Delta<T>> {
-        // A batch never crosses the end of the first list, so that all of it is of that list or none is.
-        let limit = match self.populated.pending() {
+        // A batch never crosses the end of the initial list, so it belongs to that list entirely or
+        // not at all.
+        let limit = match self.initial_list.pending() {
             0 => BATCH,
             pending => BATCH.min(pending),
         };
@@ -363,7 +359,7 @@ impl<T: AnyObject + ?Sized> State<T> {
                 delta => delta.object().map(|object| (object.namespace(), object.name())),
             };
             match key {
-                // Two keys with one hash only end the batch early.
+                // A hash collision only ends the batch early.
                 Some((namespace, name)) if self.hashes.insert(hash::key(namespace, name)) => count += 1,
                 None if count == 0 => {
                     count = 1;
@@ -373,7 +369,7 @@ impl<T: AnyObject + ?Sized> State<T> {
             }
         }
         let batch: Vec<Delta<T>> = self.line.drain(..count).collect();
-        // A burst leaves no memory behind.
+        // Releases the memory of a burst.
         if self.line.is_empty() && self.line.capacity() > FULL {
             (self.line, self.hashes) = (VecDeque::new(), HashSet::new());
         }
@@ -381,7 +377,7 @@ impl<T: AnyObject + ?Sized> State<T> {
     }
 }
 
-/// Calls a function when it goes.
+/// Calls a function on drop.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -453,13 +449,13 @@ impl<T: AnyObject + ?Sized> Queue<T> for RealFifo<T> {
         Box::pin(RealFifo::pop(self, process))
     }
 
-    /// Puts the deltas before all others, because the queue promises the order of changes.
+    /// Puts the deltas at the front, to keep the order of changes.
     fn requeue(&self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) {
         self.change(|state| {
-            let pending = state.populated.pending() + deltas.len();
+            let pending = state.initial_list.pending() + deltas.len();
             deltas.into_iter().rev().for_each(|delta| state.line.push_front(delta));
             if is_in_initial_list {
-                state.populated.requeued(pending);
+                state.initial_list.requeued(pending);
             }
         });
     }

@@ -1,4 +1,4 @@
-//! How long a reflector waits before it tries again.
+//! Back-off of a reflector.
 
 use std::time::Duration;
 
@@ -7,28 +7,26 @@ use tokio::time::Instant;
 /// The longest Retry-After that is honoured.
 const ASKED_MAX: Duration = Duration::from_secs(600);
 
-/// Delays that double from try to try, each lengthened at random so that clients do not return at
-/// the same moment.
+/// Exponential back-off with jitter.
 ///
-/// How long a delay can become depends on the failure. A server that cannot be reached, or fails,
-/// may be back at any moment. A server that answers and refuses will do so until somebody changes
-/// something.
+/// The cap depends on the failure. A server that is unreachable or fails may recover at any moment.
+/// A server that refuses requests will do so until its configuration changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Backoff {
     /// The first delay. 800 ms by default.
     pub initial: Duration,
-    /// What each delay is multiplied by for the next. 2 by default.
+    /// Factor between consecutive delays. 2 by default.
     pub factor: f64,
-    /// The longest delay, before it is lengthened. 30 s by default.
+    /// The longest delay, before jitter. 30 s by default.
     pub cap: Duration,
-    /// The longest delay, before it is lengthened, while the server cannot be reached or fails:
-    /// refused and broken connections, timeouts, and answers of 500 and above. 2 s by default, so
-    /// that with the default jitter the next try is at most 4 s away.
+    /// The longest delay, before jitter, while the server is unreachable or fails: refused and
+    /// broken connections, timeouts, and responses of 500 and above. 2 s by default, so with the
+    /// default jitter the next attempt is at most 4 s away.
     pub unavailable_cap: Duration,
-    /// By which part of itself each delay is lengthened at the most. 1 by default.
+    /// Maximum jitter, as a fraction of the delay. 1 by default.
     pub jitter: f64,
-    /// The sequence starts over when this much time has passed since it last did. 2 min by default.
-    /// It also starts over after a watch that lived for ten seconds.
+    /// The sequence restarts when this much time has passed since its last restart. 2 min by
+    /// default. It also restarts after a watch that lasted ten seconds.
     pub reset_after: Duration,
 }
 
@@ -48,13 +46,13 @@ impl Default for Backoff {
 /// The kind of failure before a delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The server cannot be reached or fails.
+    /// The server is unreachable or fails.
     Unavailable,
-    /// The server answers and refuses, or something here fails.
+    /// The server refuses the request, or local code fails.
     Refused,
 }
 
-/// Where in the sequence a reflector is.
+/// A reflector's position in the sequence.
 #[derive(Debug)]
 pub(super) struct Delays {
     backoff: Backoff,
@@ -67,7 +65,7 @@ impl Delays {
         Delays { next: backoff.initial, backoff, last_reset: Instant::now() }
     }
 
-    /// The next delay, at least as long as the server asks for, within reason.
+    /// The next delay; at least the server's Retry-After, up to a limit.
     pub(super) fn next(&mut self, failure: Failure, asked: Option<Duration>) -> Duration {
         if self.last_reset.elapsed() > self.backoff.reset_after {
             self.reset();
@@ -82,7 +80,7 @@ impl Delays {
         delay.max(asked.unwrap_or_default().min(ASKED_MAX))
     }
 
-    /// Begins anew with the first delay.
+    /// Restarts with the first delay.
     pub(super) fn reset(&mut self) {
         self.next = self.backoff.initial;
         self.last_reset = Instant::now();

@@ -1,4 +1,4 @@
-//! What a reflector meets that somebody may want to know of.
+//! Errors that a reflector reports.
 
 use kubewright_client::Error;
 use kubewright_core::stream::Undecodable;
@@ -7,27 +7,25 @@ use kubewright_core::{ObjectKey, ResourceVersion};
 use super::backoff::Failure;
 use crate::queue::TransformError;
 
-/// An error of a reflector. The reflector continues in any case: it tries again, or skips an
-/// object.
+/// An error of a reflector. The reflector always continues: it retries, or skips an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReflectorError {
-    /// Objects cannot be listed.
+    /// A list failed.
     #[error("cannot list")]
     List(#[source] Error),
-    /// Objects cannot be watched: a watch was refused, ended with an ERROR event, broke, or cannot
-    /// be read.
+    /// A watch was refused, ended with an ERROR event, lost its connection, or is unreadable.
     #[error("cannot watch")]
     Watch(#[source] Error),
-    /// A watch ended in less than a second and brought nothing.
+    /// A watch ended in less than a second without events.
     #[error("very short watch: it ended unexpectedly without events")]
     #[doc(alias = "VeryShortWatchError")]
     VeryShortWatch,
-    /// An object cannot be decoded. Its last good state stays in the cache until it can be, or is
-    /// deleted.
+    /// An object cannot be decoded. Its last good state stays in the cache until it can be decoded
+    /// or is deleted.
     #[error(transparent)]
     Undecodable(Box<Undecodable>),
-    /// An object is not of the kind that was asked for, or has no name, and is skipped.
+    /// An object has an unexpected kind or no name, and is skipped.
     #[error("unexpected object {key} of kind {kind}")]
     Unexpected {
         /// Its kind.
@@ -35,13 +33,13 @@ pub enum ReflectorError {
         /// Its key.
         key: ObjectKey,
     },
-    /// A bookmark is not of the kind that was asked for, and is skipped.
+    /// A bookmark has an unexpected kind and is skipped.
     #[error("unexpected bookmark of kind {kind}")]
     UnexpectedBookmark {
         /// Its kind.
         kind: String,
     },
-    /// A streaming list and a plain one of the same version differ, which is a fault of the server.
+    /// A streaming list and a plain list of the same version differ, which is a server bug.
     #[error("a streaming list at version {version} differs from a plain one, in {key} for example")]
     Inconsistent {
         /// An object in which they differ.
@@ -49,20 +47,19 @@ pub enum ReflectorError {
         /// The version of both.
         version: ResourceVersion,
     },
-    /// An object cannot be transformed. Its last good state stays in the cache until it can be, or
-    /// is deleted.
+    /// An object cannot be transformed. Its last good state stays in the cache until it can be
+    /// transformed or is deleted.
     #[error(transparent)]
     Transform(#[from] TransformError),
 }
 
 impl ReflectorError {
-    /// Whether the resource does not exist, or not any more.
+    /// Whether the resource does not exist (any more).
     pub fn is_not_found(&self) -> bool {
         matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_not_found())
     }
 
-    /// Whether the user may not list or watch.
-    #[inline]
+    /// Whether the user lacks permission to list or watch.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, ReflectorError::List(error) | ReflectorError::Watch(error) if error.is_forbidden())
     }
@@ -71,7 +68,7 @@ impl ReflectorError {
         matches!(self, ReflectorError::Watch(error) if error.is_expired())
     }
 
-    /// The kind of failure, which bounds the delay before the next try.
+    /// The kind of failure, which bounds the back-off.
     pub(super) fn failure(&self) -> Failure {
         match self {
             ReflectorError::List(error) | ReflectorError::Watch(error) => failure_of(error),
@@ -87,7 +84,7 @@ impl ReflectorError {
     }
 }
 
-/// Whether the server cannot be reached or fails, or refuses.
+/// Classifies a failure for the back-off.
 pub(super) fn failure_of(error: &Error) -> Failure {
     let is_unavailable = match error {
         Error::Transport(_) => true,

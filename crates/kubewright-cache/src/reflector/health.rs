@@ -1,4 +1,4 @@
-//! How a reflector is doing.
+//! Health of a reflector.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,45 +8,45 @@ use tokio::time::Instant;
 use super::error::ReflectorError;
 use super::marks::UndecodableObjects;
 
-/// How a reflector is doing, as of the moment it was asked.
+/// Health of a reflector at one moment.
 #[derive(Debug, Clone)]
 pub struct Health {
-    /// What it does.
+    /// The current state.
     pub state: HealthState,
-    /// Since when it does that.
+    /// When it entered this state.
     pub since: Instant,
-    /// What went wrong last, and when. Kept when all is well again.
+    /// The last error and its time. Kept after recovery.
     pub last_error: Option<(Arc<ReflectorError>, Instant)>,
-    /// When the server was last heard of: an object, an event or a bookmark.
+    /// When the server last sent an object, an event or a bookmark.
     pub last_contact: Option<Instant>,
-    /// How many lists it has completed, streamed ones included.
+    /// Number of completed lists, including streaming lists.
     pub lists: u64,
-    /// How many tries have failed since something last succeeded.
+    /// Number of failures since the last success.
     pub failures: u32,
-    /// How many events and objects were reported because they could not be used: of another kind,
-    /// without a name, or not to be decoded or transformed. Only grows.
+    /// Number of events and objects that were reported as unusable: of an unexpected kind, without
+    /// a name, undecodable, or not transformable. Never decreases.
     pub skipped: u64,
     /// The objects that cannot be decoded or transformed right now.
     pub undecodable: UndecodableObjects,
 }
 
-/// What a reflector does.
+/// State of a reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HealthState {
-    /// It has not been started.
+    /// Not started.
     Idle,
-    /// It reads all objects.
+    /// Reading all objects.
     Listing,
-    /// It is in step and follows changes.
+    /// Synced, and following changes.
     Watching,
-    /// It waits before it tries again.
+    /// Waiting before the next attempt.
     BackingOff,
     /// The server answered the last request with 404: it has no such resource. The store keeps its
-    /// objects until there is [proof](crate::ListerWatcher::is_gone), and may be stale. Another
-    /// answer or failure ends this state.
+    /// objects until there is [proof](crate::ListerWatcher::is_gone), and may be stale. Any other
+    /// response or failure ends this state.
     Absent,
-    /// It was stopped.
+    /// StopGuard.
     Stopped,
 }
 
@@ -64,17 +64,17 @@ impl Health {
         }
     }
 
-    /// Whether it follows changes right now.
+    /// Whether it is following changes.
     pub fn is_healthy(&self) -> bool {
         self.state == HealthState::Watching
     }
 
-    /// How long nothing has been heard of the server; with bookmarks this stays below a minute or so.
+    /// Time since the server last sent anything. With bookmarks this stays below about a minute.
     pub fn silence(&self) -> Option<Duration> {
         self.last_contact.map(|at| at.elapsed())
     }
 
-    /// How two do together: as the one that is worse off.
+    /// Combines two: the less healthy one determines the state.
     pub(crate) fn and(self, other: Health) -> Health {
         let (worse, better) = if other.is_worse_than(&self) { (other, self) } else { (self, other) };
         Health {

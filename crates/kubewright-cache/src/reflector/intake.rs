@@ -1,4 +1,4 @@
-//! What the control flow of a reflector knows of the objects that pass through it.
+//! Type-erased interfaces between a reflector's control flow and its objects.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -15,19 +15,19 @@ use tokio::time::timeout;
 use super::{ReflectorError, UndecodableObjects};
 use crate::queue::BoxFuture;
 
-/// Where objects of some type come from, and the store that they go to.
-pub(super) trait Subject: Send + Sync {
+/// The source of objects of some type, and the store that receives them.
+pub(super) trait Pipeline: Send + Sync {
     fn supports_watch_list(&self) -> bool;
 
     fn has_moved(&self) -> bool;
 
-    /// Whether there is proof that the resource does not exist any more.
+    /// Whether there is proof that the resource no longer exists.
     fn is_gone(&self) -> BoxFuture<'_, bool>;
 
-    /// A way in, on which nothing is yet.
+    /// A new intake without a stream.
     fn intake(&self, purpose: Purpose) -> Box<dyn Intake + '_>;
 
-    /// Tells the store that there are no objects.
+    /// Empties the store.
     fn empty(&self);
 
     /// The objects that cannot be decoded.
@@ -37,100 +37,101 @@ pub(super) trait Subject: Send + Sync {
 
     fn bookmark(&self, version: ResourceVersion);
 
-    /// What the store would have its reflector do before more comes.
+    /// The store's backpressure signal.
     fn pressure(&self) -> Pressure;
 
-    /// Resolves when the store has room again.
+    /// Resolves when the store accepts changes again.
     fn room(&self) -> BoxFuture<'_, ()>;
 }
 
-/// What becomes of objects that come.
+/// How an intake treats objects.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Purpose {
-    /// They are kept until there are all of them.
+    /// Collects them until the list is complete.
     Gather,
-    /// They are handed on to the store, one by one.
+    /// Passes them to the store one by one.
     HandOn,
-    /// Their versions are noted.
+    /// Records their versions.
     Compare,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pressure {
     None,
-    /// Whoever processes changes should have its turn.
+    /// The consumer should run.
     Due,
     Full,
 }
 
-/// The version of each object.
+/// Key and version of each object.
 pub(super) type Versions = Vec<(ObjectKey, String)>;
 
-/// The way of objects from a list, in one or more pages, or from a watch, to what becomes of them.
+/// Reads objects from a list (of one or more pages) or from a watch, and processes them.
 pub(super) trait Intake: Send {
-    /// Takes objects from a list from now on, which is open when [`poll_open`](Self::poll_open) says so.
+    /// Reads from a list from now on; [`poll_open`](Self::poll_open) tells when it has started.
     fn list(&mut self, options: ListOptions);
 
-    /// The same with a watch.
+    /// Reads from a watch from now on.
     fn watch(&mut self, options: WatchOptions);
 
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<Result<()>>;
 
-    /// Takes the next object in, or whatever else comes.
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard>;
+    /// Processes the next object or other stream element.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<StreamItem>;
 
-    /// Gives the store what has been gathered. From now on objects are handed on. Returns what is
-    /// to be reported.
+    /// Passes the collected list to the store. From now on objects are passed on one by one.
+    /// Returns the errors to report.
     fn replace(&mut self, version: ResourceVersion) -> Vec<ReflectorError>;
 
-    /// The versions of what has been gathered, or noted.
+    /// The versions of the collected or recorded objects.
     fn versions(&mut self) -> Versions;
 }
 
-/// What has come, after all that could be done with it where its type is known.
-pub(super) enum Heard {
-    /// An object, and what became of it.
-    Object(Taken),
+/// A processed stream element.
+pub(super) enum StreamItem {
+    /// An object was processed.
+    Object(Processed),
     Bookmark(Box<Bookmark>),
     /// The end of a list.
     Listed(ListMeta),
-    /// The server ends a watch, and tells why.
+    /// An ERROR event, which ends the watch.
     Status(Box<Status>),
     Failed(Error),
-    /// Nothing more comes.
+    /// The stream ended.
     Closed,
 }
 
-/// What became of an object.
+/// The result of processing an object.
 #[derive(Default)]
-pub(super) struct Taken {
-    /// Its version, decoded or not. Absent if the event was skipped, as one about an object of
-    /// another kind is.
+pub(super) struct Processed {
+    /// Its version, decodable or not. `None` if the event was skipped, for example because of its
+    /// kind.
     pub(super) version: Option<ResourceVersion>,
-    /// An error to be reported.
+    /// The error to report.
     pub(super) error: Option<Box<ReflectorError>>,
-    /// The event was of type `ADDED`.
+    /// Whether the event was of type `ADDED`.
     pub(super) is_added: bool,
 }
 
 impl dyn Intake + '_ {
-    /// Waits until the list or the watch has begun.
+    /// Waits until the list or the watch has started.
     pub(super) async fn opened(&mut self) -> Result<()> {
         poll_fn(|context| self.poll_open(context)).await
     }
 
-    pub(super) async fn next(&mut self) -> Heard {
+    pub(super) async fn next(&mut self) -> StreamItem {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// What comes next, unless nothing does for as long as `patience`: a server that stops in the middle may never go on.
-    pub(super) async fn next_within(&mut self, patience: Duration) -> Heard {
-        // No clock is read for what is there already, as most of a list is.
+    /// The next element, or an error if none arrives within `patience`: a server that stalls may
+    /// never continue.
+    pub(super) async fn next_within(&mut self, patience: Duration) -> StreamItem {
+        // Avoids reading the clock for buffered elements, which most of a list are.
         let now = poll_fn(|context| Poll::Ready(self.poll_next(context))).await;
         match now {
             Poll::Ready(heard) => heard,
             Poll::Pending => timeout(patience, self.next()).await.unwrap_or_else(|elapsed| {
-                Heard::Failed(TransportError::new(TransportErrorKind::Timeout, elapsed).into())
+                StreamItem::Failed(TransportError::new(TransportErrorKind::Timeout, elapsed).into())
             }),
         }
     }

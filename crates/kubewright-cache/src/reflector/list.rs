@@ -1,4 +1,4 @@
-//! Reads all objects by a list, in pages or in one piece.
+//! Reads all objects with a list, paginated or not.
 
 use kubewright_client::Error;
 use kubewright_core::options::ListOptions;
@@ -6,21 +6,21 @@ use kubewright_core::{ResourceVersion, Str};
 use tokio::task::coop::consume_budget;
 
 use super::ReflectorError;
-use super::intake::{Heard, Intake, Purpose};
-use super::rounds::Shared;
+use super::intake::{Intake, Purpose, StreamItem};
+use super::retry_loop::ReflectorLoop;
 
-/// Objects of a page, where pages are worth it.
+/// Default page size.
 const PAGE: u32 = 500;
 
-/// A list that has come.
-struct Whole<'a> {
+/// The accumulated list.
+struct AccumulatedList<'a> {
     objects: Box<dyn Intake + 'a>,
     version: ResourceVersion,
     is_paginated: bool,
 }
 
-impl Shared {
-    /// Lists, and gives the store what there is.
+impl ReflectorLoop {
+    /// Lists, and passes the result to the store.
     pub(super) async fn list_all(&self) -> Result<(), ReflectorError> {
         let version = self.version_to_list_from();
         let mut result = self.list_from(&version).await;
@@ -41,7 +41,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Anything the server has at hand the first time, then never older than what was seen, unless that cannot be had.
+    /// The version to list from. First "0" (any version), then at least the last seen one, unless
+    /// that is unavailable.
     fn version_to_list_from(&self) -> Str {
         let progress = self.progress();
         match progress.version.as_str() {
@@ -51,29 +52,30 @@ impl Shared {
         }
     }
 
-    /// How many objects to ask for at a time.
+    /// The page size, if the list is paginated.
     fn page_size(&self, version: &str) -> Option<u32> {
-        match self.choices.page_size {
+        match self.common.page_size {
             Some(size) => Some(size),
             None if self.progress().is_paginated => Some(PAGE),
-            // A limit would have the server read from storage what it has in its watch cache.
+            // A limit would make the server read from etcd instead of its watch cache.
             None if !matches!(version, "" | "0") => None,
             None => Some(PAGE),
         }
     }
 
-    async fn list_from(&self, version: &str) -> Result<Whole<'_>, Error> {
+    async fn list_from(&self, version: &str) -> Result<AccumulatedList<'_>, Error> {
         let first = ListOptions { resource_version: Some(version.into()), ..ListOptions::default() };
         let mut options = match self.page_size(version) {
             Some(size) => first.clone().limit(size),
             None => first.clone(),
         };
-        let nothing = || self.subject.intake(Purpose::Gather);
-        let mut whole = Whole { objects: nothing(), version: ResourceVersion::default(), is_paginated: false };
+        let nothing = || self.pipeline.intake(Purpose::Gather);
+        let mut whole =
+            AccumulatedList { objects: nothing(), version: ResourceVersion::default(), is_paginated: false };
         loop {
             let token = match self.page(&options, &mut whole).await {
                 Ok(token) => token,
-                // The pages have become too old to go on: all in one piece then.
+                // The continue token expired: restart without pagination.
                 Err(error) if error.is_expired() && options.continue_token.is_some() => {
                     self.tell(ReflectorError::List(error));
                     whole.objects = nothing();
@@ -88,22 +90,22 @@ impl Shared {
         }
     }
 
-    /// Reads one page; returns where the next one begins.
-    async fn page(&self, options: &ListOptions, whole: &mut Whole<'_>) -> Result<Option<Str>, Error> {
-        let patience = self.choices.patience_or_default();
+    /// Reads one page; returns the continue token.
+    async fn page(&self, options: &ListOptions, whole: &mut AccumulatedList<'_>) -> Result<Option<Str>, Error> {
+        let patience = self.common.patience_or_default();
         whole.objects.list(options.clone());
         whole.objects.opened().await?;
         loop {
             let heard = whole.objects.next_within(patience).await;
             consume_budget().await;
             match heard {
-                Heard::Object(object) => self.report(object.error),
-                Heard::Listed(metadata) => {
+                StreamItem::Object(object) => self.report(object.error),
+                StreamItem::Listed(metadata) => {
                     whole.version = metadata.resource_version.unwrap_or_default().into();
                     return Ok(metadata.continue_.filter(|token| !token.is_empty()));
                 }
-                Heard::Failed(error) => return Err(error),
-                Heard::Bookmark(_) | Heard::Status(_) | Heard::Closed => {
+                StreamItem::Failed(error) => return Err(error),
+                StreamItem::Bookmark(_) | StreamItem::Status(_) | StreamItem::Closed => {
                     return Err(Error::InvalidRequest("a list ended without its metadata".to_owned()));
                 }
             }

@@ -1,4 +1,4 @@
-//! Remembers the objects that a reflector could not decode, so that each is reported once.
+//! Tracks undecodable objects, so that each one is reported once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{ObjectKey, Str};
 
-/// How many keys health lists.
+/// Number of keys in [`UndecodableObjects`].
 const SHOWN: usize = 16;
 
 /// Keys of objects whose newest state could not be decoded or transformed, with their uids.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct UndecodableMarks {
     uid_of: BTreeMap<ObjectKey, Str>,
 }
 
-impl Marks {
+impl UndecodableMarks {
     pub(super) fn is_empty(&self) -> bool {
         self.uid_of.is_empty()
     }
 
-    /// Marks an object; says whether that is news.
+    /// UndecodableMarks an object; returns whether the mark is new.
     pub(super) fn set(&mut self, object: &ObjectIdentity) -> bool {
         self.uid_of.insert(object.key.clone(), object.uid.clone()).as_ref() != Some(&object.uid)
     }
 
-    /// Removes a mark; says whether there was one.
+    /// Removes a mark; returns whether there was one.
     pub(super) fn clear(&mut self, key: &ObjectKey) -> bool {
         self.uid_of.remove(key).is_some()
     }
 
-    /// Removes all marks but these.
+    /// Replaces all marks.
     pub(super) fn keep(&mut self, objects: &[ObjectIdentity]) {
         self.uid_of = objects.iter().map(|object| (object.key.clone(), object.uid.clone())).collect();
     }
@@ -44,9 +44,9 @@ impl Marks {
 /// states of them, or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndecodableObjects {
-    /// How many there are.
+    /// Their number.
     pub count: usize,
-    /// The first 16 of their keys, in order.
+    /// The first 16 keys, in order.
     pub keys: Arc<[ObjectKey]>,
 }
 

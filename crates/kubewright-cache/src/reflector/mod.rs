@@ -1,28 +1,30 @@
-//! Keeps a store in step with the server: reads all objects, then follows changes.
+//! Synchronises a store with the server: lists all objects, then watches changes.
 //!
 //! ```text
-//! run ─> round (rounds.rs): stream (watch.rs) or list (list.rs) ─> watch (watch.rs) ─> back off ─> round …
+//! run ─> round (retry_loop.rs): stream (watch.rs) or list (list.rs) ─> watch (watch.rs) ─> back off ─> round …
 //!                             └── Intake (intake.rs): server ─> object ─> store (typed.rs) ──┘
 //! ```
-//! A round begins with all objects, by a watch that sends them first or, where the server cannot, by a list. Each
-//! object that the store has already is taken from there, so that old and new are never both in memory, and is not transformed
-//! again. A watch that merely ends is resumed from the last version; only when that is forgotten does another round begin.
+//! A round starts with all objects, from a streaming list or, if the server does not support it,
+//! from a plain list. An object that the store already has at the same version is reused, so it is
+//! neither held twice nor transformed again. A watch that ends is resumed from the last version;
+//! another round starts only when that version has expired.
 //!
-//! None of this is about the type of objects, and a program that reflects thirty kinds should not have it thirty times. So the
-//! control flow is compiled once, in this crate: [`Reflector`] is a thin door to `Shared`, which knows no type and hears through
-//! the trait objects of `intake.rs` what has come. What is to be done with an object is done behind them, in `typed.rs`, by the
-//! same call that takes it from the server: one virtual call for each object, no allocation, and no object in what it returns.
-//! Only the control flow is asynchronous, and it is in a box: the body of an `async fn` is compiled by whoever polls it.
+//! The control flow does not depend on the object type, so it is compiled once, in this crate, and
+//! not once per type. [`Reflector`] is a thin typed wrapper around `ReflectorLoop`, which reads
+//! streams through the trait objects of `intake.rs`. Objects are processed behind those traits, in
+//! `typed.rs`: one virtual call per object, without an allocation. Only the control flow is
+//! asynchronous, and its futures are boxed, because an `async fn` is compiled in the crate that
+//! polls it.
 
 mod backoff;
 mod error;
-mod gathering;
 mod health;
 mod intake;
 mod list;
+mod list_buffer;
 mod marks;
 mod options;
-mod rounds;
+mod retry_loop;
 mod typed;
 mod verify;
 mod watch;
@@ -44,10 +46,11 @@ pub use options::{ErrorHandler, ReflectorOptions};
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::ReflectorStore;
 use backoff::Failure;
-use rounds::Shared;
-use typed::Typed;
+use retry_loop::ReflectorLoop;
+use typed::TypedPipeline;
 
-/// Keeps a store, or the queue before one, in step with the server. A handle: clones share one reflector.
+/// Synchronises a store, or the queue in front of one, with the server. A handle: clones share one
+/// reflector.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -60,7 +63,7 @@ use typed::Typed;
 /// # }
 /// ```
 pub struct Reflector<T> {
-    shared: Arc<Shared>,
+    shared: Arc<ReflectorLoop>,
     objects: PhantomData<fn() -> T>,
 }
 
@@ -86,42 +89,42 @@ impl<T: Object> Reflector<T> {
         store: Arc<dyn ReflectorStore<T>>,
         options: ReflectorOptions<T>,
     ) -> Self {
-        let ReflectorOptions { mut choices, transform } = options;
-        let expected_kind = choices.expected_kind.take();
-        let typed = Typed { lister_watcher, store, transform, expected_kind, marks: Mutex::default() };
-        Reflector { shared: Shared::new(Box::new(typed), choices), objects: PhantomData }
+        let ReflectorOptions { mut common, transform } = options;
+        let expected_kind = common.expected_kind.take();
+        let typed = TypedPipeline { lister_watcher, store, transform, expected_kind, marks: Mutex::default() };
+        Reflector { shared: ReflectorLoop::new(Box::new(typed), common), objects: PhantomData }
     }
 
-    /// Keeps the store in step until `stop` is cancelled.
+    /// Synchronises the store until `stop` is cancelled.
     ///
-    /// Nothing that goes wrong ends it. Cancel safe, in that the store is whole at any moment.
+    /// No error ends it. Cancel safe: the store is consistent at any moment.
     pub async fn run(&self, stop: &CancellationToken) {
         self.shared.run(stop).await;
     }
 
-    /// Does one round: lists all objects, then watches until only another list helps. Returns why,
-    /// or `None` if `stop` was cancelled.
+    /// Runs one round: lists all objects, then watches until another list is needed. Returns the
+    /// reason, or `None` if `stop` was cancelled.
     ///
-    /// For those who decide themselves when to try again. The error that is returned is not passed
-    /// to the error handler; those that the round survives are. Cancel safe, in that the store is
-    /// whole at any moment.
+    /// For callers with their own retry policy. The returned error is not passed to the error
+    /// handler; errors that the round survives are. Cancel safe: the store is consistent at any
+    /// moment.
     #[doc(alias = "ListAndWatch")]
     pub async fn list_and_watch(&self, stop: &CancellationToken) -> Option<ReflectorError> {
         self.shared.list_and_watch(stop).await
     }
 
-    /// How it is doing.
+    /// Its current health.
     pub fn health(&self) -> Health {
         self.shared.health()
     }
 
-    /// The version it has seen last; empty before the first list.
+    /// The version it saw last; empty before the first list.
     pub fn last_sync_resource_version(&self) -> ResourceVersion {
         self.shared.version()
     }
 
-    /// Whether the server says that there is no such resource, so that the store may have objects
-    /// that do not exist any more.
+    /// Whether the server reports that the resource does not exist, so that the store may hold
+    /// objects that no longer exist.
     pub fn is_absent(&self) -> bool {
         self.shared.progress().health.state == HealthState::Absent
     }
@@ -130,7 +133,7 @@ impl<T: Object> Reflector<T> {
         self.shared.progress().health.is_healthy()
     }
 
-    /// Waits for as long as failures of the program itself have gone on.
+    /// Waits for the back-off after failures of the program itself.
     pub(crate) fn back_off(&self) -> Sleep {
         self.shared.back_off(Failure::Refused, None)
     }

@@ -1,4 +1,4 @@
-//! What can be chosen about a reflector.
+//! Options of a reflector.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,51 +11,51 @@ use super::error::ReflectorError;
 use crate::list_watch::PATIENCE;
 use crate::queue::Transform;
 
-/// The shortest a watch may be asked to last.
+/// Minimum duration to request for a watch.
 const SHORTEST_WATCH: Duration = Duration::from_secs(5 * 60);
 
 /// Called with each error of a reflector, in the order in which they occur.
 ///
-/// It hears of:
-/// - each list that fails ([`List`](ReflectorError::List)), be it at the start or in the middle;
-/// - each watch that is refused, each ERROR event, whatever the reflector does next (410, 429 and
-///   internal errors included), each connection that breaks during a watch, and each stream that
-///   cannot be read ([`Watch`](ReflectorError::Watch));
+/// It receives:
+/// - each list that fails ([`List`](ReflectorError::List)), at its start or in the middle;
+/// - each watch that is refused, each ERROR event (including 410, 429 and internal errors, whatever
+///   the reflector does next), each connection that breaks during a watch, and each unreadable
+///   stream ([`Watch`](ReflectorError::Watch));
 /// - each watch that ends within a second without an event
 ///   ([`VeryShortWatch`](ReflectorError::VeryShortWatch));
 /// - each object that cannot be decoded or transformed
 ///   ([`Undecodable`](ReflectorError::Undecodable), [`Transform`](ReflectorError::Transform)):
-///   once, and again only after it was usable or has another uid;
-/// - each event and bookmark of another kind, and each event whose object has no name
+///   once, and again only after it was usable or its uid has changed;
+/// - each event and bookmark of an unexpected kind, and each event whose object has no name
 ///   ([`Unexpected`](ReflectorError::Unexpected),
 ///   [`UnexpectedBookmark`](ReflectorError::UnexpectedBookmark), or `Undecodable` for a type with a
 ///   fixed kind);
-/// - each streaming list that differs from a plain one, if [that is
-///   verified](ReflectorOptions::verify_streaming_lists).
+/// - each streaming list that differs from a plain one, if [verification is
+///   enabled](ReflectorOptions::verify_streaming_lists).
 ///
-/// It does not hear of watches that the server ends without an error, of a 404 that repeats the one
-/// before, of a streaming list that the server does not support (the plain list that follows says
-/// whether there is a problem), and of a 410 after
+/// It does not receive watches that the server ends without an error, a repeated 404, a streaming
+/// list that the server does not support (the plain list that follows reports problems), and a 410
+/// after
 /// [`ListerWatcher::has_moved`](crate::ListerWatcher::has_moved).
 #[doc(alias = "WatchErrorHandler")]
 pub type ErrorHandler = Arc<dyn Fn(&ReflectorError) + Send + Sync>;
 
-/// Choices about a reflector.
+/// Options of a reflector.
 pub struct ReflectorOptions<T> {
-    pub(crate) choices: Choices,
+    pub(crate) common: CommonOptions,
     pub(super) transform: Option<Transform<T>>,
 }
 
-/// What has nothing to do with the type of objects.
+/// Options that do not depend on the object type.
 #[derive(Clone)]
-pub(crate) struct Choices {
+pub(crate) struct CommonOptions {
     pub(super) name: String,
     pub(crate) resync: Option<Duration>,
     pub(crate) should_resync: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
     pub(super) on_event: Option<Arc<dyn Fn() + Send + Sync>>,
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
-    /// Two minutes if it is not said.
+    /// Two minutes if unset.
     pub(crate) patience: Option<Duration>,
     pub(super) backoff: Backoff,
     pub(super) retry_internal_errors: Duration,
@@ -66,9 +66,9 @@ pub(crate) struct Choices {
     pub(super) empties_when_not_found: bool,
 }
 
-impl Default for Choices {
+impl Default for CommonOptions {
     fn default() -> Self {
-        Choices {
+        CommonOptions {
             name: String::new(),
             resync: None,
             should_resync: None,
@@ -87,10 +87,10 @@ impl Default for Choices {
     }
 }
 
-impl Choices {
-    /// The same for another reflector, without what is about this one or about the type of its objects.
+impl CommonOptions {
+    /// Copies the options that are not specific to one reflector or object type.
     fn of_another(&self) -> Self {
-        Choices {
+        CommonOptions {
             page_size: self.page_size,
             watch_timeout: self.watch_timeout,
             patience: self.patience,
@@ -99,7 +99,7 @@ impl Choices {
             stream_lists: self.stream_lists,
             verifies: self.verifies,
             empties_when_not_found: self.empties_when_not_found,
-            ..Choices::default()
+            ..CommonOptions::default()
         }
     }
 
@@ -110,143 +110,148 @@ impl Choices {
 
 impl<T> Default for ReflectorOptions<T> {
     fn default() -> Self {
-        ReflectorOptions { choices: Choices::default(), transform: None }
+        ReflectorOptions { common: CommonOptions::default(), transform: None }
     }
 }
 
 impl<T> Clone for ReflectorOptions<T> {
     fn clone(&self) -> Self {
-        ReflectorOptions { choices: self.choices.clone(), transform: self.transform.clone() }
+        ReflectorOptions { common: self.common.clone(), transform: self.transform.clone() }
     }
 }
 
 impl<T> ReflectorOptions<T> {
-    /// The same for objects of another type, without what is about those of this type or about one reflector.
+    /// Copies the options for another object type, without those specific to this type or to one
+    /// reflector.
     pub(crate) fn of_another_type<U>(&self) -> ReflectorOptions<U> {
-        ReflectorOptions { choices: self.choices.of_another(), transform: None }
+        ReflectorOptions { common: self.common.of_another(), transform: None }
     }
 
-    /// The same for another namespace of the same objects.
+    /// Copies the options for another namespace of the same objects.
     pub(crate) fn of_namespace(&self, namespace: &str) -> Self {
-        let (mut choices, transform) = (self.choices.clone(), self.transform.clone());
-        if !namespace.is_empty() && !choices.name.is_empty() {
-            choices.name.extend([": ", namespace]);
+        let (mut common, transform) = (self.common.clone(), self.transform.clone());
+        if !namespace.is_empty() && !common.name.is_empty() {
+            common.name.extend([": ", namespace]);
         }
-        ReflectorOptions { choices, transform }
+        ReflectorOptions { common, transform }
     }
 
     /// Called for each event of a watch.
     pub(crate) fn on_event(mut self, call: impl Fn() + Send + Sync + 'static) -> Self {
-        self.choices.on_event = Some(Arc::new(call));
+        self.common.on_event = Some(Arc::new(call));
         self
     }
 
-    /// Lists in pages of this size, always. By default in pages of 500 where that does not cost the server more.
+    /// Always lists in pages of this size. By default in pages of 500 where that does not cost the
+    /// server more.
     #[must_use]
     #[doc(alias = "WatchListPageSize")]
     pub fn page_size(mut self, size: u32) -> Self {
-        self.choices.page_size = (size > 0).then_some(size);
+        self.common.page_size = (size > 0).then_some(size);
         self
     }
 
-    /// Asks for watches that last this long, up to twice as long at random. Five minutes by default, and at least.
+    /// Requests watches of this duration, randomly up to twice as long. Five minutes by default,
+    /// which is also the minimum.
     #[must_use]
     #[doc(alias = "MinWatchTimeout")]
     pub fn watch_timeout(mut self, timeout: Duration) -> Self {
-        self.choices.watch_timeout = timeout.max(SHORTEST_WATCH);
+        self.common.watch_timeout = timeout.max(SHORTEST_WATCH);
         self
     }
 
-    /// How long the server may say nothing in the middle of a list, or of the objects that a watch begins with, until it is asked again. Two
-    /// minutes by default; in Go it may do so for ever. How long it may take to begin is up to the
+    /// How long the server may stall in the middle of a list, or of the initial objects of a
+    /// streaming list, before the request is repeated. Two minutes by default; client-go has no
+    /// such limit. The time until the response begins is limited by the
     /// [`ListWatch`](crate::ListWatch::answer_timeout).
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.choices.patience = Some(patience);
+        self.common.patience = Some(patience);
         self
     }
 
-    /// Takes each answer 404 for proof that the resource is gone, and deletes all its objects from
+    /// Treats a 404 as proof that the resource no longer exists, and deletes all its objects from
     /// the cache.
     ///
     /// By default all objects stay until there is [proof](crate::ListerWatcher::is_gone), because a
-    /// broken proxy answers 404 as well. Either way the reflector is
-    /// [`Absent`](crate::HealthState::Absent) meanwhile.
+    /// broken proxy may answer 404. Either way the reflector is
+    /// [`Absent`](crate::HealthState::Absent)until then.
     #[must_use]
     pub fn empty_when_not_found(mut self) -> Self {
-        self.choices.empties_when_not_found = true;
+        self.common.empties_when_not_found = true;
         self
     }
 
-    /// How long to wait between tries.
+    /// The back-off between attempts.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
-        self.choices.backoff = backoff;
+        self.common.backoff = backoff;
         self
     }
 
-    /// Watches again at once, rather than listing, after internal errors of the server that go on for less than this.
-    /// Zero by default.
+    /// Retries the watch immediately, instead of listing, while internal errors of the server last
+    /// less than this. Zero by default.
     #[must_use]
     #[doc(alias = "MaxInternalErrorRetryDuration")]
     pub fn retry_internal_errors_for(mut self, duration: Duration) -> Self {
-        self.choices.retry_internal_errors = duration;
+        self.common.retry_internal_errors = duration;
         self
     }
 
-    /// Reads all objects by lists only, never by a watch that begins with them.
+    /// Reads all objects with plain lists only, never with streaming lists.
     #[must_use]
     #[doc(alias = "WatchListClient")]
     pub fn without_streaming_lists(mut self) -> Self {
-        self.choices.stream_lists = false;
+        self.common.stream_lists = false;
         self
     }
 
-    /// Lists again after each streaming list, and tells of a difference. For tests of servers: it doubles their work.
+    /// Repeats each streaming list as a plain list and reports differences. For tests of servers:
+    /// it doubles their work.
     #[must_use]
     #[doc(alias = "KUBE_WATCHLIST_INCONSISTENCY_DETECTOR")]
     pub fn verify_streaming_lists(mut self) -> Self {
-        self.choices.verifies = true;
+        self.common.verifies = true;
         self
     }
 }
 
-/// Options about one reflector. Those of a factory, `ReflectorOptions<()>`, are for all of its
-/// reflectors and do not have them.
+/// Options of a single reflector. The reflector options of a factory, `ReflectorOptions<()>`, do
+/// not have them.
 impl<T: Object> ReflectorOptions<T> {
-    /// The name in diagnostics. Empty by default.
+    /// The name in logs. Empty by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.choices.name = name.into();
+        self.common.name = name.into();
         self
     }
 
-    /// Has the store resync once each `period`. Off by default.
+    /// Resyncs the store once per `period`. Off by default.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
-        self.choices.resync = (!period.is_zero()).then_some(period);
+        self.common.resync = (!period.is_zero()).then_some(period);
         self
     }
 
-    /// Asked each time before the store resyncs. By default it always does.
+    /// Called before each resync; it is skipped if the function returns false.
     #[must_use]
     #[doc(alias = "ShouldResync")]
     pub fn should_resync(mut self, should: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.choices.should_resync = Some(Arc::new(should));
+        self.common.should_resync = Some(Arc::new(should));
         self
     }
 
-    /// Calls `handler` with each error, as [`ErrorHandler`] says. It is called from the reflector's
-    /// task, so it must be quick. A panic in it is logged and ignored. Errors are logged in any
-    /// case.
+    /// Calls `handler` with each error, as described at [`ErrorHandler`]. It runs in the
+    /// reflector's task, so it must be quick. A panic in it is logged and ignored. Errors are
+    /// logged in any case.
     #[must_use]
     #[doc(alias = "SetWatchErrorHandler")]
     pub fn on_error(mut self, handler: impl Fn(&ReflectorError) + Send + Sync + 'static) -> Self {
-        self.choices.on_error = Some(Arc::new(handler));
+        self.common.on_error = Some(Arc::new(handler));
         self
     }
 
-    /// Changes each object once, as it comes from the server. None by default.
+    /// Transforms each object once, when it arrives from the server. None by default.
     #[must_use]
     #[doc(alias = "SetTransform")]
     pub fn transform(mut self, transform: Transform<T>) -> Self {
@@ -254,10 +259,10 @@ impl<T: Object> ReflectorOptions<T> {
         self
     }
 
-    /// Leaves out objects of any other kind. By default the type decides.
+    /// Skips objects of any other kind. By default the type determines the kind.
     #[must_use]
     pub fn expect_kind(mut self, kind: GroupVersionKind) -> Self {
-        self.choices.expected_kind = Some(kind);
+        self.common.expected_kind = Some(kind);
         self
     }
 }
@@ -265,10 +270,10 @@ impl<T: Object> ReflectorOptions<T> {
 impl<T> fmt::Debug for ReflectorOptions<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReflectorOptions")
-            .field("name", &self.choices.name)
-            .field("resync", &self.choices.resync)
-            .field("page_size", &self.choices.page_size)
-            .field("backoff", &self.choices.backoff)
+            .field("name", &self.common.name)
+            .field("resync", &self.common.resync)
+            .field("page_size", &self.common.page_size)
+            .field("backoff", &self.common.backoff)
             .finish_non_exhaustive()
     }
 }

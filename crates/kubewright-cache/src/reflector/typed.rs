@@ -1,4 +1,5 @@
-//! What a reflector does with objects, compiled for each type of them: nothing else belongs here.
+//! Processing of objects, compiled per object type. Code that does not depend on the type belongs
+//! elsewhere.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -8,25 +9,25 @@ use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::{Bookmark, ObjectIdentity, Undecodable, Verb, WatchEvent};
 use kubewright_core::{DecodeError, GroupVersionKind, Object, ObjectKey, ResourceVersion};
 
-use super::gathering::Gathering;
-use super::intake::{Heard, Intake, Pressure, Purpose, Subject, Taken, Versions};
-use super::marks::Marks;
+use super::intake::{Intake, Pipeline, Pressure, Processed, Purpose, StreamItem, Versions};
+use super::list_buffer::ListBuffer;
+use super::marks::UndecodableMarks;
 use super::{ReflectorError, UndecodableObjects};
 use crate::ObjectSet;
 use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
 use crate::queue::{BoxFuture, ReflectorStore, Transform, TransformError, transformed};
 
 /// Objects of one type between a server and a store.
-pub(super) struct Typed<T> {
+pub(super) struct TypedPipeline<T> {
     pub(super) lister_watcher: Box<dyn ListerWatcher<T>>,
     pub(super) store: Arc<dyn ReflectorStore<T>>,
     pub(super) transform: Option<Transform<T>>,
     pub(super) expected_kind: Option<GroupVersionKind>,
-    /// Objects that were reported as undecodable.
-    pub(super) marks: Mutex<Marks>,
+    /// Objects reported as undecodable.
+    pub(super) marks: Mutex<UndecodableMarks>,
 }
 
-impl<T: Object> Subject for Typed<T> {
+impl<T: Object> Pipeline for TypedPipeline<T> {
     fn supports_watch_list(&self) -> bool {
         self.lister_watcher.supports_watch_list()
     }
@@ -41,11 +42,11 @@ impl<T: Object> Subject for Typed<T> {
 
     fn intake(&self, purpose: Purpose) -> Box<dyn Intake + '_> {
         let sink = match purpose {
-            Purpose::Gather => Sink::Gathering(Gathering::default()),
+            Purpose::Gather => Sink::ListBuffer(ListBuffer::default()),
             Purpose::HandOn => Sink::Store,
             Purpose::Compare => Sink::Versions(Versions::new()),
         };
-        Box::new(Way { typed: self, source: Source::None, sink })
+        Box::new(TypedIntake { typed: self, source: IntakeSource::None, sink })
     }
 
     fn empty(&self) {
@@ -79,14 +80,14 @@ impl<T: Object> Subject for Typed<T> {
     }
 }
 
-/// The way of objects of one type.
-struct Way<'a, T> {
-    typed: &'a Typed<T>,
-    source: Source<'a, T>,
+/// An intake for objects of one type.
+struct TypedIntake<'a, T> {
+    typed: &'a TypedPipeline<T>,
+    source: IntakeSource<'a, T>,
     sink: Sink<T>,
 }
 
-enum Source<'a, T> {
+enum IntakeSource<'a, T> {
     None,
     OpeningList(BoxFuture<'a, Result<ItemStream<T>>>),
     OpeningWatch(BoxFuture<'a, Result<EventStream<T>>>),
@@ -95,108 +96,109 @@ enum Source<'a, T> {
 }
 
 enum Sink<T> {
-    Gathering(Gathering<T>),
+    ListBuffer(ListBuffer<T>),
     Store,
     Versions(Versions),
 }
 
-impl<T: Object> Intake for Way<'_, T> {
+impl<T: Object> Intake for TypedIntake<'_, T> {
     fn list(&mut self, options: ListOptions) {
-        self.source = Source::OpeningList(self.typed.lister_watcher.list(options));
+        self.source = IntakeSource::OpeningList(self.typed.lister_watcher.list(options));
     }
 
     fn watch(&mut self, options: WatchOptions) {
-        self.source = Source::OpeningWatch(self.typed.lister_watcher.watch(options));
+        self.source = IntakeSource::OpeningWatch(self.typed.lister_watcher.watch(options));
     }
 
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         self.source = match &mut self.source {
-            Source::OpeningList(opening) => Source::List(ready!(opening.as_mut().poll(context))?),
-            Source::OpeningWatch(opening) => Source::Watch(ready!(opening.as_mut().poll(context))?),
+            IntakeSource::OpeningList(opening) => IntakeSource::List(ready!(opening.as_mut().poll(context))?),
+            IntakeSource::OpeningWatch(opening) => IntakeSource::Watch(ready!(opening.as_mut().poll(context))?),
             _ => return Poll::Ready(Ok(())),
         };
         Poll::Ready(Ok(()))
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Heard> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<StreamItem> {
         let (verb, object) = match &mut self.source {
-            Source::List(items) => match ready!(items.as_mut().poll_next(context)) {
+            IntakeSource::List(items) => match ready!(items.as_mut().poll_next(context)) {
                 Some(Ok(Listed::Item(object))) => (Verb::Listed, object),
                 Some(Ok(Listed::End(metadata))) => {
-                    self.source = Source::None;
-                    return Poll::Ready(Heard::Listed(metadata));
+                    self.source = IntakeSource::None;
+                    return Poll::Ready(StreamItem::Listed(metadata));
                 }
                 Some(Err(error)) => return Poll::Ready(self.failed(error)),
-                None => return Poll::Ready(Heard::Closed),
+                None => return Poll::Ready(StreamItem::Closed),
             },
-            Source::Watch(events) => match ready!(events.as_mut().poll_next(context)) {
+            IntakeSource::Watch(events) => match ready!(events.as_mut().poll_next(context)) {
                 Some(Ok(WatchEvent::Added(object))) => (Verb::Added, object),
                 Some(Ok(WatchEvent::Modified(object))) => (Verb::Modified, object),
                 Some(Ok(WatchEvent::Deleted(object))) => (Verb::Deleted, object),
                 Some(Ok(WatchEvent::Bookmark(bookmark))) => return Poll::Ready(self.typed.bookmarked(bookmark)),
-                Some(Ok(WatchEvent::Error(status))) => return Poll::Ready(Heard::Status(status)),
+                Some(Ok(WatchEvent::Error(status))) => return Poll::Ready(StreamItem::Status(status)),
                 Some(Err(error)) => return Poll::Ready(self.failed(error)),
-                None => return Poll::Ready(Heard::Closed),
+                None => return Poll::Ready(StreamItem::Closed),
             },
-            _ => return Poll::Ready(Heard::Closed),
+            _ => return Poll::Ready(StreamItem::Closed),
         };
         Poll::Ready(self.take(verb, object))
     }
 
     fn replace(&mut self, version: ResourceVersion) -> Vec<ReflectorError> {
         match std::mem::replace(&mut self.sink, Sink::Store) {
-            Sink::Gathering(gathering) => self.typed.replace(gathering.into_set(version)),
+            Sink::ListBuffer(list_buffer) => self.typed.replace(list_buffer.into_set(version)),
             _ => Vec::new(),
         }
     }
 
     fn versions(&mut self) -> Versions {
         match &mut self.sink {
-            Sink::Gathering(gathering) => gathering.versions(),
+            Sink::ListBuffer(list_buffer) => list_buffer.versions(),
             Sink::Versions(versions) => std::mem::take(versions),
             Sink::Store => Versions::new(),
         }
     }
 }
 
-impl<T: Object> Way<'_, T> {
-    fn take(&mut self, verb: Verb, object: T) -> Heard {
+impl<T: Object> TypedIntake<'_, T> {
+    fn take(&mut self, verb: Verb, object: T) -> StreamItem {
         if let Err(error) = self.typed.check(&object) {
             return self.unexpected(verb, ObjectIdentity::of(&object), error);
         }
         match &mut self.sink {
-            Sink::Store => return Heard::Object(self.typed.hand_on(verb, object)),
+            Sink::Store => return StreamItem::Object(self.typed.hand_on(verb, object)),
             Sink::Versions(versions) => note(versions, ObjectIdentity::of(&object)),
-            Sink::Gathering(gathering) if verb == Verb::Deleted => {
-                gathering.remove(object.namespace(), object.name());
+            Sink::ListBuffer(list_buffer) if verb == Verb::Deleted => {
+                list_buffer.remove(object.namespace(), object.name());
                 self.typed.unmark(&object);
             }
-            Sink::Gathering(gathering) => match self.typed.incoming(object) {
-                // A list has each object once.
-                Ok(object) if verb == Verb::Listed => gathering.push(object),
-                Ok(object) => gathering.put(object),
+            Sink::ListBuffer(list_buffer) => match self.typed.incoming(object) {
+                // A list contains each object once.
+                Ok(object) if verb == Verb::Listed => list_buffer.push(object),
+                Ok(object) => list_buffer.put(object),
                 Err(error) => {
-                    gathering.mark(error.object.clone());
+                    list_buffer.mark(error.object.clone());
                     let error = self.typed.news(error.object.clone(), error.into());
-                    return Heard::Object(Taken { error, ..Taken::default() });
+                    return StreamItem::Object(Processed { error, ..Processed::default() });
                 }
             },
         }
-        Heard::Object(Taken::default())
+        StreamItem::Object(Processed::default())
     }
 
-    /// An object that decodes, but is of another kind or has no name.
+    /// Handles an object that decodes but has an unexpected kind or no name.
     #[cold]
-    fn unexpected(&mut self, verb: Verb, object: ObjectIdentity, error: ReflectorError) -> Heard {
+    fn unexpected(&mut self, verb: Verb, object: ObjectIdentity, error: ReflectorError) -> StreamItem {
         let error = match &mut self.sink {
-            // RE-15: such an event is skipped, and the version stays.
+            // RE-15: the event is skipped, and the version stays.
             _ if verb != Verb::Listed => Some(Box::new(error)),
-            // It may be any object, so the list does not say which objects exist.
+            // Without a name it could be any object, so the list does not state which objects
+            // exist.
             _ if object.key.name().is_empty() => {
-                return Heard::Failed(Error::Decode(DecodeError::new("an object of the list has no name")));
+                return StreamItem::Failed(Error::Decode(DecodeError::new("an object of the list has no name")));
             }
-            Sink::Gathering(gathering) => {
-                gathering.mark(object.clone());
+            Sink::ListBuffer(list_buffer) => {
+                list_buffer.mark(object.clone());
                 self.typed.news(object, error)
             }
             Sink::Versions(versions) => {
@@ -205,25 +207,25 @@ impl<T: Object> Way<'_, T> {
             }
             Sink::Store => None,
         };
-        Heard::Object(Taken { error, ..Taken::default() })
+        StreamItem::Object(Processed { error, ..Processed::default() })
     }
 
     #[cold]
-    fn failed(&mut self, error: Error) -> Heard {
+    fn failed(&mut self, error: Error) -> StreamItem {
         match error {
-            Error::Undecodable(object) => Heard::Object(self.take_undecodable(*object)),
-            error => Heard::Failed(error),
+            Error::Undecodable(object) => StreamItem::Object(self.take_undecodable(*object)),
+            error => StreamItem::Failed(error),
         }
     }
 
-    /// An object whose metadata is all that is known.
+    /// Handles an object of which only the metadata is readable.
     #[cold]
-    fn take_undecodable(&mut self, object: Undecodable) -> Taken {
+    fn take_undecodable(&mut self, object: Undecodable) -> Processed {
         let Undecodable { verb, identity, is_other_kind, .. } = object.clone();
         let error = ReflectorError::Undecodable(Box::new(object));
         if is_other_kind && verb != Verb::Listed {
-            // RE-15: such an event is skipped, and the version stays.
-            return Taken { error: Some(Box::new(error)), ..Taken::default() };
+            // RE-15: the event is skipped, and the version stays.
+            return Processed { error: Some(Box::new(error)), ..Processed::default() };
         }
         let version = Some(identity.resource_version.clone());
         let is_added = verb == Verb::Added;
@@ -232,12 +234,12 @@ impl<T: Object> Way<'_, T> {
                 note(versions, identity);
                 None
             }
-            Sink::Gathering(gathering) if verb == Verb::Deleted => {
-                gathering.remove(identity.key.namespace(), identity.key.name());
+            Sink::ListBuffer(list_buffer) if verb == Verb::Deleted => {
+                list_buffer.remove(identity.key.namespace(), identity.key.name());
                 self.typed.last_news(&identity.key, error)
             }
-            Sink::Gathering(gathering) => {
-                gathering.mark(identity.clone());
+            Sink::ListBuffer(list_buffer) => {
+                list_buffer.mark(identity.clone());
                 self.typed.news(identity, error)
             }
             Sink::Store if verb == Verb::Deleted => {
@@ -249,13 +251,13 @@ impl<T: Object> Way<'_, T> {
                 self.typed.news(identity, error)
             }
         };
-        Taken { version, error, is_added }
+        Processed { version, error, is_added }
     }
 }
 
-impl<T: Object> Typed<T> {
-    /// Tells the store of one change.
-    fn hand_on(&self, verb: Verb, object: T) -> Taken {
+impl<T: Object> TypedPipeline<T> {
+    /// Passes one change to the store.
+    fn hand_on(&self, verb: Verb, object: T) -> Processed {
         let is_added = verb == Verb::Added;
         let version = Some(ResourceVersion::from(object.resource_version()));
         let marked = self.marked(&object);
@@ -283,10 +285,11 @@ impl<T: Object> Typed<T> {
             Err(error) if verb == Verb::Deleted => self.last_news(&error.object.key.clone(), error.into()),
             Err(error) => self.news(error.object.clone(), error.into()),
         };
-        Taken { version, error, is_added }
+        Processed { version, error, is_added }
     }
 
-    /// One of all objects: the one that the store has, if it is the same, or else this one, transformed.
+    /// An object of a list: the stored object if it has the same version, else this one,
+    /// transformed.
     fn incoming(&self, object: T) -> Result<Arc<T>, TransformError> {
         if let Some(known) = self.store.known(&object)
             && !object.resource_version().is_empty()
@@ -298,7 +301,7 @@ impl<T: Object> Typed<T> {
         transformed(&self.transform, Arc::new(object))
     }
 
-    /// Gives the store a whole list. Returns what is to be reported.
+    /// Passes a list to the store. Returns the errors to report.
     fn replace(&self, list: ObjectSet<T>) -> Vec<ReflectorError> {
         let mut undecodable = list.undecodable.clone();
         let mut errors = self.store.replace(list);
@@ -309,7 +312,7 @@ impl<T: Object> Typed<T> {
         errors.into_iter().map(Into::into).collect()
     }
 
-    /// Deletes an object whose final state is not known.
+    /// Deletes an object whose final state is unknown.
     fn delete_key(&self, object: &ObjectIdentity) {
         self.store.delete_key(object.key.clone());
         if !object.resource_version.is_empty() {
@@ -317,19 +320,20 @@ impl<T: Object> Typed<T> {
         }
     }
 
-    /// Marks an object as undecodable. Returns the error if it has not been reported before.
+    /// UndecodableMarks an object as undecodable. Returns the error if it is new.
     #[cold]
     fn news(&self, object: ObjectIdentity, error: ReflectorError) -> Option<Box<ReflectorError>> {
         self.marks().set(&object).then(|| Box::new(error))
     }
 
-    /// The same for an object that is deleted.
+    /// Unmarks a deleted object. Returns the error if the object was not marked, so that it is
+    /// reported once.
     #[cold]
     fn last_news(&self, key: &ObjectKey, error: ReflectorError) -> Option<Box<ReflectorError>> {
         (!self.marks().clear(key)).then(|| Box::new(error))
     }
 
-    /// The key of an object, if some objects are marked.
+    /// The key of an object, if any object is marked.
     fn marked(&self, object: &T) -> Option<ObjectKey> {
         (!self.marks().is_empty()).then(|| object.key())
     }
@@ -340,11 +344,11 @@ impl<T: Object> Typed<T> {
         }
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
+    fn marks(&self) -> MutexGuard<'_, UndecodableMarks> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether an object is of the kind that was asked for, and has a name.
+    /// Checks that an object has the expected kind and a name.
     fn check(&self, object: &T) -> Result<(), ReflectorError> {
         let kind_fits = |kind: &GroupVersionKind| object.group_version_kind() == *kind;
         if !object.name().is_empty() && self.expected_kind.as_ref().is_none_or(kind_fits) {
@@ -354,17 +358,17 @@ impl<T: Object> Typed<T> {
     }
 }
 
-impl<T: Object> Typed<T> {
-    /// A bookmark is an object too: one that states another kind is not about ours (RE-16).
-    fn bookmarked(&self, bookmark: Box<Bookmark>) -> Heard {
+impl<T: Object> TypedPipeline<T> {
+    /// Handles a bookmark. One that states another kind is rejected (RE-16).
+    fn bookmarked(&self, bookmark: Box<Bookmark>) -> StreamItem {
         let expected = self.expected_kind.clone().or_else(T::static_kind);
         let is_other = |expected: &GroupVersionKind| !bookmark.kind.kind.is_empty() && bookmark.kind != *expected;
         if expected.as_ref().is_some_and(is_other) {
             let kind = bookmark.kind.to_string();
             let error = Some(Box::new(ReflectorError::UnexpectedBookmark { kind }));
-            return Heard::Object(Taken { error, ..Taken::default() });
+            return StreamItem::Object(Processed { error, ..Processed::default() });
         }
-        Heard::Bookmark(bookmark)
+        StreamItem::Bookmark(bookmark)
     }
 }
 

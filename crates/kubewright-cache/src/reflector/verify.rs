@@ -1,20 +1,20 @@
-//! Compares a streaming list with a plain one, for those who look for faults in servers.
+//! Compares a streaming list with a plain list, to find server bugs.
 
 use kubewright_client::Error;
 use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 use kubewright_core::{ObjectKey, ResourceVersion};
 
 use super::ReflectorError;
-use super::intake::{Heard, Intake, Purpose, Versions};
-use super::rounds::Shared;
+use super::intake::{Intake, Purpose, StreamItem, Versions};
+use super::retry_loop::ReflectorLoop;
 
-impl Shared {
-    /// Lists at exactly `version`, and tells if that gives other objects than were streamed.
+impl ReflectorLoop {
+    /// Lists at exactly `version`, and reports if the result differs from the streamed objects.
     pub(super) async fn verify(&self, streamed: &mut dyn Intake, version: &ResourceVersion) {
         let listed = match self.versions_at(version).await {
             Ok(listed) => listed,
             Err(error) => {
-                tracing::debug!(reflector = %self.choices.name, %error, "cannot verify a streaming list");
+                tracing::debug!(reflector = %self.common.name, %error, "cannot verify a streaming list");
                 return;
             }
         };
@@ -27,21 +27,21 @@ impl Shared {
         let options = ListOptions::default()
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
-        let patience = self.choices.patience_or_default();
-        let mut intake = self.subject.intake(Purpose::Compare);
+        let patience = self.common.patience_or_default();
+        let mut intake = self.pipeline.intake(Purpose::Compare);
         intake.list(options);
         intake.opened().await?;
         loop {
             match intake.next_within(patience).await {
-                Heard::Listed(_) | Heard::Closed => return Ok(intake.versions()),
-                Heard::Failed(error) => return Err(error),
+                StreamItem::Listed(_) | StreamItem::Closed => return Ok(intake.versions()),
+                StreamItem::Failed(error) => return Err(error),
                 _ => {}
             }
         }
     }
 }
 
-/// An object that one has and the other has not, or not so.
+/// The first object that is missing or different in one of the two.
 fn different(mut one: Versions, mut other: Versions) -> Option<ObjectKey> {
     one.sort_unstable();
     other.sort_unstable();

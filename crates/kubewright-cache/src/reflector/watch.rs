@@ -1,4 +1,4 @@
-//! Follows changes by a watch, which may begin with all objects.
+//! Watches changes; a watch may start as a streaming list.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,54 +12,54 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
 use super::backoff::Failure;
-use super::intake::{Heard, Intake, Pressure, Purpose};
-use super::rounds::Shared;
+use super::intake::{Intake, Pressure, Purpose, StreamItem};
+use super::retry_loop::ReflectorLoop;
 use super::{HealthState, ReflectorError};
 
-/// A watch that lasts less and brings nothing is an error.
+/// A shorter watch without events is an error.
 const VERY_SHORT: Duration = Duration::from_secs(1);
-/// After a watch that lasts this long the next failure is a new one.
-const LIVED: Duration = Duration::from_secs(10);
-/// After this long without the end of the first objects somebody should know.
+/// After a watch that lasted this long, the next failure starts a new back-off.
+const STABLE_AFTER: Duration = Duration::from_secs(10);
+/// Log a warning if the initial objects take longer than this.
 const SLOW_START: Duration = Duration::from_secs(10);
-/// A watch that outlives the time it was asked to last by this much is one that nobody serves any more.
+/// A watch that exceeds its requested duration by this much is considered dead.
 const OVERDUE: Duration = Duration::from_secs(60);
-/// Internal errors further apart than this have nothing to do with each other.
+/// Internal errors further apart than this are unrelated.
 const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
 
-/// A watch under way.
+/// An open watch.
 pub(super) struct Watch<'a> {
     intake: Box<dyn Intake + 'a>,
     began: Instant,
-    /// When the server should have ended it long ago.
+    /// When the watch is considered dead.
     overdue_at: Instant,
-    /// It began with all objects, whose versions come in any order.
+    /// It started with all objects, whose versions are not ordered.
     is_synthetic: bool,
     count: u64,
 }
 
 /// How a watch ended.
-enum End {
+enum WatchEnd {
     /// The server ended it, or should have.
     Closed,
     /// The connection broke.
     Broken(Error),
     /// The server ended it with an ERROR event.
     Status(Box<Status>),
-    /// The events cannot be read, so that only a list helps.
+    /// The events are unreadable, so another list is needed.
     Unreadable(Error),
 }
 
-/// What came of the first objects of a watch.
-enum Gathered {
+/// The result of reading the initial objects of a watch.
+enum ListOutcome {
     All(ResourceVersion),
     Closed,
     Status(Box<Status>),
 }
 
-impl Shared {
-    /// Reads all objects by a watch that begins with them, and returns the watch. Nothing if the
-    /// server cannot do that.
+impl ReflectorLoop {
+    /// Reads all objects with a streaming list and returns the watch. `None` if the server does not
+    /// support it.
     pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
         let mut tries = 0;
         loop {
@@ -68,8 +68,8 @@ impl Shared {
             let error = match self.open(options, Purpose::Gather, false).await {
                 Ok(mut watch) => {
                     match self.gather(&mut watch).await {
-                        Gathered::All(version) => {
-                            if self.choices.verifies {
+                        ListOutcome::All(version) => {
+                            if self.common.verifies {
                                 self.verify(&mut *watch.intake, &version).await;
                             }
                             let errors = watch.intake.replace(version.clone());
@@ -77,21 +77,21 @@ impl Shared {
                             self.synced(version);
                             return Some(watch);
                         }
-                        // Begin anew with nothing; more than once only with patience.
-                        Gathered::Closed => {
+                        // Start over; back off if this happens repeatedly.
+                        ListOutcome::Closed => {
                             if tries > 1 {
                                 self.back_off(Failure::Unavailable, None).await;
                                 self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
                         }
-                        Gathered::Status(status) => Error::Status(status),
+                        ListOutcome::Status(status) => Error::Status(status),
                     }
                 }
                 Err(error) => error,
             };
             if error.is_connection_refused() || error.is_too_many_requests() {
-                self.turned_away(error).await;
+                self.wait_for_server(error).await;
             } else if error.is_expired() || error.is_too_large_resource_version() {
                 let again = std::mem::replace(&mut self.progress().is_version_unavailable, true);
                 self.tell(ReflectorError::Watch(error));
@@ -99,26 +99,26 @@ impl Shared {
                     self.back_off(Failure::Refused, None).await;
                 }
             } else {
-                tracing::debug!(reflector = %self.choices.name, %error, "no streaming list, listing instead");
+                tracing::debug!(reflector = %self.common.name, %error, "no streaming list, listing instead");
                 return None;
             }
             self.progress().health.enter(HealthState::Listing);
         }
     }
 
-    /// Collects the first objects, with what happens to them meanwhile.
-    async fn gather(&self, watch: &mut Watch<'_>) -> Gathered {
+    /// Collects the initial objects, applying changes to them.
+    async fn gather(&self, watch: &mut Watch<'_>) -> ListOutcome {
         let mut heard_at = Instant::now();
         let mut warn_at = heard_at + SLOW_START;
         loop {
             let heard = tokio::select! {
                 heard = watch.intake.next() => heard,
                 () = sleep_until(warn_at) => {
-                    if heard_at.elapsed() >= self.choices.patience_or_default() {
-                        return Gathered::Closed;
+                    if heard_at.elapsed() >= self.common.patience_or_default() {
+                        return ListOutcome::Closed;
                     }
                     let waited = watch.began.elapsed();
-                    tracing::warn!(reflector = %self.choices.name, ?waited, "still waiting for the end of initial events");
+                    tracing::warn!(reflector = %self.common.name, ?waited, "still waiting for the end of initial events");
                     warn_at += SLOW_START;
                     continue;
                 }
@@ -127,24 +127,24 @@ impl Shared {
             heard_at = Instant::now();
             self.progress().health.last_contact = Some(heard_at);
             match heard {
-                Heard::Object(object) => self.report(object.error),
-                Heard::Bookmark(bookmark) => {
+                StreamItem::Object(object) => self.report(object.error),
+                StreamItem::Bookmark(bookmark) => {
                     if bookmark.ends_initial_events() {
-                        return Gathered::All(bookmark.resource_version().into());
+                        return ListOutcome::All(bookmark.resource_version().into());
                     }
                 }
-                Heard::Status(status) => return Gathered::Status(status),
-                Heard::Failed(error) => {
+                StreamItem::Status(status) => return ListOutcome::Status(status),
+                StreamItem::Failed(error) => {
                     self.tell(ReflectorError::Watch(error));
-                    return Gathered::Closed;
+                    return ListOutcome::Closed;
                 }
-                Heard::Listed(_) | Heard::Closed => return Gathered::Closed,
+                StreamItem::Listed(_) | StreamItem::Closed => return ListOutcome::Closed,
             }
         }
     }
 
-    /// Follows changes until only a list helps; returns why. Resumes watches that merely end or
-    /// break.
+    /// Watches changes until another list is needed; returns the reason. Resumes watches that end
+    /// or break.
     pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> ReflectorError {
         let mut resync_at = self.next_resync();
         loop {
@@ -153,7 +153,7 @@ impl Shared {
                 None => match self.begin_watch().await {
                     Ok(watch) => watch,
                     Err(error) if error.is_connection_refused() || error.is_too_many_requests() => {
-                        self.turned_away(error).await;
+                        self.wait_for_server(error).await;
                         continue;
                     }
                     Err(error) => return ReflectorError::Watch(error),
@@ -163,29 +163,31 @@ impl Shared {
             let end = self.follow(&mut watch, &mut resync_at).await;
             let has_lived = self.note_life(watch.began.elapsed());
             match end {
-                End::Closed if watch.count == 0 && !has_lived => return ReflectorError::VeryShortWatch,
-                End::Closed => {}
-                End::Broken(error) => {
-                    tracing::debug!(reflector = %self.choices.name, %error, "watch broke off");
+                WatchEnd::Closed if watch.count == 0 && !has_lived => return ReflectorError::VeryShortWatch,
+                WatchEnd::Closed => {}
+                WatchEnd::Broken(error) => {
+                    tracing::debug!(reflector = %self.common.name, %error, "watch connection lost");
                     self.tell(ReflectorError::Watch(error));
                     if watch.count == 0 && !has_lived {
                         self.back_off(Failure::Unavailable, None).await;
                     }
                 }
-                End::Status(status) if status.is_too_many_requests() => self.turned_away(Error::Status(status)).await,
-                End::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {
+                WatchEnd::Status(status) if status.is_too_many_requests() => {
+                    self.wait_for_server(Error::Status(status)).await
+                }
+                WatchEnd::Status(status) if status.is_internal_error() && self.may_retry_internal_error() => {
                     self.tell(ReflectorError::Watch(Error::Status(status)));
                 }
-                End::Status(status) => return ReflectorError::Watch(Error::Status(status)),
-                End::Unreadable(error) => return ReflectorError::Watch(error),
+                WatchEnd::Status(status) => return ReflectorError::Watch(Error::Status(status)),
+                WatchEnd::Unreadable(error) => return ReflectorError::Watch(error),
             }
         }
     }
 
-    /// Notes how long a watch has lived; says whether that was long enough to count as a success.
+    /// Records how long a watch lasted; returns whether that counts as a success.
     fn note_life(&self, life: Duration) -> bool {
         let mut progress = self.progress();
-        if life >= LIVED {
+        if life >= STABLE_AFTER {
             progress.delays.reset();
         }
         if life >= VERY_SHORT {
@@ -202,7 +204,7 @@ impl Shared {
 
     async fn open(&self, options: WatchOptions, purpose: Purpose, is_synthetic: bool) -> Result<Watch<'_>, Error> {
         let lasts = Duration::from_secs(options.timeout_seconds.map_or(0, i64::unsigned_abs));
-        let mut intake = self.subject.intake(purpose);
+        let mut intake = self.pipeline.intake(purpose);
         intake.watch(options);
         intake.opened().await?;
         let began = Instant::now();
@@ -210,7 +212,7 @@ impl Shared {
     }
 
     fn watch_options(&self, version: &str) -> WatchOptions {
-        let timeout = self.choices.watch_timeout.mul_f64(1.0 + fastrand::f64());
+        let timeout = self.common.watch_timeout.mul_f64(1.0 + fastrand::f64());
         WatchOptions::default().resource_version(version).timeout_seconds(timeout.as_secs() as u32)
     }
 
@@ -219,21 +221,21 @@ impl Shared {
         if progress.is_version_unavailable { String::new() } else { progress.version.as_str().to_owned() }
     }
 
-    /// When the store is next told of all it has. A period beyond all time is none.
+    /// When the next resync is due. A period that overflows means never.
     fn next_resync(&self) -> Option<Instant> {
-        self.choices.resync.and_then(|period| Instant::now().checked_add(period))
+        self.common.resync.and_then(|period| Instant::now().checked_add(period))
     }
 
-    /// Hands events on until there are no more.
-    async fn follow(&self, watch: &mut Watch<'_>, resync_at: &mut Option<Instant>) -> End {
+    /// Passes events on until the watch ends.
+    async fn follow(&self, watch: &mut Watch<'_>, resync_at: &mut Option<Instant>) -> WatchEnd {
         let overdue_at = watch.overdue_at;
         let due_at = |resync_at: Option<Instant>| resync_at.map_or(overdue_at, |at| at.min(overdue_at));
         let mut due = pin!(sleep_until(due_at(*resync_at)));
         loop {
-            // A stream that always has more must not keep others from their turn.
+            // A stream with many buffered events must yield to other tasks.
             consume_budget().await;
-            match self.subject.pressure() {
-                Pressure::Full => self.subject.room().await,
+            match self.pipeline.pressure() {
+                Pressure::Full => self.pipeline.room().await,
                 Pressure::Due => yield_now().await,
                 Pressure::None => {}
             }
@@ -241,40 +243,40 @@ impl Shared {
                 heard = watch.intake.next() => heard,
                 () = &mut due => {
                     if overdue_at <= Instant::now() {
-                        tracing::debug!(reflector = %self.choices.name, "watch has not ended in time");
-                        return End::Closed;
+                        tracing::debug!(reflector = %self.common.name, "watch exceeded its timeout");
+                        return WatchEnd::Closed;
                     }
                     *resync_at = self.next_resync();
-                    if self.choices.should_resync.as_ref().is_none_or(|should| should()) {
-                        self.subject.resync();
+                    if self.common.should_resync.as_ref().is_none_or(|should| should()) {
+                        self.pipeline.resync();
                     }
                     due.as_mut().reset(due_at(*resync_at));
                     continue;
                 }
             };
             match heard {
-                Heard::Object(object) => {
+                StreamItem::Object(object) => {
                     self.report(object.error);
                     if let Some(version) = object.version {
                         watch.is_synthetic &= object.is_added;
                         self.advance(watch, version);
                     }
                 }
-                Heard::Bookmark(bookmark) => {
+                StreamItem::Bookmark(bookmark) => {
                     watch.is_synthetic = false;
                     let version = ResourceVersion::from(bookmark.resource_version());
-                    self.subject.bookmark(version.clone());
+                    self.pipeline.bookmark(version.clone());
                     self.advance(watch, version);
                 }
-                Heard::Status(status) => return End::Status(status),
-                Heard::Failed(error @ Error::Decode(_)) => return End::Unreadable(error),
-                Heard::Failed(error) => return End::Broken(error),
-                Heard::Listed(_) | Heard::Closed => return End::Closed,
+                StreamItem::Status(status) => return WatchEnd::Status(status),
+                StreamItem::Failed(error @ Error::Decode(_)) => return WatchEnd::Unreadable(error),
+                StreamItem::Failed(error) => return WatchEnd::Broken(error),
+                StreamItem::Listed(_) | StreamItem::Closed => return WatchEnd::Closed,
             }
         }
     }
 
-    /// Notes that the store has been told of one event.
+    /// Records that an event was passed to the store.
     fn advance(&self, watch: &mut Watch<'_>, version: ResourceVersion) {
         {
             let mut progress = self.progress();
@@ -285,12 +287,12 @@ impl Shared {
             }
         }
         watch.count += 1;
-        if let Some(on_event) = &self.choices.on_event {
+        if let Some(on_event) = &self.common.on_event {
             on_event();
         }
     }
 
-    /// Whether internal errors have gone on for less than they may.
+    /// Whether internal errors have lasted less than the limit.
     fn may_retry_internal_error(&self) -> bool {
         let now = Instant::now();
         let mut progress = self.progress();
@@ -299,6 +301,6 @@ impl Shared {
             _ => now,
         };
         progress.internal_errors_since = Some((first, now));
-        now - first < self.choices.retry_internal_errors
+        now - first < self.common.retry_internal_errors
     }
 }

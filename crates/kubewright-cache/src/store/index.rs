@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kubewright_core::{Object, Str};
+use kubewright_core::{Object, Str, hash};
 
-use super::buckets::Buckets;
+use super::trie::Trie;
 
 /// The name of the index by namespace, which listers use.
 #[doc(alias = "NamespaceIndex")]
@@ -15,8 +15,9 @@ type Function<T> = Arc<dyn Fn(&T, &mut dyn FnMut(Str)) + Send + Sync>;
 
 /// Index functions by name.
 ///
-/// A function gives 0 to n values for an object. It cannot fail: an object that has no sensible value has none. It is
-/// called by the writer of the store, so it should be quick; if it panics, the write has not happened.
+/// A function gives 0 to n values for an object. It cannot fail: an object that has no sensible
+/// value has none. It is called by the writer of the store, so it should be quick; if it panics,
+/// the write has not happened.
 ///
 /// ```
 /// use kubewright_cache::Indexers;
@@ -81,7 +82,7 @@ impl<T> Indexers<T> {
     }
 
     pub(super) fn into_indices(self) -> impl Iterator<Item = Index<T>> {
-        self.functions.into_iter().map(|(name, function)| Index { name, function, buckets: Buckets::default() })
+        self.functions.into_iter().map(|(name, function)| Index { name, function, buckets: Trie::default() })
     }
 }
 
@@ -111,11 +112,18 @@ pub struct IndexerConflict {
     pub(super) names: Vec<String>,
 }
 
-/// One index: the slots of objects under each value.
+/// One index: the slots of the objects under each value.
 pub(super) struct Index<T> {
     pub(super) name: Str,
     function: Function<T>,
-    pub(super) buckets: Buckets,
+    /// By the hash of the value. Invariant: no bucket is empty.
+    buckets: Trie<Bucket>,
+}
+
+#[derive(Clone)]
+struct Bucket {
+    value: Str,
+    members: Trie<()>,
 }
 
 impl<T> Clone for Index<T> {
@@ -125,35 +133,66 @@ impl<T> Clone for Index<T> {
 }
 
 impl<T> Index<T> {
-    /// The values of an object, each once.
-    pub(super) fn values(&self, object: &T) -> Values {
-        let mut values = Values::default();
+    /// The values of an object, sorted and without duplicates.
+    pub(super) fn values(&self, object: &T) -> Vec<Str> {
+        let mut values = Vec::new();
         (self.function)(object, &mut |value| values.push(value));
+        values.sort_unstable();
+        values.dedup();
         values
     }
-}
 
-/// The values of one object in one index; most have one at most, which takes no allocation.
-#[derive(Default)]
-pub(super) struct Values {
-    first: Option<Str>,
-    rest: Vec<Str>,
-}
+    /// Whether two versions of an object have the same value, or none. False if there are several,
+    /// which only [`values`](Self::values) compares.
+    pub(super) fn has_same_value(&self, old: &T, new: &T) -> bool {
+        let value = |object| {
+            let (mut value, mut count) = (None, 0);
+            (self.function)(object, &mut |next| (value, count) = (Some(next), count + 1));
+            (count < 2).then_some(value)
+        };
+        value(old).is_some_and(|old| value(new) == Some(old))
+    }
 
-impl Values {
-    fn push(&mut self, value: Str) {
-        if self.first.is_none() {
-            self.first = Some(value);
-        } else if !self.has(&value) {
-            self.rest.push(value);
+    /// The slots of the objects with this value.
+    pub(super) fn members(&self, value: &str) -> Option<&Trie<()>> {
+        self.buckets.find(hash::text(value), |bucket| bucket.value == *value).map(|bucket| &bucket.members)
+    }
+
+    /// All values that objects have.
+    pub(super) fn all_values(&self) -> impl Iterator<Item = &Str> {
+        self.buckets.iter().map(|(_, bucket)| &bucket.value)
+    }
+
+    /// Moves an object from its old values to its new ones.
+    pub(super) fn update(&mut self, slot: u32, old: &[Str], new: &[Str]) {
+        old.iter().filter(|value| !new.contains(value)).for_each(|value| self.remove(value, slot));
+        new.iter().filter(|value| !old.contains(value)).for_each(|value| self.insert(value, slot));
+    }
+
+    fn insert(&mut self, value: &Str, slot: u32) {
+        let hash = hash::text(value);
+        match self.buckets.get_mut(hash, |bucket| bucket.value == *value) {
+            Some(bucket) => bucket.members.insert(slot, ()),
+            None => {
+                let mut members = Trie::default();
+                members.insert(slot, ());
+                self.buckets.insert(hash, Bucket { value: value.clone(), members });
+            }
         }
     }
 
-    pub(super) fn has(&self, value: &Str) -> bool {
-        self.iter().any(|other| other == value)
+    fn remove(&mut self, value: &Str, slot: u32) {
+        let hash = hash::text(value);
+        let is_it = |bucket: &Bucket| bucket.value == *value;
+        let Some(bucket) = self.buckets.get_mut(hash, is_it) else { return };
+        bucket.members.remove(slot, |()| true);
+        if bucket.members.len() == 0 {
+            self.buckets.remove(hash, is_it);
+        }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Str> {
-        self.first.iter().chain(&self.rest)
+    /// Removes all objects.
+    pub(super) fn clear(&mut self) {
+        self.buckets = Trie::default();
     }
 }

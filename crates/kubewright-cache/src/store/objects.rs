@@ -1,62 +1,49 @@
-//! Some or all objects of a snapshot, one after another.
+//! Iterates over the objects of a snapshot.
 
 use std::fmt;
+use std::hint::black_box;
 use std::sync::Arc;
 
-use super::numbers::Numbers;
-use super::slots::{Iter, Slots, touch};
+use super::trie::{Iter, Trie};
 
-/// As many reads as a processor has under way, and some more.
-const AHEAD: usize = 32;
+/// Number of objects whose counts are read before they are incremented.
+const GROUP: usize = 64;
 
 /// Objects of a snapshot.
 pub struct Objects<'a, T> {
-    slots: &'a Slots<T>,
-    walk: Walk<'a, T>,
+    objects: &'a Trie<Arc<T>>,
+    selection: Selection<'a, T>,
     remaining: usize,
 }
 
-enum Walk<'a, T> {
-    All(Iter<'a, T>),
-    /// The numbers that are left of one part, and all parts after it.
-    Some(std::slice::Iter<'a, u32>, &'a [Arc<Vec<u32>>]),
+enum Selection<'a, T> {
+    All(Iter<'a, Arc<T>>),
+    Members(Iter<'a, ()>),
+    None,
 }
 
 impl<'a, T> Objects<'a, T> {
-    pub(super) fn all(slots: &'a Slots<T>) -> Self {
-        Objects { slots, walk: Walk::All(slots.iter()), remaining: slots.len() }
+    pub(super) fn all(objects: &'a Trie<Arc<T>>) -> Self {
+        Objects { objects, selection: Selection::All(objects.iter()), remaining: objects.len() }
     }
 
-    pub(super) fn some(slots: &'a Slots<T>, members: &'a Numbers) -> Self {
-        let (part, rest) = members.split();
-        Objects { slots, walk: Walk::Some(part.iter(), rest), remaining: members.len() }
+    /// The objects in these slots.
+    pub(super) fn members(objects: &'a Trie<Arc<T>>, members: Option<&'a Trie<()>>) -> Self {
+        let selection = members.map_or(Selection::None, |members| Selection::Members(members.iter()));
+        Objects { objects, selection, remaining: members.map_or(0, Trie::len) }
     }
 
-    pub(super) fn none(slots: &'a Slots<T>) -> Self {
-        Objects { slots, walk: Walk::Some([].iter(), &[]), remaining: 0 }
-    }
-
-    /// All that are left, as a list of one's own.
-    ///
-    /// The same as `cloned().collect()`, and faster: memory is asked for the counts of several objects at a time.
+    /// The remaining objects as a list; the same as `cloned().collect()`.
     pub fn to_vec(self) -> Vec<Arc<T>> {
-        let mut list = Vec::with_capacity(self.remaining);
-        match self.walk {
-            Walk::All(iter) => iter.copy_to(&mut list),
-            Walk::Some(part, rest) => {
-                copy(self.slots, part.as_slice(), &mut list);
-                rest.iter().for_each(|part| copy(self.slots, part, &mut list));
-            }
+        // An atomic increment does not overlap with later reads. So all look-ups come first, and
+        // plain reads of the counts, which overlap, fetch each group into the processor's cache.
+        let found: Vec<&Arc<T>> = self.collect();
+        let mut objects = Vec::with_capacity(found.len());
+        for group in found.chunks(GROUP) {
+            black_box(group.iter().map(|object| Arc::strong_count(object)).sum::<usize>());
+            objects.extend(group.iter().copied().cloned());
         }
-        list
-    }
-}
-
-/// Adds the objects of these slots to a list.
-pub(super) fn copy<T>(slots: &Slots<T>, numbers: &[u32], list: &mut Vec<Arc<T>>) {
-    for numbers in numbers.chunks(AHEAD) {
-        numbers.iter().filter_map(|slot| slots.get(*slot)).for_each(touch);
-        list.extend(numbers.iter().filter_map(|slot| slots.get(*slot)).cloned());
+        objects
     }
 }
 
@@ -64,29 +51,13 @@ impl<'a, T> Iterator for Objects<'a, T> {
     type Item = &'a Arc<T>;
 
     fn next(&mut self) -> Option<&'a Arc<T>> {
-        let next = match &mut self.walk {
-            Walk::All(iter) => iter.next(),
-            Walk::Some(part, rest) => loop {
-                if let Some(slot) = part.next() {
-                    break self.slots.get(*slot);
-                }
-                let (first, others) = rest.split_first()?;
-                (*part, *rest) = (first.iter(), others);
-            },
+        let next = match &mut self.selection {
+            Selection::All(entries) => entries.next().map(|(_, object)| object),
+            Selection::Members(slots) => slots.next().and_then(|(slot, ())| self.objects.get(slot)),
+            Selection::None => None,
         };
         self.remaining -= usize::from(next.is_some());
         next
-    }
-
-    // What `for_each` and others come to: a loop over each chunk, without a question after each object where it ends.
-    fn fold<B, F: FnMut(B, &'a Arc<T>) -> B>(self, start: B, mut with: F) -> B {
-        match self.walk {
-            Walk::All(iter) => iter.fold(start, with),
-            Walk::Some(part, rest) => part
-                .chain(rest.iter().flat_map(|run| run.iter()))
-                .filter_map(|slot| self.slots.get(*slot))
-                .fold(start, &mut with),
-        }
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -2,7 +2,7 @@
 
 use kubewright_core::Str;
 
-/// Which objects, by their values in indices.
+/// Selects objects by their values in indices.
 ///
 /// ```
 /// use kubewright_cache::{Indexers, Query, Store};
@@ -40,7 +40,6 @@ impl Query {
 
     /// The intersection.
     #[must_use]
-    #[inline]
     pub fn and(self, other: Query) -> Self {
         match self {
             Query::All(mut queries) => {
@@ -53,7 +52,6 @@ impl Query {
 
     /// The union.
     #[must_use]
-    #[inline]
     pub fn or(self, other: Query) -> Self {
         match self {
             Query::Any(mut queries) => {
@@ -65,7 +63,6 @@ impl Query {
     }
 
     /// The names of all indices that are asked.
-    #[inline]
     pub(super) fn names(&self) -> Vec<&Str> {
         match self {
             Query::Index { name, .. } => vec![name],

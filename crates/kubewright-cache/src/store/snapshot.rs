@@ -6,21 +6,24 @@ use std::sync::Arc;
 
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 
+use super::contents::Contents;
 use super::index::UnknownIndex;
-use super::objects::{Objects, copy};
+use super::objects::Objects;
 use super::query::Query;
-use super::state::{State, same_key};
+use crate::typed::typed;
 
-/// All objects and indices of a store at one version; making one costs nothing, and it never changes.
+/// All objects and indices of a store at one version; making one costs nothing, and it never
+/// changes.
 ///
-/// Objects are shared, not copied. A snapshot keeps alive what it holds: let go of it when it is old.
+/// Objects are shared, not copied. A snapshot keeps alive what it holds: let go of it when it is
+/// old.
 pub struct Snapshot<T> {
-    pub(super) state: Arc<State<T>>,
+    pub(super) contents: Arc<Contents<T>>,
 }
 
 impl<T> Clone for Snapshot<T> {
     fn clone(&self) -> Self {
-        Snapshot { state: self.state.clone() }
+        Snapshot { contents: self.contents.clone() }
     }
 }
 
@@ -28,38 +31,38 @@ impl<T: Object> Snapshot<T> {
     /// The object of this key.
     #[doc(alias = "GetByKey")]
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<&Arc<T>> {
-        self.state.get_by_key(key)
+        self.contents.get_by_key(key)
     }
 
     /// The object of this namespace, empty for objects of the cluster, and name.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
-        self.state.get(namespace, name)
+        self.contents.get(namespace, name)
     }
 
     /// All objects, in no order that means anything.
     #[doc(alias = "List")]
     pub fn iter(&self) -> Objects<'_, T> {
-        Objects::all(&self.state.slots)
+        Objects::all(&self.contents.objects)
     }
 
-    /// The first object from this slot on, with its slot, for those who stop on their way.
+    /// The first object in this slot or a higher one, for iterations that pause.
     pub(crate) fn first_from(&self, slot: u32) -> Option<(u32, &Arc<T>)> {
-        self.state.slots.first_from(slot)
+        self.contents.objects.iter_from(slot).next()
     }
 
     /// The same without its type, for those who only keep it.
     pub(crate) fn into_any(self) -> Arc<dyn Any + Send + Sync> {
-        self.state
+        self.contents
     }
 
-    /// What [`into_any`](Self::into_any) was given. Must be of this type.
+    /// Reverses [`into_any`](Self::into_any). Panics if the object type differs.
     pub(crate) fn of(any: &Arc<dyn Any + Send + Sync>) -> Self {
-        Snapshot { state: any.clone().downcast().expect("a snapshot of objects of this type") }
+        Snapshot { contents: typed(any.clone()) }
     }
 
     /// How many objects there are.
     pub fn len(&self) -> usize {
-        self.state.slots.len()
+        self.contents.objects.len()
     }
 
     /// Whether there are none.
@@ -78,16 +81,18 @@ impl<T: Object> Snapshot<T> {
         self.iter().to_vec()
     }
 
-    /// The version of the last change, list or bookmark that is part of this; empty if none had one.
+    /// The version of the last change, list or bookmark that is part of this; empty if none had
+    /// one.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> &ResourceVersion {
-        &self.state.versions.last
+        &self.contents.versions.last
     }
 
-    /// The version up to which all that happened in a namespace is part of this. That of the last change, unless namespaces are
-    /// [watched one by one](crate::FactoryOptions::namespaces); then empty, if this one is not among them.
+    /// The version up to which all that happened in a namespace is part of this. That of the last
+    /// change, unless namespaces are [watched one by one](crate::FactoryOptions::namespaces); then
+    /// empty, if this one is not among them.
     pub fn resource_version_of(&self, namespace: &str) -> &ResourceVersion {
-        self.state.versions.of(namespace)
+        self.contents.versions.of(namespace)
     }
 
     /// Whether the newest state of this object could not be decoded or transformed.
@@ -95,12 +100,12 @@ impl<T: Object> Snapshot<T> {
     /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
     /// exists.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        self.state.marks.contains(key)
+        self.contents.marks.contains(key)
     }
 
     /// The keys of all objects whose newest state could not be decoded or transformed, in order.
     pub fn undecodable_keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.state.marks.keys()
+        self.contents.marks.keys()
     }
 
     /// Objects with this value in an index. Takes as long as there are hits.
@@ -108,15 +113,16 @@ impl<T: Object> Snapshot<T> {
     /// # Errors
     /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Objects<'_, T>, UnknownIndex> {
-        self.state.by_index(name, value)
+        self.contents.by_index(name, value)
     }
 
-    /// Objects that have a value in common with `object` in an index, each once; `object` need not be in the store.
+    /// Objects that have a value in common with `object` in an index, each once; `object` need not
+    /// be in the store.
     ///
     /// # Errors
     /// If there is no such index.
     pub fn index(&self, name: &str, object: &T) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        let values = self.state.index(name)?.values(object);
+        let values = self.contents.index(name)?.values(object);
         let query = Query::Any(values.iter().map(|value| Query::index(name, value)).collect());
         self.select(&query)
     }
@@ -126,7 +132,7 @@ impl<T: Object> Snapshot<T> {
     /// # Errors
     /// If there is no such index.
     pub fn values(&self, name: &str, object: &T) -> Result<Vec<Str>, UnknownIndex> {
-        Ok(self.state.index(name)?.values(object).iter().cloned().collect())
+        Ok(self.contents.index(name)?.values(object))
     }
 
     /// The keys of objects with this value in an index, sorted.
@@ -141,14 +147,14 @@ impl<T: Object> Snapshot<T> {
 
     /// All values that objects have in an index; none if there is no such index.
     pub fn list_index_func_values(&self, name: &str) -> Vec<Str> {
-        let index = self.state.index(name);
-        index.map_or_else(|_| Vec::new(), |index| index.buckets.values().cloned().collect())
+        let index = self.contents.index(name);
+        index.map_or_else(|_| Vec::new(), |index| index.all_values().cloned().collect())
     }
 
     /// The names of all indices.
     #[doc(alias = "GetIndexers")]
     pub fn indexers(&self) -> impl Iterator<Item = &str> {
-        self.state.indices.iter().map(|index| index.name.as_str())
+        self.contents.indices.iter().map(|index| index.name.as_str())
     }
 
     /// Objects that a question over several indices selects, each once.
@@ -156,21 +162,19 @@ impl<T: Object> Snapshot<T> {
     /// # Errors
     /// If there is no such index.
     pub fn select(&self, query: &Query) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        query.names().into_iter().try_for_each(|name| self.state.index(name).map(drop))?;
-        let mut numbers = Vec::new();
-        self.state.walk(query, &mut |slot| numbers.push(slot));
-        let mut selected = Vec::with_capacity(numbers.len());
-        copy(&self.state.slots, &numbers, &mut selected);
-        Ok(selected)
+        query.names().into_iter().try_for_each(|name| self.contents.index(name).map(drop))?;
+        Ok(self.contents.select(query))
     }
 
-    /// What leads from this snapshot to `later`, a snapshot of the same store. Takes as long as there are changes.
+    /// The changes from this snapshot to `later`, a snapshot of the same store. Takes as long as
+    /// there are changes.
     pub fn changes<'a>(&'a self, later: &'a Snapshot<T>) -> Vec<Change<'a, T>> {
         let mut changes = Vec::new();
-        self.state.slots.differences(&later.state.slots, &mut |old, new| match (old, new) {
-            (Some(old), Some(new)) if same_key(&**old, &**new) => changes.push(Change::Updated { old, new }),
+        self.contents.objects.differences(&later.contents.objects, &mut |old, new| match (old, new) {
+            (Some(old), Some(new)) if Arc::ptr_eq(old, new) => {}
+            (Some(old), Some(new)) if has_key_of(&**old, &**new) => changes.push(Change::Updated { old, new }),
             (old, new) => {
-                // A slot goes from one key to another, and a key that left and came again may have another slot.
+                // A slot passes from a removed object to an added one.
                 if let Some(old) = old {
                     match later.get(old.namespace(), old.name()) {
                         Some(new) if Arc::ptr_eq(old, new) => {}
@@ -185,6 +189,10 @@ impl<T: Object> Snapshot<T> {
         });
         changes
     }
+}
+
+fn has_key_of<T: Object>(one: &T, other: &T) -> bool {
+    one.name() == other.name() && one.namespace() == other.namespace()
 }
 
 /// One difference between two snapshots.

@@ -1,4 +1,4 @@
-//! What a store has seen.
+//! The resource versions of a store.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -8,17 +8,18 @@ use kubewright_core::{ResourceVersion, Str, compare_resource_versions};
 /// Up to which version a store has seen what happened.
 #[derive(Default, Clone)]
 pub(super) struct Versions {
-    /// Of the last change, list or bookmark.
+    /// The version of the last change, list or bookmark.
     pub(super) last: ResourceVersion,
     /// Once namespaces are listed one by one. In a box, since most stores do without.
     apart: Option<Box<Apart>>,
 }
 
-/// Versions of namespaces that are watched one by one: what is heard of one says nothing of what has been seen in others.
+/// Versions of namespaces that are watched one by one: what is heard of one says nothing of what
+/// has been seen in others.
 #[derive(Default, Clone)]
 struct Apart {
     of: HashMap<Str, ResourceVersion>,
-    /// Of those that have not been listed.
+    /// The version of namespaces that have not been listed.
     none: ResourceVersion,
 }
 

@@ -10,7 +10,8 @@ use tokio::time::{advance, sleep};
 
 use crate::support::{key, named, object, objects};
 
-// UD-1: Go's TestUpdateCallsPush, TestDeleteCallsPush, TestReadsDoNotCallPush, TestReplaceCallsPush.
+// UD-1: Go's TestUpdateCallsPush, TestDeleteCallsPush, TestReadsDoNotCallPush,
+// TestReplaceCallsPush.
 #[test]
 fn every_change_pushes_the_whole_list_and_reading_does_not() {
     let pushed = Arc::new(Mutex::new(Vec::new()));
@@ -59,7 +60,7 @@ fn version(object: Option<Arc<DynamicObject>>) -> Option<String> {
 
 // ST-17
 #[tokio::test(start_paused = true)]
-async fn the_newer_of_written_and_stored_counts() {
+async fn the_newer_of_the_written_and_the_stored_state_wins() {
     let store = store("a@5");
     let cache = MutationCache::new(store.clone());
     let get = |name: &str| version(cache.get_by_key(&key(name)));
@@ -92,7 +93,7 @@ async fn writes_of_new_objects_show_until_the_server_tells() {
     assert_eq!(get("new").as_deref(), Some("12"));
     cache.on_delete(&object("new", 13));
     assert_eq!(get("new"), None);
-    // Recreated by us, then the deletion of the one before is told.
+    // Recreated by this program; then the deletion of the previous object arrives.
     let mut again = DynamicObject::clone(&object("new", 20));
     again.metadata.uid = Some("another".into());
     cache.mutation(again);
@@ -102,7 +103,7 @@ async fn writes_of_new_objects_show_until_the_server_tells() {
     assert_eq!(get("new"), None);
     (0..101).for_each(|at| cache.mutation(object(&format!("o{at}"), at + 1)));
     assert_eq!((get("o0"), get("o1").is_some()), (None, true));
-    // Of the others the one goes that was not used for longest.
+    // The least recently used of the others is evicted.
     cache.mutation(object("more", 1));
     assert_eq!((get("o1").is_some(), get("o2"), get("o3").is_some()), (true, None, true));
 }

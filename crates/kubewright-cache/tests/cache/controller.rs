@@ -18,7 +18,8 @@ use crate::live::Live;
 use crate::script::{Script, listed, watched};
 use crate::support::{all_shown, named};
 
-// SI-1: Go's Example: a controller over a DeltaFIFO whose process function keeps the store.
+// SI-1: client-go's Example: a controller over a DeltaFIFO whose process function maintains the
+// store.
 #[tokio::test(start_paused = true)]
 async fn a_controller_processes_what_its_queue_gives() {
     let server = Live::new();
@@ -33,7 +34,7 @@ async fn a_controller_processes_what_its_queue_gives() {
         lister_watcher: Box::new(server.clone()),
         process: Box::new(move |deltas, is_in_initial_list| {
             log.lock().unwrap().push(format!("{} {is_in_initial_list}", all_shown(&deltas)));
-            // SI-17: goes on a second after a panic.
+            // SI-17: processing continues a second after a panic.
             if std::mem::take(&mut panics) {
                 panic!("once");
             }
@@ -61,9 +62,9 @@ async fn a_controller_processes_what_its_queue_gives() {
     timeout(Duration::from_secs(1), controller.run(&stop)).await.expect("it runs once");
 }
 
-// SI-2, RF-4: Go's TestReplaceEvents, and reminders for the one handler.
+// SI-2, RF-4: client-go's TestReplaceEvents, and resyncs for the single handler.
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_ones_own_tells_one_handler() {
+async fn an_unshared_informer_calls_one_handler() {
     let server = Live::streaming();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let log = Log::default();
@@ -91,9 +92,10 @@ async fn an_informer_of_ones_own_tells_one_handler() {
     assert_eq!(server.watches(), 0);
 }
 
-// SI-12: a channel that is full holds up the informer, which has synced when all of the first list has been taken.
+// SI-12: a full channel blocks the informer, which has synced when the whole initial list was
+// received.
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_ones_own_waits_for_its_handler() {
+async fn an_unshared_informer_waits_for_its_handler() {
     let server = Live::new();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let (sender, mut events) = mpsc::channel(1);
@@ -120,9 +122,9 @@ async fn an_informer_of_ones_own_waits_for_its_handler() {
     assert!(ran.is_ok());
 }
 
-// SI-10: only what the handler panicked at is skipped.
+// SI-10: only the event at which the handler panicked is skipped.
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_the_handler_of_ones_own_one_event() {
+async fn a_panic_skips_one_event_of_an_unshared_informer() {
     let server = Live::new();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let log = Log::default();
@@ -144,9 +146,10 @@ async fn a_panic_costs_the_handler_of_ones_own_one_event() {
     timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
 }
 
-// SI-17, ST-6: what an index function has lost of the first list comes back, and only then is it said to be there.
+// SI-17, ST-6: objects of the initial list that a panicking index function lost are listed again,
+// and only then has the informer synced.
 #[tokio::test(start_paused = true)]
-async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
+async fn an_unshared_informer_that_lost_part_of_its_list_has_not_synced() {
     let server = Live::new();
     ["a", "bad"].iter().for_each(|name| server.put(name));
     let is_bad = Arc::new(AtomicBool::new(true));
@@ -167,7 +170,7 @@ async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
         sleep(Duration::from_secs(3)).await;
         assert!(!informer.controller().has_synced());
     }
-    // The server is not asked each second for what is lost again.
+    // Lost objects do not cause a list every second.
     let lists = informer.controller().health().lists;
     assert!((3..=6).contains(&lists), "{lists}");
     is_bad.store(false, Ordering::Relaxed);
@@ -175,7 +178,7 @@ async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
     assert!(informer.controller().has_synced());
     assert_eq!(named(&informer.store().snapshot()), ["a@1", "bad@2"]);
     assert_eq!(taken(&log).len(), 2);
-    // Later losses come back as well, and do not undo what was said.
+    // Later losses are restored too, and do not revert `has_synced`.
     is_bad.store(true, Ordering::Relaxed);
     server.put("bad");
     sleep(Duration::from_secs(3)).await;
@@ -187,12 +190,12 @@ async fn an_informer_of_ones_own_that_lost_some_of_its_list_has_not_synced() {
     timeout(Duration::from_secs(1), running).await.expect("it stops").unwrap();
 }
 
-// The choice of queue holds for an informer that is not shared as well.
+// The queue kind also applies to an unshared informer.
 #[tokio::test(start_paused = true)]
 async fn an_informer_uses_the_queue_of_its_options() {
     for (queue, expected) in [
         (QueueKind::InOrder, "+a@1* +b@2* ~a@1>11 xb@2 +c@13"),
-        // All changes of one object come together.
+        // All changes of one object are popped together.
         (QueueKind::DeltaFifo, "+a@1* ~a@1>11 +b@2* xb@2 +c@13"),
     ] {
         let script = Script::new([listed("10", "a@1 b@2"), watched("~a@11 ?-b@12 +c@13 =20")]);
@@ -206,7 +209,7 @@ async fn an_informer_uses_the_queue_of_its_options() {
 }
 
 /// Runs a controller whose process function fails or panics a few times for `b`, and returns the
-/// deltas that were processed.
+/// processed deltas.
 async fn retried(queue: Arc<dyn Queue<DynamicObject>>) -> Vec<String> {
     let script = Script::new([listed("10", "a@1 b@2"), watched("~b@11 +c@12")]);
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -239,9 +242,9 @@ async fn retried(queue: Arc<dyn Queue<DynamicObject>>) -> Vec<String> {
     std::mem::take(&mut seen.lock().unwrap())
 }
 
-// Go's RetryOnError: what cannot be processed is put back, and never lost.
+// client-go's RetryOnError: deltas that cannot be processed are put back and never lost.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_processed_is_tried_again() {
+async fn deltas_that_cannot_be_processed_are_retried() {
     let in_order = retried(Arc::new(RealFifo::new(RealFifoOptions::default().item_by_item()))).await;
     assert_eq!(in_order, ["Replaced a@1, Replaced b@2 true", "Updated b@11, Added c@12 false"]);
     let by_key = retried(Arc::new(DeltaFifo::new(DeltaFifoOptions::default().emit_replaced()))).await;

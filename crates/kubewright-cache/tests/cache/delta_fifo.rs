@@ -21,7 +21,7 @@ fn knowing(known: &str) -> DeltaFifo<DynamicObject> {
     DeltaFifo::new(DeltaFifoOptions::default().known_objects(store))
 }
 
-// The store says of what type the queue is.
+// The type of the queue is inferred from the store.
 #[test]
 fn a_queue_that_knows_a_store_needs_no_type() {
     let store = Store::<DynamicObject>::default();
@@ -34,14 +34,14 @@ fn pop(queue: &DeltaFifo<DynamicObject>) -> String {
     now(queue.pop(|deltas, _| all_shown(&deltas))).unwrap()
 }
 
-/// Everything that comes out, sorted where the order means nothing.
+/// Everything that is popped, sorted where the order is unspecified.
 fn drain(queue: &DeltaFifo<DynamicObject>) -> Vec<String> {
     let mut all: Vec<String> = (0..Queue::len(queue)).map(|_| pop(queue)).collect();
     all.sort();
     all
 }
 
-/// Plays steps such as `add a@1`, `delete a@2`, `replace a@1 b@2`, `resync`.
+/// Runs steps such as `add a@1`, `delete a@2`, `replace a@1 b@2`, `resync`.
 fn play(queue: &DeltaFifo<DynamicObject>, script: &str) {
     for step in script.split(';').map(str::trim).filter(|step| !step.is_empty()) {
         let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
@@ -60,7 +60,7 @@ fn play(queue: &DeltaFifo<DynamicObject>, script: &str) {
 
 // DF-2, DF-3, DF-4, DF-5, DF-6, DF-9: Go's scripts as data.
 #[test]
-fn what_comes_out_of_what_went_in() {
+fn popped_deltas_match_the_queued_changes() {
     let cases: &[(&str, Option<&str>, &[&str])] = &[
         // TestDeltaFIFO_replaceWithDeleteDeltaIn
         ("delete foo@1; replace foo@2", Some("foo@1"), &["Deleted foo@1, Sync foo@2"]),
@@ -74,7 +74,7 @@ fn what_comes_out_of_what_went_in() {
         ("add foo@1; delete foo@1; add foo@2; replace", None, &["Added foo@1, Deleted foo@1, Added foo@2, Gone foo@2"]),
         // TestDeltaFIFO_addUpdate
         ("add foo@10; update foo@12; delete foo@15", None, &["Added foo@10, Updated foo@12, Deleted foo@15"]),
-        // _enqueueingNoLister: the deletion of what nobody knows is ignored.
+        // _enqueueingNoLister: the deletion of an unknown object is ignored.
         (
             "add foo@10; update bar@15; delete gone@17; add baz@18; delete baz@20",
             None,
@@ -103,10 +103,10 @@ fn what_comes_out_of_what_went_in() {
             Some("foo@5 bar@6"),
             &["Added baz@10, Deleted baz@11", "Gone bar@6", "Sync foo@5"],
         ),
-        // The newest queued state is the one in the tombstone.
+        // The tombstone has the newest queued state.
         ("update bar@8; replace foo@5", Some("foo@5 bar@6"), &["Sync foo@5", "Updated bar@8, Gone bar@8"]),
         ("replace foo@5", None, &["Sync foo@5"]),
-        // Of two deletions that were seen the first stays; nothing else is compressed.
+        // Of two observed deletions the first stays; nothing else is merged.
         ("delete foo@10; delete foo@12", Some("foo@5"), &["Deleted foo@10"]),
         ("update foo@6; update foo@7; resync", Some("foo@5"), &["Updated foo@6, Updated foo@7"]),
     ];
@@ -117,7 +117,7 @@ fn what_comes_out_of_what_went_in() {
     }
 }
 
-// DF-3: of two deletions the one that knows the final state stays.
+// DF-3: of two deletions the one with the final state stays.
 #[test]
 fn a_tombstone_gives_way_to_a_deletion_that_was_seen() {
     let queue = knowing("foo@1");
@@ -189,9 +189,9 @@ fn a_closed_queue_is_emptied_first() {
     assert_eq!(now(queue.pop(|_, _| ())), Err(QueueClosed));
 }
 
-// DF-10: what is being processed is in the queue no more, and comes back only if somebody puts it back.
+// DF-10: deltas being processed are no longer in the queue, and return only if they are put back.
 #[test]
-fn what_has_been_popped_is_gone_whatever_comes_of_it() {
+fn popped_deltas_leave_the_queue_even_if_processing_fails() {
     let queue = queue();
     play(&queue, "add foo@10; add bar@11");
     let failed: Result<(), &str> = now(queue.pop(|_, _| Err("no"))).unwrap();
@@ -204,7 +204,7 @@ fn what_has_been_popped_is_gone_whatever_comes_of_it() {
     assert_eq!(pop(&queue), "Added foo@12");
 }
 
-/// Counts what is logged.
+/// Counts log records.
 struct Counting(Arc<AtomicUsize>);
 
 impl tracing::Subscriber for Counting {
@@ -229,7 +229,7 @@ impl tracing::Subscriber for Counting {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-// DF-12: one who is slow while many wait is named.
+// DF-12: slow processing with many queued keys is logged.
 #[test]
 fn slow_processing_is_logged_while_more_than_ten_wait() {
     let logged = Arc::new(AtomicUsize::new(0));
@@ -276,7 +276,7 @@ fn the_key_of_each_form() {
     let a = object("a", 1);
     assert_eq!(Delta::Added(a.clone()).key(), Some(key("a")));
     assert_eq!(Delta::Deleted(Deleted::Final(a)).key(), Some(key("a")));
-    // ST-2: the key of a tombstone is its own, whatever the object says.
+    // ST-2: the key of a tombstone takes precedence over that of its object.
     let tombstone = Deleted::LastKnown { key: key("b"), object: Some(object("a", 1)) };
     assert_eq!(tombstone.key(), key("b"));
     assert_eq!(Delta::<DynamicObject>::SyncAll.key(), None);
@@ -308,7 +308,8 @@ async fn the_order_of_each_producer_is_kept() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    // DF-1, DF-5: whatever happens, a consumer that applies what it pops ends with what the last list and later changes say.
+    // DF-1, DF-5: for any history, a consumer that applies the popped deltas ends in the state of
+    // the last list plus later changes.
     #[test]
     fn a_consumer_ends_where_the_producer_is(steps in vec((0..6u8, 0..8u8), 0..80)) {
         let store = Store::default();

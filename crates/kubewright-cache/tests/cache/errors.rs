@@ -80,7 +80,7 @@ async fn a_connection_that_breaks_is_reported_and_resumed() {
     assert_eq!(played.requests[1..], [r#"watch "10""#, r#"watch "11""#, r#"watch "11""#]);
     assert_eq!(played.errors, [BROKEN, BROKEN]);
     assert_eq!(played.objects(), "a@1 b@11 c@12");
-    // In the middle of a streaming list as well.
+    // Also in the middle of a streaming list.
     let mut first = events_of("+a@1");
     first.push(Err(broken()));
     let script = Script::new([events(first, false), watched("+a@1 !10")]).streaming();
@@ -109,7 +109,7 @@ async fn lists_and_watches_that_are_refused_are_reported() {
     assert_eq!(played.errors, expected.map(|error| format!("cannot {error}")));
 }
 
-// RE-14: the versions of synthetic events come in any order, so none counts before another event.
+// RE-14: versions of synthetic events are not ordered, so none counts before a regular event.
 #[tokio::test(start_paused = true)]
 async fn the_version_of_a_watch_from_nothing_counts_from_the_first_other_event() {
     for version in ["", "0"] {
@@ -160,7 +160,7 @@ async fn events_about_something_else_are_reported_and_skipped() {
     }
 }
 
-// A skipped event does not keep a watch that ends at once from being an error.
+// A skipped event does not count as an event of a very short watch.
 #[tokio::test(start_paused = true)]
 async fn an_event_that_is_skipped_is_no_sign_of_life() {
     let other = WatchEvent::Added(of_kind("Bar", "a"));
@@ -170,7 +170,7 @@ async fn an_event_that_is_skipped_is_no_sign_of_life() {
     assert!(played.errors[1].starts_with("very short watch"), "{:?}", played.errors);
 }
 
-// RE-16: a bookmark of another kind is rejected and reported, also the one that would end a
+// RE-16: a bookmark of another kind is rejected and reported, including one that would end a
 // streaming list.
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_of_another_kind_is_rejected() {

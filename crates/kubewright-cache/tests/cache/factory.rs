@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubewright_api::core::v1::{ConfigMap, Container, Namespace, Pod, PodSpec, Secret};
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::{
-    Compact, Event, FactoryOptions, HealthState, ReflectorOptions, Scoped, SharedInformerFactory, UnknownIndex,
+    Compact, Event, FactoryOptions, HealthState, InformerScope, ReflectorOptions, SharedInformerFactory, UnknownIndex,
 };
 use kubewright_client::{Api, Client};
 use kubewright_core::json::{Reader, Writer};
@@ -63,7 +63,8 @@ fn names<T: Object>(objects: &[Arc<T>]) -> Vec<String> {
     names
 }
 
-// SI-20, RE-6: how reflectors work is chosen for all of them, which Go's factory cannot (kubernetes/kubernetes#90514).
+// SI-20, RE-6: how reflectors work is chosen for all of them, which Go's factory cannot
+// (kubernetes/kubernetes#90514).
 #[tokio::test]
 async fn all_reflectors_of_a_factory_work_as_it_says() {
     let (_server, client) = server().await;
@@ -83,13 +84,15 @@ async fn all_reflectors_of_a_factory_work_as_it_says() {
     factory.start(&CancellationToken::new());
     factory.wait_for_cache_sync().await.unwrap();
     assert_eq!(names(&maps.lister().list(&Selector::default())), ["a", "b", "c"]);
-    // A server answers from its cache, version 0, with all there is; what counts is what it was asked.
+    // The server answers version 0 from its watch cache with all objects; only the requests matter
+    // here.
     let asked = taken(&queries);
     assert!(asked[0].contains("limit=2") && !asked[0].contains("sendInitialEvents"), "{asked:?}");
     factory.shutdown().await;
 }
 
-// One object that nobody thought of is left out, and the cache goes on; in Go the process ends.
+// An object that makes a user function panic is skipped, and the cache continues; client-go ends
+// the process.
 #[tokio::test]
 async fn an_object_for_which_a_transform_panics_is_left_out() {
     let (_server, client) = server().await;
@@ -114,7 +117,7 @@ async fn an_object_for_which_a_transform_panics_is_left_out() {
     factory.shutdown().await;
 }
 
-// SI-20, SI-19: the whole way, by generated names.
+// SI-20, SI-19: from the generated accessors to the listers.
 #[tokio::test]
 async fn a_factory_shares_starts_and_waits() {
     let (_server, client) = server().await;
@@ -144,7 +147,7 @@ async fn a_factory_shares_starts_and_waits() {
         log.lock().unwrap().iter().filter(|name| ["a", "b"].contains(&name.as_str())).count() == 3
     })
     .await;
-    // An informer that is asked for later is started by another start.
+    // An informer requested later is started by another `start`.
     let secrets = factory.informer::<Secret>();
     factory.wait_for_cache_sync().await.expect("what has not been started is not waited for");
     assert_eq!(factory.unsynced()[0].to_string(), "secrets (not started)");
@@ -162,7 +165,7 @@ async fn a_factory_shares_starts_and_waits() {
     drop(taken(&log));
 }
 
-// SI-20: an informer stops when its last user leaves, and another one begins when somebody comes.
+// SI-20: an informer stops when its last user is dropped, and a later request starts a new one.
 #[tokio::test]
 async fn an_informer_lives_as_long_as_it_is_used() {
     let (_server, client) = server().await;
@@ -187,23 +190,25 @@ async fn an_informer_lives_as_long_as_it_is_used() {
     factory.shutdown().await;
 }
 
-// Forms of objects: dynamic, metadata, compact, projected; and scopes that make informers different ones.
+// Object types: dynamic, metadata, compact, partial; and scopes, each of which has its own
+// informer.
 #[tokio::test]
 async fn objects_come_in_many_forms() {
     let (_server, client) = server().await;
     create(&client, "a").await;
     create(&client, "b").await;
     let factory = SharedInformerFactory::new(&client, FactoryOptions::default().namespace("default"));
-    let dynamic = factory.dynamic(config_maps(), Scoped::default()).lister();
-    let metadata = factory.metadata(config_maps(), Scoped::default()).lister();
+    let dynamic = factory.dynamic(config_maps(), InformerScope::default()).lister();
+    let metadata = factory.metadata(config_maps(), InformerScope::default()).lister();
     let compact = factory.informer::<Compact<ConfigMap>>().lister();
     let small = factory.informer::<JustTheKey>().lister();
-    let labelled = factory.informer_with(Scoped::<ConfigMap>::default().labels("app=a".parse().unwrap())).lister();
+    let labelled =
+        factory.informer_with(InformerScope::<ConfigMap>::default().labels("app=a".parse().unwrap())).lister();
     let transform: kubewright_cache::Transform<ConfigMap> = Arc::new(|mut object: ConfigMap| {
         object.data.clear();
         Ok(object)
     });
-    let stripped = factory.informer_with(Scoped::default().transform("no data", transform)).lister();
+    let stripped = factory.informer_with(InformerScope::default().transform("no data", transform)).lister();
     let stop = CancellationToken::new();
     factory.start(&stop);
     factory.wait_for_cache_sync().await.unwrap();
@@ -233,23 +238,23 @@ async fn objects_come_in_many_forms() {
     factory.shutdown().await;
 }
 
-// SI-20: what is asked for through an API of a namespace is of that namespace, and not shared with what is of another.
+// SI-20: an informer requested through a namespaced API watches that namespace only.
 #[tokio::test]
 async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
     let (_server, client) = server().await;
     create(&client, "a").await;
     Api::<ConfigMap>::namespaced(&client, "kube-system").create(&config_map("b")).await.unwrap();
     let api = |namespace: &str| Api::<ConfigMap>::namespaced(&client, namespace);
-    let everywhere = || Scoped::default().namespace("");
+    let everywhere = || InformerScope::default().namespace("");
     for (options, of_all) in
         [(FactoryOptions::default(), vec!["a", "b"]), (FactoryOptions::default().namespace("kube-system"), vec!["b"])]
     {
         let factory = SharedInformerFactory::new(&client, options);
         let listers = [
-            factory.of_api(api("default"), Scoped::default()).lister(),
-            factory.of_api(api("kube-system"), Scoped::default()).lister(),
-            factory.of_api(api("default"), Scoped::default().namespace("kube-system")).lister(),
-            factory.of_api(api(""), Scoped::default()).lister(),
+            factory.of_api(api("default"), InformerScope::default()).lister(),
+            factory.of_api(api("kube-system"), InformerScope::default()).lister(),
+            factory.of_api(api("default"), InformerScope::default().namespace("kube-system")).lister(),
+            factory.of_api(api(""), InformerScope::default()).lister(),
             factory.of_api(api("default"), everywhere()).lister(),
             factory.informer_with(everywhere()).lister(),
         ];
@@ -266,14 +271,14 @@ async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
     }
 }
 
-// A definition that is deleted is a state of its informer; when it comes back, so do its objects.
+// A deleted definition is a health state of its informer; when it is recreated, its objects return.
 #[tokio::test(start_paused = true)]
-async fn a_custom_resource_may_come_and_go() {
+async fn a_custom_resource_definition_may_be_deleted_and_recreated() {
     let (_server, client) = server().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let foos = GroupVersionResource::new("example.com", "v1", "foos");
     let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
-    let handle = factory.dynamic(foos.clone(), Scoped::default());
+    let handle = factory.dynamic(foos.clone(), InformerScope::default());
     let stop = CancellationToken::new();
     factory.start(&stop);
     let missing = factory.wait_for_cache_sync_within(Duration::from_secs(5)).await.unwrap_err();
@@ -300,7 +305,7 @@ async fn a_custom_resource_may_come_and_go() {
     factory.shutdown().await;
 }
 
-/// A user's own small type: one field of config maps besides the metadata.
+/// A partial type: one field of config maps besides the metadata.
 #[derive(Clone, Default)]
 struct JustTheKey {
     metadata: ObjectMeta,
@@ -343,7 +348,7 @@ impl Object for JustTheKey {
     }
 }
 
-// Objects of one stream are kept as their differences to one of them, and are equal by what they say.
+// Objects of one stream are delta-encoded, and compare by content.
 #[test]
 fn compact_objects_of_a_stream_share_what_they_have_in_common() {
     let pods: Vec<Pod> = (0..20)
@@ -371,7 +376,7 @@ fn compact_objects_of_a_stream_share_what_they_have_in_common() {
     }
 }
 
-// Compact objects answer what whole ones do.
+// Compact objects return the same metadata as decoded ones.
 #[test]
 fn a_compact_object_is_the_object() {
     let mut pod = Pod::default();
@@ -403,7 +408,7 @@ fn a_compact_object_is_the_object() {
     assert_eq!(compact.resource_version(), "1235");
     assert!(matches!(compact.labels(), StringMap::Encoded(_)));
     assert!(compact.clone() == compact && compact.byte_len() > 100);
-    // Bytes that are no such object are told when they come, or when they are read, and never a panic.
+    // Invalid bytes cause an error when they arrive or when they are read, and never a panic.
     for bytes in [&b"\x0a\xff"[..], b"\x0a\x03\x0a\x01\xff", b"\x08\x01", b""] {
         if let Some(Ok(object)) = Compact::<Pod>::from_protobuf(bytes, &mut Decoder::new()) {
             let _ = (object.name().len(), object.labels().len(), object.decode().is_ok());

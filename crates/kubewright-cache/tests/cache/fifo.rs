@@ -96,7 +96,8 @@ proptest! {
                         None => model.push((name, version)),
                     }
                 }
-                // A key that comes back after a deletion may keep its old place, so pop order is checked without these.
+                // A key that is added after a deletion may keep its old position, so this test does
+                // not check the order of those.
                 (2, None) => queue.delete(&object(&name, version)),
                 (2, Some(_)) => {}
                 (3, _) if !model.is_empty() => {

@@ -1,4 +1,4 @@
-//! Handlers of shared informers: filters, buffers that fill up, panics, and many of them.
+//! Handlers of shared informers: filters, full buffers, panics, and many handlers.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ async fn a_filter_turns_changes_into_coming_and_going() {
     assert_eq!(taken(&log), ["+a@2*", "~a@2>4", "xa@4", "+a@8", "-a@10", "xa@?"]);
 }
 
-/// A handler that takes an event whenever it is asked to.
+/// A handler that accepts an event only when the test permits it.
 fn stalled(
     informer: &SharedIndexInformer<DynamicObject>,
     options: HandlerOptions,
@@ -59,7 +59,8 @@ async fn drained(receiver: &mut mpsc::Receiver<Event<DynamicObject>>) -> Vec<Str
     all
 }
 
-// SI-9: the informer and its handlers take turns, however much there is to read, so that what waits for them stays little.
+// SI-9: the informer yields to its handlers while it reads a long stream, so their buffers stay
+// small.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_watch_that_always_has_more_leaves_handlers_their_turns() {
     const EVENTS: u64 = 20_000;
@@ -87,7 +88,7 @@ async fn a_watch_that_always_has_more_leaves_handlers_their_turns() {
     running.stop().await;
 }
 
-// SI-9: a stalled handler costs others nothing, and then sees each object once.
+// SI-9: a stalled handler does not delay others, and later sees each object once.
 #[tokio::test(start_paused = true)]
 async fn a_stalled_handler_is_given_the_difference() {
     let server = Live::new();
@@ -125,9 +126,9 @@ async fn a_stalled_handler_is_given_the_difference() {
     running.stop().await;
 }
 
-// SI-9: half a buffer of changes is told one by one, and the rest as one difference that begins where they end.
+// SI-9: half a buffer of changes is delivered one by one, the rest as one difference from there.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_lags_is_told_of_each_change_up_to_the_mark() {
+async fn a_lagging_handler_gets_each_change_up_to_the_mark() {
     let server = Live::new();
     server.put("a");
     let informer = informer(&server);
@@ -142,16 +143,16 @@ async fn a_handler_that_lags_is_told_of_each_change_up_to_the_mark() {
     assert_eq!(handler.lag(), 4 + 1);
     let told = drained(&mut events).await;
     assert_eq!(told, ["+a@1*", "~a@1>2", "~a@2>3", "~a@3>4", "~a@4>5", "~a@5>6", "~a@6>21"]);
-    // Who has caught up is marked no more.
+    // After catching up, the listener has no mark.
     server.put("a");
     assert_eq!(drained(&mut events).await, ["~a@21>22"]);
     assert!(!handler.is_behind() && handler.lag() == 0);
     running.stop().await;
 }
 
-// SI-9: told to replay, it hears of everything again.
+// SI-9: with `Replay`, all objects are delivered again.
 #[tokio::test(start_paused = true)]
-async fn a_stalled_handler_can_be_told_of_everything_again() {
+async fn a_stalled_handler_can_be_replayed() {
     let server = Live::new();
     ["a", "b"].iter().for_each(|name| server.put(name));
     let informer = informer(&server);
@@ -168,7 +169,8 @@ async fn a_stalled_handler_can_be_told_of_everything_again() {
     running.stop().await;
 }
 
-// SI-9: told to block, it holds up the informer, and nothing is left out; leaving frees the others.
+// SI-9: with `Block`, the informer waits and no event is dropped; removing the handler unblocks the
+// others.
 #[tokio::test(start_paused = true)]
 async fn a_handler_that_blocks_misses_nothing() {
     let server = Live::new();
@@ -194,7 +196,7 @@ async fn a_handler_that_blocks_misses_nothing() {
     running.stop().await;
 }
 
-// SI-9, SI-14: handlers that fill one channel take turns, and none loses what another had no room for.
+// SI-9, SI-14: handlers that share a full channel take turns, and none loses an event.
 #[tokio::test(start_paused = true)]
 async fn handlers_may_share_a_channel() {
     let server = Live::new();
@@ -210,7 +212,7 @@ async fn handlers_may_share_a_channel() {
         running.informer.synced().await;
         settle().await;
         assert_eq!(drained(&mut events).await.len(), 3 * 20, "{room}");
-        // A receiver that is gone holds up nobody.
+        // A dropped receiver blocks no handler.
         drop(events);
         server.put("o0");
         settle().await;
@@ -276,7 +278,7 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
         server.put("d");
         settle().await;
         let mut all = taken(&log);
-        // Of a replay the order means nothing.
+        // The order of a replay is unspecified.
         if policy == OnPanic::Replay {
             all[1..4].sort();
         }
@@ -287,7 +289,7 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
     }
 }
 
-// SI-10: what the rest of a batch would have told is not lost, deletions above all.
+// SI-10: the events after a panic in a batch are not lost, deletions in particular.
 #[tokio::test(start_paused = true)]
 async fn a_replay_begins_with_what_the_handler_was_through_with() {
     let server = Live::new();
@@ -312,12 +314,12 @@ async fn a_replay_begins_with_what_the_handler_was_through_with() {
     server.delete("a");
     settle().await;
     assert_eq!((taken(&log).len(), handler.panics()), (0, 1));
-    // Another, while the handler rests.
+    // Another change, during the delay before the replay.
     server.delete("b");
     sleep(Duration::from_secs(5)).await;
     let mut all = taken(&log);
     all.sort();
-    // The first replay came as far as the deletions.
+    // The first replay stopped after the deletions.
     assert_eq!(all, ["+c@3", "xa@1", "xa@1", "xb@2", "xb@2"]);
     assert_eq!(handler.panics(), 2);
     server.put("c");
@@ -326,9 +328,10 @@ async fn a_replay_begins_with_what_the_handler_was_through_with() {
     running.stop().await;
 }
 
-// SI-10, SI-12: whoever joins late gets the first list in one piece, and has synced when all of it was told.
+// SI-10, SI-12: a late handler gets the initial list as one batch, and has synced when all of it
+// was delivered.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_a_panic_cut_short_is_not_one_that_was_told() {
+async fn a_batch_that_a_panic_cut_short_is_replayed() {
     let server = Live::new();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let running = Running::start(informer(&server));
@@ -357,7 +360,7 @@ async fn a_list_that_a_panic_cut_short_is_not_one_that_was_told() {
     running.stop().await;
 }
 
-// SI-9, SI-11: ten handlers share what they are told.
+// SI-9, SI-11: ten handlers share their events.
 #[tokio::test(start_paused = true)]
 async fn events_are_shared_by_all_handlers() {
     let server = Live::new();

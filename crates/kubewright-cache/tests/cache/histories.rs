@@ -1,4 +1,5 @@
-//! Random histories with faults, after which the cache is what the server has, and every handler has seen how it came to be.
+//! Random histories with faults: afterwards the cache equals the server's state, and every handler
+//! has seen consistent events.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ use crate::live::Live;
 use crate::script::refused;
 use crate::support::named;
 
-/// What a handler knows of the objects from events alone.
+/// The objects that a handler knows from events alone.
 #[derive(Clone, Default)]
 struct View(Arc<Mutex<BTreeMap<ObjectKey, String>>>);
 
@@ -43,7 +44,8 @@ impl View {
                         assert_eq!(uid_of[&key], new.uid(), "{key} became another without going first");
                     }
                 }
-                // The deletion of what was never seen, sent twice by the server, is no harm.
+                // A deletion that the server sends twice, of an object that was never seen, is
+                // harmless.
                 Event::Deleted(deleted) => {
                     view.remove(&key);
                     let uid = deleted.object().map(|object| object.uid().to_owned()).unwrap_or_default();
@@ -80,7 +82,7 @@ const FORBIDDEN: fn() -> Error = || Status::failure(StatusReason::Forbidden, "no
 const INTERNAL: fn() -> Error = || Status::failure(StatusReason::InternalError, "etcd").into();
 const REFUSED: fn() -> Error = refused;
 
-/// Fails or panics for objects that say so.
+/// Fails or panics for objects with a certain label.
 fn transform(object: DynamicObject) -> Result<DynamicObject, Box<dyn std::error::Error + Send + Sync>> {
     assert!(object.labels().get("panics").is_none(), "no transform is made for this");
     if object.labels().get("refused").is_some() { Err("refused".into()) } else { Ok(object) }
@@ -113,7 +115,7 @@ async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recr
     informer.add_handler(views[0].handler(recreated, &server)).unwrap();
     // Handlers with the smallest of buffers see the same in the end.
     for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
-        // A difference between snapshots always shows recreation as such.
+        // A difference between snapshots always reports a recreation as deletion and add.
         let view = View::default();
         let handler = view.handler(recreated, &server);
         informer.add_handler_with(handler, HandlerOptions::default().buffer(1).overflow(overflow)).unwrap();
@@ -172,7 +174,7 @@ proptest! {
         let queue = if in_order { QueueKind::InOrder } else { QueueKind::DeltaFifo };
         let recreated = if merged { Recreated::Updated } else { Recreated::DeletedThenAdded };
         runtime.block_on(play(steps, streams, queue, recreated));
-        // No task is left.
+        // No task is left running.
         prop_assert_eq!(runtime.metrics().num_alive_tasks(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Shared informers: joining, leaving, reminders, relists and their life.
+//! Shared informers: adding and removing handlers, resyncs, relists and shutdown.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use crate::support::named;
 
 pub type Log = Arc<Mutex<Vec<String>>>;
 
-/// An event as `+a@1`, `~a@1>2`, `-a@3`, `x a@2` for a deletion that nobody saw; `*` marks the initial list.
+/// An event as `+a@1`, `~a@1>2`, `-a@3`, `x a@2` for a tombstone; `*` marks the initial list.
 pub fn shown(event: &Event<DynamicObject>) -> String {
     match event {
         Event::Added { object, is_in_initial_list } => {
@@ -36,7 +36,7 @@ pub fn shown(event: &Event<DynamicObject>) -> String {
     }
 }
 
-/// A handler that writes down what it is told.
+/// A handler that logs its events.
 pub fn logging(log: &Log) -> impl FnMut(&Event<DynamicObject>) + Send + 'static {
     let log = log.clone();
     move |event| log.lock().unwrap().push(shown(event))
@@ -92,7 +92,7 @@ async fn handlers_are_told_what_happens_in_order() {
         let handler = informer
             .add_handler(move |event: &Event<DynamicObject>| {
                 told(event);
-                // SI-5: the cache is never behind what is told.
+                // SI-5: the cache is never older than a delivered event.
                 if let Event::Added { object, .. } = event
                     && store.get(object).is_none()
                 {
@@ -138,7 +138,7 @@ async fn an_empty_resource_syncs() {
 
 // SI-11, SI-12: Go's TestAddWhileActive.
 #[tokio::test(start_paused = true)]
-async fn who_joins_late_gets_all_that_is_there_and_then_changes() {
+async fn a_late_handler_gets_all_objects_and_then_changes() {
     let server = Live::new();
     (0..50).for_each(|at| server.put(&format!("o{at}")));
     let running = Running::start(informer(&server));
@@ -155,7 +155,8 @@ async fn who_joins_late_gets_all_that_is_there_and_then_changes() {
     running.stop().await;
 }
 
-// SI-13, SI-14: Go's …RemoveHandler, …MultipleRegistration, TestRemovingRemovedSharedInformer, TestShutDownEventHandler_Lifecycles.
+// SI-13, SI-14: Go's …RemoveHandler, …MultipleRegistration, TestRemovingRemovedSharedInformer,
+// TestShutDownEventHandler_Lifecycles.
 #[tokio::test(start_paused = true)]
 async fn handlers_leave_without_disturbing_others() {
     let server = Live::new();
@@ -175,7 +176,7 @@ async fn handlers_leave_without_disturbing_others() {
     settle().await;
     assert_eq!((taken(&one), taken(&two)), (vec!["+a@1*".to_owned()], vec!["+a@1*".to_owned(), "+b@2".to_owned()]));
     running.stop().await;
-    // Removing after the end is harmless as well.
+    // Removing after the end is harmless too.
     second.shut_down().await;
 }
 
@@ -193,9 +194,9 @@ async fn an_informer_runs_once() {
     timeout(Duration::from_secs(1), informer.run(&CancellationToken::new())).await.expect("it cannot be restarted");
 }
 
-// SI-16: a dropped run stops as well, and an informer that never ran leaves nothing behind.
+// SI-16: dropping a run stops it, and an informer that never ran leaves no task behind.
 #[tokio::test(start_paused = true)]
-async fn nothing_goes_on_without_an_owner() {
+async fn every_task_ends_with_its_owner() {
     let server = Live::new();
     let dropped = informer(&server);
     let handler = dropped.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
@@ -235,9 +236,10 @@ async fn an_object_that_was_created_anew_unseen_is_deleted_then_added() {
     }
 }
 
-// SI-7: Go's …WatchDisruption. What a list repeats is told to those who are being reminded only.
+// SI-7: client-go's …WatchDisruption. Objects that a list repeats are delivered only to handlers
+// that are due for a resync.
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_of_changes_and_of_the_rest_only_those_who_are_reminded() {
+async fn a_relist_delivers_changes_and_resyncs_only_due_handlers() {
     let server = Live::new();
     ["a", "b", "c"].iter().for_each(|name| server.put(name));
     let informer =
@@ -246,7 +248,8 @@ async fn a_relist_tells_of_changes_and_of_the_rest_only_those_who_are_reminded()
     let no_resync = HandlerOptions::default().resync_every(Duration::ZERO);
     informer.add_handler_with(logging(&never), no_resync.clone()).unwrap();
     let running = Running::start(informer.clone());
-    // The question comes up after an hour; from then on the handler without a period is reminded of nothing.
+    // The resync check happens after an hour; from then on the handler without a period receives no
+    // resyncs.
     sleep(Duration::from_secs(3601)).await;
     informer.add_handler_with(logging(&fresh), no_resync).unwrap();
     settle().await;
@@ -263,7 +266,7 @@ async fn a_relist_tells_of_changes_and_of_the_rest_only_those_who_are_reminded()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_period_beyond_all_time_is_none() {
+async fn a_resync_period_that_overflows_is_ignored() {
     let server = Live::new();
     server.put("a");
     let informer = SharedIndexInformer::new(server.clone(), InformerOptions::default().resync_every(Duration::MAX));
@@ -277,7 +280,7 @@ async fn a_period_beyond_all_time_is_none() {
 
 // SI-8: Go's TestListenerResyncPeriods.
 #[tokio::test(start_paused = true)]
-async fn each_handler_is_reminded_at_its_own_pace() {
+async fn each_handler_is_resynced_at_its_own_period() {
     let server = Live::new();
     server.put("a");
     let informer =
@@ -317,7 +320,7 @@ async fn before_the_start_the_shortest_period_counts() {
     sleep(Duration::from_secs(121)).await;
     assert_eq!((taken(&slow).len(), taken(&fast).len()), (1 + 2, 1 + 24));
     running.stop().await;
-    // An informer without a period reminds nobody.
+    // An informer without a period sends no resyncs.
     let running = Running::start(self::informer(&server));
     running.informer.add_handler_with(logging(&slow), every(1)).unwrap();
     sleep(Duration::from_secs(60)).await;
@@ -325,7 +328,8 @@ async fn before_the_start_the_shortest_period_counts() {
     running.stop().await;
 }
 
-// SI-17, ST-6: an index function that panics does not end the informer, and what was lost comes back.
+// SI-17, ST-6: an index function that panics does not end the informer, and lost objects are listed
+// again.
 #[tokio::test(start_paused = true)]
 async fn an_index_function_that_panics_is_survived() {
     let server = Live::new();
@@ -350,9 +354,9 @@ async fn an_index_function_that_panics_is_survived() {
     running.stop().await;
 }
 
-// RF-7, SI-12: of a first list that was lost, what is left in the queue is no first list.
+// RF-7, SI-12: after the initial list was lost, the rest of the queue is not the initial list.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_list_that_was_lost_does_not_sync() {
+async fn the_rest_of_a_lost_initial_list_does_not_sync() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
         let failing = Arc::new(AtomicBool::new(true));
         let fails = failing.clone();
@@ -372,7 +376,7 @@ async fn what_is_left_of_a_list_that_was_lost_does_not_sync() {
         let log = Log::default();
         let handler = informer.add_handler(logging(&log)).unwrap();
         let running = Running::start(informer.clone());
-        // The informer has gone on, and has applied what was left.
+        // The informer has continued and applied the rest of the queue.
         sleep(Duration::from_millis(1700)).await;
         assert!(informer.store().get_by_key(&crate::support::key("c")).is_some(), "{queue:?}");
         assert!(!informer.has_synced() && !handler.has_synced(), "{queue:?}");
@@ -446,9 +450,10 @@ impl kubewright_cache::ListerWatcher<DynamicObject> for Panics {
     }
 }
 
-// RE-22: Go's TestPanicPropagated: a panic of the lister reaches who runs the informer, and the handlers stop.
+// RE-22: client-go's TestPanicPropagated: a panic of the lister reaches the caller of `run`, and
+// the handlers stop.
 #[tokio::test(start_paused = true)]
-async fn a_panic_of_the_lister_reaches_who_runs() {
+async fn a_panic_of_the_lister_reaches_the_caller_of_run() {
     let informer = SharedIndexInformer::new(Panics, InformerOptions::default());
     let handler = informer.add_handler(|_: &Event<DynamicObject>| {}).unwrap();
     let running = informer.clone();

@@ -36,10 +36,10 @@ struct State {
     creations: u64,
     open: HashSet<u64>,
     next_watch: u64,
-    /// A label for the next object, which says how it is bad.
+    /// A label for the next object, which makes it undecodable or not transformable.
     next_label: Option<&'static str>,
     refusals: Option<(u32, fn() -> Error)>,
-    /// When it was asked for anything.
+    /// Times of all requests.
     requests: Vec<Instant>,
 }
 
@@ -97,7 +97,7 @@ impl Live {
         state.happened(WatchEvent::Deleted(old));
     }
 
-    /// Creates or changes an object to a state that nobody can decode, or that a transform refuses.
+    /// Creates or changes an object to a state that cannot be decoded, or that a transform rejects.
     pub fn put_bad(&self, name: &str, kind: &'static str) {
         self.lock().next_label = Some(kind);
         self.put(name);
@@ -114,7 +114,7 @@ impl Live {
         self.lock().refusals = None;
     }
 
-    /// When it was asked for anything since the last call.
+    /// Times of the requests since the last call.
     pub fn requests(&self) -> Vec<Instant> {
         std::mem::take(&mut self.lock().requests)
     }
@@ -138,7 +138,7 @@ impl Live {
         state.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Forgets all that happened, so that watches have to begin with a list.
+    /// Drops the event history, so that watches expire and clients list again.
     pub fn forget(&self) {
         self.lock().forgotten = u64::MAX;
         self.cut();
@@ -272,12 +272,12 @@ impl Stream for LiveWatch {
     }
 }
 
-/// An object as a client gets it.
+/// An object as a client receives it.
 fn decoded(object: DynamicObject, verb: Verb) -> Result<DynamicObject> {
     if object.labels().get("undecodable").is_some() { Err(undecodable(verb, &object)) } else { Ok(object) }
 }
 
-/// An event as a client gets it.
+/// An event as a client receives it.
 fn received(event: WatchEvent<DynamicObject>) -> Result<WatchEvent<DynamicObject>> {
     Ok(match event {
         WatchEvent::Added(object) => WatchEvent::Added(decoded(object, Verb::Added)?),

@@ -18,7 +18,7 @@ fn scrape(registry: &Registry) -> String {
 
 // RF-12
 #[tokio::test(start_paused = true)]
-async fn an_informer_shows_itself_while_it_lives() {
+async fn an_informer_is_exposed_until_it_is_dropped() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let server = Live::new();
@@ -43,9 +43,9 @@ async fn an_informer_shows_itself_while_it_lives() {
     assert!(!scrape(&registry).contains("foos"));
 }
 
-// RF-12: one of a factory is labelled by its resource as well, as in Go.
+// RF-12: an informer of a factory is also labelled with its resource, as in client-go.
 #[tokio::test]
-async fn an_informer_of_a_factory_says_what_it_is_about() {
+async fn an_informer_of_a_factory_is_labelled_with_its_resource() {
     let mut registry = Registry::default();
     let server = ApiServer::in_memory().start().await.unwrap();
     let options = FactoryOptions::default().namespace("default").metrics(&Metrics::register(&mut registry));
@@ -62,7 +62,7 @@ async fn an_informer_of_a_factory_says_what_it_is_about() {
 
 // RF-12: the first of a name is shown, until it has stopped.
 #[tokio::test(start_paused = true)]
-async fn a_name_comes_once() {
+async fn only_one_informer_per_name_is_exposed() {
     let mut registry = Registry::default();
     let metrics = Metrics::register(&mut registry);
     let (one, two) = (Live::new(), Live::new());

@@ -1,4 +1,4 @@
-//! Caches of several namespaces, each of which is asked for on its own.
+//! Caches of several namespaces, each listed and watched separately.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_cache::{
-    Event, FactoryOptions, InformerHandle, QueueKind, ReflectorOptions, Scoped, SharedIndexInformer,
+    Event, FactoryOptions, InformerHandle, InformerScope, QueueKind, ReflectorOptions, SharedIndexInformer,
     SharedInformerFactory,
 };
 use kubewright_client::{Api, Client};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::factory::{config_map, eventually};
 
-/// A server with three namespaces, a client, and what it asks for.
+/// A server with three namespaces, a client, and a log of its requests.
 struct Cluster {
     server: RunningServer,
     client: Client,
@@ -55,7 +55,7 @@ impl Cluster {
         Api::namespaced(&self.client, namespace.to_owned())
     }
 
-    /// What was asked for since the last question.
+    /// Requests since the last call.
     fn requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }
@@ -90,7 +90,7 @@ fn contents(informer: &SharedIndexInformer<ConfigMap>) -> Vec<String> {
     contents
 }
 
-/// What a handler is told, as `+a/x@7`.
+/// The events of a handler, as `+a/x@7`.
 fn log(informer: &InformerHandle<ConfigMap>) -> Arc<Mutex<Vec<String>>> {
     let log: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = log.clone();
@@ -130,7 +130,7 @@ async fn a_cache_has_the_objects_of_the_namespaces_that_it_is_of_and_asks_for_no
         let maps = factory.informer::<ConfigMap>();
         assert_eq!(maps.namespaces(), ["a", "b"]);
         assert_eq!((maps.covers("a"), maps.covers("c"), maps.covers("")), (true, false, true));
-        let only_a = factory.informer_with(Scoped::<ConfigMap>::default().namespace("a"));
+        let only_a = factory.informer_with(InformerScope::<ConfigMap>::default().namespace("a"));
         assert_eq!((only_a.covers("a"), only_a.covers("b"), only_a.covers("")), (true, false, false));
         drop(only_a);
         assert_eq!(factory.unsynced()[0].to_string(), "configmaps in a, b (not started)");
@@ -189,13 +189,13 @@ async fn watches_that_end_are_resumed_each_from_its_own_version() {
 }
 
 #[tokio::test]
-async fn what_happened_while_versions_were_forgotten_is_found_by_another_list_of_all() {
+async fn changes_during_an_expired_watch_are_found_by_a_relist() {
     for options in [
         FactoryOptions::default(),
         FactoryOptions::default().reflector(ReflectorOptions::default().without_streaming_lists()),
     ] {
         let (cluster, factory, maps) = two(options).await;
-        // Nobody hears of these, and what would tell of them is gone.
+        // The watch misses these changes.
         cluster.server.faults().inject(Fault::answer(503).verb("watch").resource("configmaps"));
         cluster.server.faults().inject(Fault::answer(503).verb("list").resource("configmaps"));
         cluster.server.faults().cut_watches();
@@ -208,7 +208,7 @@ async fn what_happened_while_versions_were_forgotten_is_found_by_another_list_of
     }
 }
 
-// Who waits for what they wrote must not take news of another namespace for it.
+// Waiting for one's own write must not be satisfied by a newer version of another namespace.
 #[tokio::test]
 async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
     let (cluster, factory, maps) = two(FactoryOptions::default()).await;
@@ -236,7 +236,8 @@ async fn a_cache_knows_the_version_of_its_list() {
             let last = cluster.create("c", "x").await;
             let factory = cluster.factory(FactoryOptions::default().queue(queue).namespaces(namespaces));
             let full = factory.informer::<ConfigMap>();
-            let empty = factory.informer_with(Scoped::<ConfigMap>::default().labels("app=none".parse().unwrap()));
+            let empty =
+                factory.informer_with(InformerScope::<ConfigMap>::default().labels("app=none".parse().unwrap()));
             factory.start(&CancellationToken::new());
             factory.wait_for_cache_sync().await.unwrap();
             for maps in [full, empty] {
@@ -268,7 +269,7 @@ async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() 
     }
 }
 
-// RE-17, SI-5: whichever of the namespaces cannot be read, the others are resynced.
+// RE-17, SI-5: an unreadable namespace does not prevent the resync of the others.
 #[tokio::test]
 async fn a_namespace_that_cannot_be_read_does_not_end_resyncs() {
     for unreadable in ["a", "b"] {
@@ -282,7 +283,7 @@ async fn a_namespace_that_cannot_be_read_does_not_end_resyncs() {
         let resyncs = Arc::new(AtomicUsize::new(0));
         let count = resyncs.clone();
         let handler = move |event: &Event<ConfigMap>| {
-            let is_resync = event.is_reminder() && event.key().namespace() != unreadable;
+            let is_resync = event.is_resync() && event.key().namespace() != unreadable;
             count.fetch_add(usize::from(is_resync), Ordering::Relaxed);
         };
         maps.add_handler(handler).unwrap();
@@ -318,10 +319,10 @@ async fn metadata_dynamic_objects_and_single_types_are_of_several_namespaces_as_
     let options = FactoryOptions::default().namespaces(["a", "b"]).namespaces_of::<ConfigMap>(["b", "c"]);
     let factory = cluster.factory(options);
     let resource = GroupVersionResource::new("", "v1", "configmaps");
-    let metadata = factory.metadata(resource.clone(), Scoped::default());
-    let dynamic = factory.dynamic(resource, Scoped::default().namespaces(["a", "c"]));
+    let metadata = factory.metadata(resource.clone(), InformerScope::default());
+    let dynamic = factory.dynamic(resource, InformerScope::default().namespaces(["a", "c"]));
     let typed = factory.informer::<ConfigMap>();
-    let all = factory.informer_with::<ConfigMap>(Scoped::default().namespaces(["a", ""]));
+    let all = factory.informer_with::<ConfigMap>(InformerScope::default().namespaces(["a", ""]));
     let of_cluster = factory.informer::<Namespace>();
     let stop = CancellationToken::new();
     factory.start(&stop);

@@ -82,7 +82,7 @@ async fn a_404_keeps_all_objects_until_there_is_proof() {
         sleep(Duration::from_secs(100)).await;
         assert!(informer.is_absent());
         assert_eq!(taken(&heard), ["+a@1*"]);
-        // A 404 that repeats the one before is no news.
+        // A repeated 404 is not reported.
         assert!(taken(&errors).len() < 15);
         *server.is_gone.lock().unwrap() = true;
         sleep(Duration::from_secs(100)).await;
@@ -96,7 +96,7 @@ async fn a_404_keeps_all_objects_until_there_is_proof() {
     }
 }
 
-// Users who know their server can choose otherwise.
+// Users who trust their server's 404 can opt out of the proof.
 #[tokio::test(start_paused = true)]
 async fn a_404_can_be_taken_for_proof() {
     let script =
@@ -131,7 +131,7 @@ async fn a_resource_that_is_not_there_yet_is_no_loop_of_errors() {
     assert_eq!((named(&store.snapshot()).join(" ").as_str(), *errors.lock().unwrap()), ("b@25", 1));
 }
 
-/// The answer of a proxy to requests whose path contains the text.
+/// Path substring, status and body of a proxy's response.
 type Fault = (&'static str, u16, &'static str);
 
 /// A body in one piece.
@@ -158,8 +158,7 @@ fn through(client: Client, fault: Option<Fault>) -> Client {
     })
 }
 
-// Both the definition and the entry in discovery have to be missing, and the server itself has to
-// say so.
+// Both the definition and the entry in discovery must be missing, according to the server itself.
 #[tokio::test]
 async fn proof_is_that_definition_and_discovery_have_no_such_resource() {
     let server = ApiServer::in_memory().start().await.unwrap();

@@ -1,4 +1,4 @@
-//! Outages of any length and kind: how soon a cache is fresh again, and what that costs the server.
+//! Outages of any duration and kind: how soon a cache recovers, and at what cost to the server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -96,7 +96,7 @@ async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
     }
 }
 
-// Earlier failures of another kind do not lengthen the delay.
+// Earlier failures of another kind do not lengthen the back-off.
 #[tokio::test(start_paused = true)]
 async fn a_long_refusal_before_an_outage_does_not_lengthen_it() {
     let server = Live::new();
@@ -130,7 +130,7 @@ async fn a_forgotten_version_is_listed_at_once() {
     }
 }
 
-// A server that does nothing but expire is not asked in a hot loop.
+// A server whose watches always expire is not polled in a hot loop.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_always_expires_is_backed_off_from() {
     let expired = || Status::expired("too old");

@@ -1,4 +1,4 @@
-//! Promises of informers about time and order: what is waited for, what is dropped, and how far ahead the cache may be.
+//! Guarantees of informers about time and order.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -14,9 +14,9 @@ use crate::informer::{Log, Running, informer, logging, shown, taken};
 use crate::live::Live;
 use crate::script::{Script, listed, watched};
 
-// RF-11, SI-4, SI-5: a batch is in the cache as a whole before the first of it is told.
+// RF-11, SI-4, SI-5: a batch is in the cache as a whole before its first event is delivered.
 #[tokio::test(start_paused = true)]
-async fn the_cache_may_be_ahead_of_what_is_told_and_never_behind() {
+async fn the_cache_may_be_newer_than_delivered_events_but_never_older() {
     let script = Script::new([listed("10", "a@1"), watched("+b@11 +c@12 ~a@13")]);
     let informer = SharedIndexInformer::new(script, InformerOptions::default());
     let told: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
@@ -34,7 +34,7 @@ async fn the_cache_may_be_ahead_of_what_is_told_and_never_behind() {
     running.stop().await;
 }
 
-// SI-8: nobody is reminded more than once a second.
+// SI-8: a handler is resynced at most once a second.
 #[tokio::test(start_paused = true)]
 async fn the_shortest_period_is_a_second() {
     let server = Live::new();
@@ -51,7 +51,8 @@ async fn the_shortest_period_is_a_second() {
     running.stop().await;
 }
 
-// SI-13: Go's TestShutDownEventHandler_Lifecycles: the call in hand is waited for, and what waits behind it is dropped.
+// SI-13: client-go's TestShutDownEventHandler_Lifecycles: the call in progress is awaited, and
+// queued events are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_is_shut_down_when_its_call_has_returned() {
     let server = Live::new();
@@ -80,9 +81,10 @@ async fn a_handler_is_shut_down_when_its_call_has_returned() {
     running.stop().await;
 }
 
-// SI-19: what was complete stays so when all ends, and what was not never is.
+// SI-19: a synced informer stays synced after it stops, and one that was not synced never becomes
+// so.
 #[tokio::test(start_paused = true)]
-async fn who_asks_at_the_end_learns_whether_it_had_synced() {
+async fn a_stopped_informer_reports_whether_it_had_synced() {
     let server = Live::new();
     server.put("a");
     let synced = informer(&server);
@@ -112,7 +114,7 @@ async fn a_resync_that_the_reflector_options_ask_for_reaches_the_handlers_of_a_s
     let resyncs = Arc::new(AtomicUsize::new(0));
     let counted = resyncs.clone();
     let count = move |event: &Event<DynamicObject>| {
-        counted.fetch_add(usize::from(event.is_reminder()), Ordering::Relaxed);
+        counted.fetch_add(usize::from(event.is_resync()), Ordering::Relaxed);
     };
     informer.add_handler(count).unwrap();
     let running = Running::start(informer);

@@ -1,4 +1,4 @@
-//! The queue that keeps the order against Go's cases, and against a model.
+//! RealFifo against client-go's cases and against a model.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -48,9 +48,9 @@ fn play(queue: &RealFifo<DynamicObject>, script: &str) {
     }
 }
 
-// RF-1, RF-2, RF-4, RF-5, RF-6, RF-8: what comes out, batch by batch.
+// RF-1, RF-2, RF-4, RF-5, RF-6, RF-8: the popped batches.
 #[test]
-fn what_comes_out_of_what_went_in() {
+fn popped_deltas_match_the_queued_changes() {
     let cases: &[(&str, &[&str])] = &[
         // TestRealFIFO_enqueueingNoLister: deletions are never swallowed.
         (
@@ -76,7 +76,7 @@ fn what_comes_out_of_what_went_in() {
     }
 }
 
-// RF-3, RF-5: tombstones come first, of what is queued before what is known.
+// RF-3, RF-5: tombstones come first, those of queued objects before those of known ones.
 #[test]
 fn item_by_item_a_list_is_taken_apart() {
     for (known, script, expected) in [
@@ -160,7 +160,7 @@ async fn closing_wakes_who_waits() {
     assert!(room.is_ok());
 }
 
-// DF-10: what comes before the queue is closed comes out, however close together the two are.
+// DF-10: deltas queued before the queue is closed are popped, even if both happen concurrently.
 #[test]
 fn closing_leaves_nothing_behind() {
     let a = object("a", 1);
@@ -190,7 +190,7 @@ fn closing_leaves_nothing_behind() {
     assert_eq!(missed, 0);
 }
 
-// RF-10: what has been popped is not kept alive.
+// RF-10: popped objects are not kept alive.
 #[test]
 fn popped_objects_are_let_go() {
     let queue = queue();
@@ -204,7 +204,7 @@ fn popped_objects_are_let_go() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    // RF-1, RF-8: all that went in comes out in order, and no batch has a key twice.
+    // RF-1, RF-8: deltas are popped in order, and no batch contains a key twice.
     #[test]
     fn everything_comes_out_in_order(steps in vec((0..5u8, 0..7u8), 0..100)) {
         let queue = queue();

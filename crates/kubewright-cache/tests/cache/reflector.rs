@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::script::{Answer, Script, ended, errs, list_fails, listed, page, refused, watch_fails, watched};
 use crate::support::{all_shown, named};
 
-/// What came of playing a script for a while.
+/// The outcome of a script.
 pub struct Played {
     pub store: Store<DynamicObject>,
     pub reflector: Reflector<DynamicObject>,
@@ -52,7 +52,7 @@ pub async fn play_with(script: Script, options: ReflectorOptions<DynamicObject>,
     sleep(time).await;
     let health = reflector.health();
     stop.cancel();
-    // RE-4: whatever it waits for, it stops at once.
+    // RE-4: it stops immediately, whatever it is waiting for.
     timeout(Duration::from_millis(1), task).await.expect("it stops").unwrap();
     assert_eq!(reflector.health().state, HealthState::Stopped);
     assert_ne!(health.state, HealthState::Idle);
@@ -113,14 +113,16 @@ async fn a_version_that_the_server_has_not_reached_is_given_up() {
     }
 }
 
-// RE-6: Go's …WatchListPageSize, …NotPaginatingNotConsistentReads, …PaginatingNonConsistentReadsIfWatchCacheDisabled.
+// RE-6: Go's …WatchListPageSize, …NotPaginatingNotConsistentReads,
+// …PaginatingNonConsistentReadsIfWatchCacheDisabled.
 #[tokio::test(start_paused = true)]
 async fn pages_where_they_do_not_cost_the_server_more() {
     let script = Script::new([
         page("10", "a@1", "next"),
         listed("10", "b@2"),
         errs("", expired()),
-        // It came in pages from "0", so the server has no watch cache: pages it is.
+        // The list from "0" was paginated, so the server has no watch cache, and pagination stays
+        // on.
         listed("20", "a@1"),
         watched(""),
     ]);
@@ -160,7 +162,7 @@ async fn a_busy_or_absent_server_is_waited_for_without_another_list() {
         [r#"list "0" limit 500"#, r#"watch "10""#, r#"watch "10""#, r#"watch "10""#, r#"watch "11""#]
     );
     assert_eq!(played.objects(), "a@1 b@11 c@12");
-    // The server's word counts where it asks for more than the delay would be.
+    // The server's Retry-After wins if it is longer than the back-off.
     assert!(start.elapsed() >= Duration::from_secs(3 + 3));
     assert_eq!(played.errors.len(), 3);
 }
@@ -198,9 +200,9 @@ async fn an_object_that_was_corrupt_and_deleted_leaves_with_the_next_list() {
     assert_eq!(played.errors, ["cannot watch: corrupt object deleted"]);
 }
 
-// RE-15: bad events are left out and reported, and the watch goes on.
+// RE-15: bad events are skipped and reported, and the watch continues.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_blocks_nothing() {
+async fn undecodable_objects_do_not_block_the_cache() {
     let options = ReflectorOptions::default().expect_kind(GroupVersionKind::new("example.com", "v1", "Foo"));
     let script = Script::new([listed("10", "a@1"), watched("+b@11 ?+x@12 +c@13")]);
     let played = play_with(script, options, Duration::from_secs(9)).await;
@@ -253,7 +255,7 @@ async fn a_streaming_list_goes_on_as_the_watch() {
     assert_eq!(played.reflector.health().lists, 1);
 }
 
-// RE-3: nothing is seen before all has come.
+// RE-3: the store changes only when the streaming list is complete.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_is_all_or_nothing() {
     let script = Script::new([watched("+a@1 +b@2 =5")]).streaming();
@@ -263,7 +265,7 @@ async fn a_streaming_list_is_all_or_nothing() {
 
 // RE-4: closed early, refused, busy, expired, and servers that cannot.
 #[tokio::test(start_paused = true)]
-async fn what_a_streaming_list_does_when_it_fails() {
+async fn failures_of_a_streaming_list() {
     let whole = || watched("+a@1 !10");
     let start = r#"watch "" from the start"#;
     for (first, requests) in [
@@ -285,14 +287,15 @@ async fn what_a_streaming_list_does_when_it_fails() {
         assert_eq!(played.requests, [start, r#"list "0" limit 500"#, r#"watch "5""#]);
         assert_eq!(played.objects(), "a@1 b@6");
     }
-    // After a forgotten version the stream is asked for from the last one first, then afresh.
+    // After an expired version, the streaming list is requested from the last version first, then
+    // without a version.
     let script = Script::new([errs("+a@1 !10", expired()), watch_fails(expired()), watched("+b@19 !20")]).streaming();
     let played = play(script).await;
     assert_eq!(played.requests, [start, r#"watch "10" from the start"#, start]);
     assert_eq!(played.objects(), "b@19");
 }
 
-// RE-4: after it has waited it reads again, and says so.
+// RE-4: after the back-off it lists again, and its health shows that.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_that_begins_anew_is_one() {
     let script = Script::new([ended("+a@1"), ended("+a@1"), watched("+a@1")]).streaming();
@@ -317,7 +320,7 @@ async fn streaming_lists_can_be_turned_off() {
     assert_eq!(played.requests[0], r#"list "0" limit 500"#);
 }
 
-// RE-18: exactly once, through streaming lists and relists as well.
+// RE-18: each change exactly once, across streaming lists and relists.
 #[tokio::test(start_paused = true)]
 async fn each_state_of_an_object_is_transformed_once() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -334,7 +337,7 @@ async fn each_state_of_an_object_is_transformed_once() {
     assert_eq!(played.errors, ["cannot watch: too old resource version", "cannot transform default/bad: bad"]);
 }
 
-// RE-21 and the relist by comparison: what is the same is not brought in again.
+// RE-21: a relist reuses unchanged objects.
 #[tokio::test(start_paused = true)]
 async fn a_relist_keeps_the_objects_that_are_here() {
     let busy = Status::failure(StatusReason::InternalError, "etcd");
@@ -353,7 +356,7 @@ async fn a_relist_keeps_the_objects_that_are_here() {
     assert!(same("a") && !same("b"));
 }
 
-// RE-22 and health: errors are told, and the truth about them.
+// RE-22: errors are reported and reflected in the health.
 #[tokio::test(start_paused = true)]
 async fn health_tells_what_is_wrong_and_since_when() {
     let forbidden = || Error::from(Status::forbidden(&kubewright_core::GroupResource::new("", "pods"), "", "no"));
@@ -372,7 +375,7 @@ async fn health_tells_what_is_wrong_and_since_when() {
     assert_eq!((health.failures, health.lists), (4, 0));
 }
 
-// RE-20: told, and nobody panics.
+// RE-20: inconsistencies are reported without a panic.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_can_be_verified() {
     let options = || ReflectorOptions::default().verify_streaming_lists();

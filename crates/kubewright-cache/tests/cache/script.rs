@@ -1,4 +1,4 @@
-//! A lister-watcher that plays a script and remembers what it was asked.
+//! A lister-watcher that replays a script and records its requests.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ pub enum Answer {
     Half(Vec<Result<Listed<DynamicObject>>>),
 }
 
-/// A lister-watcher that gives answers in order, and nothing when there are no more.
+/// A lister-watcher that returns scripted responses in order, then blocks.
 #[derive(Clone)]
 pub struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
@@ -42,13 +42,13 @@ impl Script {
         }
     }
 
-    /// Says that watches can begin with all objects.
+    /// Enables streaming lists.
     pub fn streaming(mut self) -> Self {
         self.streams = true;
         self
     }
 
-    /// What was asked so far.
+    /// The requests so far.
     pub fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -155,10 +155,10 @@ pub fn watch_fails(error: impl Into<Error>) -> Answer {
     Answer::Watch(Err(error.into()))
 }
 
-/// A watch that stays open after its events: `+a@1` came, `~a@2` changed, `-a@3` went, `=9` is a
-/// bookmark, `!9` the one that ends the first objects. Of the objects of `?+a@1`, `?~a@1` and
-/// `?-a@1` only the metadata can be read, of `?` nothing. An object `a#u@1` has the uid `u` rather
-/// than one made of its name.
+/// A watch that stays open after its events: `+a@1` added, `~a@2` modified, `-a@3` deleted, `=9` a
+/// bookmark, `!9` the bookmark that ends the initial objects. For `?+a@1`, `?~a@1` and `?-a@1` only
+/// the metadata is readable, for `?` nothing. An object `a#u@1` has the uid `u` instead of one
+/// derived from its name.
 pub fn watched(events: &str) -> Answer {
     Answer::Watch(Ok((events_of(events), true)))
 }
@@ -207,7 +207,7 @@ fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
     })
 }
 
-/// An object written as `a@1`, or as `a#u@1` with another uid.
+/// An object written as `a@1`, or as `a#u@1` with an explicit uid.
 fn one(word: &str) -> DynamicObject {
     let (name, version) = word.split_once('@').expect("name@version");
     let (name, uid) = name.split_once('#').unwrap_or((name, ""));
@@ -218,7 +218,7 @@ fn one(word: &str) -> DynamicObject {
     one
 }
 
-/// The error about an object of which only the metadata can be read.
+/// The error for an object of which only the metadata is readable.
 pub fn undecodable(verb: Verb, object: &DynamicObject) -> Error {
     let error = DecodeError::new("expected a number");
     let identity = ObjectIdentity::of(object);

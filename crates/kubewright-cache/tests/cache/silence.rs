@@ -1,4 +1,4 @@
-//! Servers that take a request and say nothing more, which Go waits for until the program ends.
+//! Servers that accept a request and then stall, for which client-go waits forever.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,15 +21,15 @@ async fn play(script: Script, seconds: u64) -> Played {
     play_with(script, ReflectorOptions::default(), Duration::from_secs(seconds)).await
 }
 
-/// What the server does with some requests; it answers the others.
+/// How the server treats some requests; it answers the others.
 enum Fault {
     /// Never answers these.
     Silence(Range<usize>),
-    /// Answers the first with 429 and asks for so many seconds.
+    /// Answers the first with 429 and a Retry-After of this many seconds.
     Busy(u32),
 }
 
-/// A server that does so with requests of config maps, and when it was asked.
+/// A server with this fault for config maps, and the times of its requests.
 async fn server(fault: Fault) -> (Client, Arc<Mutex<Vec<(u64, bool)>>>) {
     let server = ApiServer::in_memory().start().await.expect("it starts");
     let (asked, noted) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicUsize::new(0)));
@@ -64,7 +64,7 @@ impl futures_core::Stream for Nothing {
     }
 }
 
-/// Reflects config maps for so long; how many lists were completed.
+/// Reflects config maps for this many seconds; returns the number of completed lists.
 async fn reflect(client: &Client, seconds: u64) -> u64 {
     let maps = ListWatch::new(Api::<ConfigMap>::all(client));
     let options = ReflectorOptions::default().without_streaming_lists();
@@ -85,7 +85,7 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
     assert!(asked[0] == 0 && (120..123).contains(&asked[1]) && (240..247).contains(&asked[2]), "{asked:?}");
 }
 
-// RE-22: whoever has told their client knows better.
+// RE-22: an explicit timeout of the client takes precedence.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well() {
     let times = |asked: &Mutex<Vec<(u64, bool)>>| -> Vec<u64> {
@@ -98,7 +98,7 @@ async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well(
         let asked = times(&asked);
         assert!(asked[0] == 0 && again.contains(&asked[1]), "{asked:?}");
     }
-    // A factory has its own word only where it was given one.
+    // A factory overrides the client's timeout only if it was configured to.
     for (options, again) in [
         (ReflectorOptions::default(), 300..303),
         (ReflectorOptions::default().patience(Duration::from_secs(60)), 60..63),
@@ -122,7 +122,8 @@ async fn a_watch_that_never_begins_is_over() {
         Reflector::new(maps, Store::default(), options)
     };
     for (unanswered, options, expected) in [
-        // All objects by a watch, which is asked for again, and by a list, whose watch is nothing to go on from.
+        // A stalled streaming list is requested again; so is a stalled list, whose watch has no
+        // version to start from.
         (0..1, ReflectorOptions::default(), &[true, true][..]),
         (1..2, ReflectorOptions::default().without_streaming_lists(), &[false, true, false, true]),
     ] {
@@ -135,7 +136,7 @@ async fn a_watch_that_never_begins_is_over() {
     }
 }
 
-// RE-10, RC-2, RC-3: what a client waits for before it sends is no silence of the server.
+// RE-10, RC-2, RC-3: waits of the client before it sends do not count as a stall of the server.
 #[tokio::test(start_paused = true)]
 async fn patience_begins_when_the_server_is_asked() {
     let (client, asked) = server(Fault::Silence(0..0)).await;

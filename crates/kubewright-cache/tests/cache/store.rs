@@ -21,7 +21,8 @@ fn valued(name: &str, version: u64, values: &str) -> Arc<DynamicObject> {
     labelled(name, version, &[("values", values)])
 }
 
-// ST-4, ST-5: Go's TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex and …AddKeepsNonEmptySetPostDeleteFromIndex.
+// ST-4, ST-5: Go's TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex and
+// …AddKeepsNonEmptySetPostDeleteFromIndex.
 #[test]
 fn buckets_go_with_their_last_object() {
     let store = Store::new(by_values());
@@ -194,7 +195,7 @@ fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() 
     }
 }
 
-// ST-11: objects that leave and come again meet others where they were.
+// ST-11: a slot may pass from a removed object to another one.
 #[test]
 fn changes_are_by_key_wherever_objects_are_kept() {
     let store = Store::new(by_values());
@@ -251,7 +252,8 @@ fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index what a scan would find.
+    // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index
+    // what a scan would find.
     #[test]
     fn the_store_agrees_with_a_plain_map(
         writes in vec((0..60u8, 0..8u8, 0..40u8), 0..400), hold in 1..100usize,

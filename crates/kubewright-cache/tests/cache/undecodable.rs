@@ -1,4 +1,4 @@
-//! Objects that cannot be decoded or transformed: they exist, and nobody hears otherwise.
+//! Objects that cannot be decoded or transformed still exist: handlers see no deletion.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -128,7 +128,7 @@ async fn a_state_that_cannot_be_decoded_leaves_the_last_good_one_and_a_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_mark_goes_when_the_object_decodes_again_or_is_deleted() {
+async fn a_mark_is_cleared_when_the_object_decodes_or_is_deleted() {
     for queue in QUEUES {
         let script = Script::new([listed("10", "a@1 b@2 c@3"), watched("?~a@11 ?~b@12 ?~c@13 ~a@14 -b@15 ?-c@16")]);
         let played = play(script, queue, None).await;
@@ -136,7 +136,7 @@ async fn a_mark_goes_when_the_object_decodes_again_or_is_deleted() {
         assert!(["a", "b", "c"].iter().all(|name| !played.is_undecodable(name)));
         assert_eq!(played.undecodable(), UndecodableObjects::default());
         assert_eq!(played.errors.len(), 3);
-        // With a list as well, also for an object of which no state was ever known.
+        // Also with a list, and for an object without any known state.
         let script =
             Script::new([listed("10", "?a@1 ?b@2"), errs("=11", expired()), listed("20", "a@12"), watched("")]);
         let played = play(script, queue, None).await;
@@ -146,8 +146,8 @@ async fn a_mark_goes_when_the_object_decodes_again_or_is_deleted() {
     }
 }
 
-// Nobody hears that an object is gone because a list, in pages or by a stream, has it in a state
-// that cannot be decoded.
+// An object that a list, paginated or streaming, contains in an undecodable state is not reported
+// as deleted.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_a_list_cannot_decode_is_present() {
     for queue in QUEUES {
@@ -174,9 +174,9 @@ async fn an_object_that_a_list_cannot_decode_is_present() {
     }
 }
 
-// An object that was replaced by one that cannot be decoded is really gone.
+// An object that was replaced by an undecodable one with another uid is deleted.
 #[tokio::test(start_paused = true)]
-async fn an_object_whose_place_another_has_taken_is_gone() {
+async fn a_replaced_object_is_deleted() {
     for queue in QUEUES {
         let relist = [listed("10", "a@1"), errs("=11", expired()), listed("20", "?a#other@15"), watched("")];
         let streamed = [errs("+a@1 !10", expired()), watched("?+a#other@15 !20")];
@@ -203,7 +203,7 @@ async fn a_streaming_list_keeps_the_last_good_state() {
     }
 }
 
-// A list with an object that has no readable name does not say which objects exist.
+// A list with an object without a readable name does not state which objects exist.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_cannot_be_read_changes_nothing() {
     for queue in QUEUES {
@@ -283,7 +283,7 @@ fn a_queue_whose_transform_fails_says_that_the_object_exists() {
     assert_eq!(drained, expected);
 }
 
-// A queue of newest states keeps the last good one in line.
+// A `Fifo` keeps the last good state queued.
 #[test]
 fn a_fifo_keeps_what_waits_for_an_object_that_cannot_be_decoded() {
     let identity = |name: &str, uid: &str| ObjectIdentity { uid: uid.into(), ..ObjectIdentity::of(&*object(name, 9)) };
@@ -316,7 +316,7 @@ async fn a_store_keeps_the_last_good_state() {
     assert_eq!(played.store.resource_version(), "20");
 }
 
-// An object of which no state is known exists nevertheless.
+// An object without any known state exists nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_lister_does_not_say_that_an_object_is_missing_which_cannot_be_decoded() {
     let script = Script::new([listed("10", "a@1 ?b@2"), watched("?~a@11")]);
@@ -331,7 +331,7 @@ async fn a_lister_does_not_say_that_an_object_is_missing_which_cannot_be_decoded
     played.running.stop().await;
 }
 
-// A resync of the last good state says nothing about the newest one.
+// A resync of the last good state does not clear the mark of the newest state.
 #[tokio::test(start_paused = true)]
 async fn a_resync_leaves_the_mark() {
     for queue in QUEUES {

@@ -92,7 +92,7 @@ async fn lost_connections_and_forgotten_versions_are_survived_and_the_newest_sta
         server.cut();
         server.put("a");
         assert_eq!(shown(&watcher.next_event().await.expect("it goes on").expect("fine")), "~a@3");
-        // What happens while nobody can be asked about it is seen as its outcome.
+        // Changes during an outage are seen as their outcome.
         settle().await;
         server.put("c");
         server.delete("c");
@@ -100,7 +100,7 @@ async fn lost_connections_and_forgotten_versions_are_survived_and_the_newest_sta
         server.put("a");
         server.delete("b");
         server.forget();
-        // Order is kept for each object, not between them, and a list may remind of what has not changed.
+        // Order is kept per object, not across objects, and a list may resync unchanged objects.
         let mut missing = vec!["~a@7", "-b@2"];
         while !missing.is_empty() {
             let event = timeout(Duration::from_secs(600), watcher.next_event()).await.expect("it is seen in time");
@@ -124,7 +124,7 @@ async fn a_server_that_cannot_be_reached_at_first_is_waited_for() {
 
 // WT-2
 #[tokio::test(start_paused = true)]
-async fn a_timeout_stops_all_of_it() {
+async fn a_timeout_stops_the_informer() {
     let server = Live::new();
     server.put("a");
     let never = until_with_sync(server.clone(), None, vec![is("+never")]);
@@ -140,7 +140,7 @@ async fn a_timeout_stops_all_of_it() {
 
 // WT-2
 #[tokio::test]
-async fn a_real_server_may_cut_and_forget_what_it_likes() {
+async fn a_cache_survives_broken_connections_and_expired_versions() {
     let server = ApiServer::in_memory().start().await.expect("it starts");
     let client = server.client();
     let maps = Api::<ConfigMap>::namespaced(&client, "default");

@@ -8,8 +8,9 @@ use std::net::IpAddr;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN, TRANSFER_ENCODING};
 use http::{Method, Uri};
+use percent_encoding::percent_decode_str;
 
-/// Why a request is refused, or none if it may pass.
+/// Why a request is rejected; `None` if it may pass.
 pub fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<&'static str> {
     let host = match (uri.authority(), text(headers.get(HOST))) {
         (Some(authority), _) => authority.as_str(),
@@ -27,7 +28,7 @@ pub fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<&'stat
     }
     if has_body(headers) && matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
         let kind = text(headers.get(CONTENT_TYPE)).split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        // A web page can send these without asking the server first.
+        // A web page can send these without a preflight request.
         if matches!(&*kind, "" | "text/plain" | "multipart/form-data" | "application/x-www-form-urlencoded") {
             return Some("the Content-Type is missing, or one that forms of web pages have");
         }
@@ -37,13 +38,13 @@ pub fn refusal(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<&'stat
     if segments.iter().any(|segment| matches!(*segment, b"." | b"..")) {
         return Some("the path has a segment of dots");
     }
-    // One can reach a container by these, which is more than to see the cluster.
+    // These give access to containers, which is more than access to the API.
     let is_shell = segments.windows(3).any(|part| part[0] == b"pods" && matches!(part[2], b"exec" | b"attach"));
     is_shell.then_some("exec and attach do not pass the proxy")
 }
 
 fn text(value: Option<&HeaderValue>) -> &str {
-    // A header that is no text must not match any accepted value.
+    // A header that is not text must not match any accepted value.
     value.map_or("", |value| value.to_str().unwrap_or("?"))
 }
 
@@ -51,7 +52,7 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || !matches!(text(headers.get(CONTENT_LENGTH)), "" | "0")
 }
 
-/// Whether a host, with or without a port, is this machine. Browsers always send one.
+/// Whether a host, with or without a port, is localhost. Browsers always send one.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
@@ -65,22 +66,7 @@ fn is_this_machine(host: &str) -> bool {
 
 /// The path as the server reads it: percent-decoded once.
 fn decoded(path: &str) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        let code = after.get(..2).filter(|_| byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                decoded.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                decoded.push(byte);
-                rest = after;
-            }
-        }
-    }
-    decoded
+    percent_decode_str(path).collect()
 }
 
 #[cfg(test)]

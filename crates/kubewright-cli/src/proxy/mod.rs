@@ -1,5 +1,4 @@
-//! `kubewright proxy`: the cluster on a port of this machine, without credentials for those who use
-//! it.
+//! `kubewright proxy`: serves the cluster on a local port with the user's credentials.
 
 mod guard;
 
@@ -23,13 +22,13 @@ use tokio::net::TcpListener;
 
 use crate::signals::Signals;
 
-/// The largest request body, which is also the largest that an API server accepts.
+/// Size limit of a request body, equal to that of API servers.
 const MAX_BODY: usize = 3 << 20;
 
-/// How long to wait when the system has no more sockets to give.
+/// Retry delay when the system is out of sockets.
 const EXHAUSTED: Duration = Duration::from_millis(50);
 
-/// Where to serve which cluster.
+/// Address and cluster.
 #[derive(Debug, Args)]
 pub struct Options {
     /// The port; 0 picks a free one.
@@ -53,8 +52,7 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             accepted = listener.accept() => accepted,
             () = signals.wait() => return Ok(()),
         };
-        // One connection that could not be made, or too many at a time, is no reason to leave all
-        // others.
+        // A failed connection, or a shortage of sockets, must not end the others.
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(EXHAUSTED).await;
             continue;
@@ -62,7 +60,7 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         let client = client.clone();
         tokio::spawn(async move {
             let forward = service_fn(move |request| forward(client.clone(), request));
-            // How a connection ended is for its client to know.
+            // Connection errors concern only the client.
             let _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), forward).await;
         });
     }

@@ -1,6 +1,6 @@
-//! `up --demo`: what a control plane does, told by what is seen of it.
+//! `up --demo`: demonstrates a control plane, as observed through caches.
 //!
-//! Every line that says what happened comes from the caches that the controllers use as well: pods one by one while there are few,
+//! Every observation comes from the caches of the controllers: single pods while there are few,
 //! counts while there are many.
 
 use std::collections::HashMap;
@@ -21,10 +21,10 @@ use tokio::time::timeout;
 use super::story::Story;
 
 const NAMESPACE: &str = "demo";
-/// So long a step may take; a loaded machine is slow, and one that never gets there is broken.
+/// Timeout of a step; generous for a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Plays the story from its begin to its end.
+/// Runs the demo.
 pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let mut stage = Stage::set(context, story).await?;
 
@@ -67,7 +67,7 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
     Ok(())
 }
 
-/// What the story is about, and what is heard of it.
+/// The objects of the demo, and their events.
 struct Stage {
     story: Story,
     sets: Api<ReplicaSet>,
@@ -81,14 +81,14 @@ struct Stage {
     last_counts: String,
 }
 
-/// What was heard of a pod.
+/// An observed pod change.
 struct PodChange {
     pod: Arc<Pod>,
     is_gone: bool,
 }
 
 impl Stage {
-    /// Clears away what an earlier story left, and begins to listen.
+    /// Removes objects of an earlier demo, and starts to observe.
     async fn set(context: &ControllerContext, story: &Story) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let (client, factory) = (context.client(), context.factory());
         let mut namespace = Namespace::default();
@@ -144,7 +144,7 @@ impl Stage {
         self.sets.patch(name, Patch::merge(json!({"spec": {"replicas": replicas}}))).await.map(drop)
     }
 
-    /// Tells what is heard about pods of `app`, until what is wanted has come true.
+    /// Reports observations of pods of `app`, until the condition holds.
     async fn until(&mut self, app: &str, holds: impl Fn(&Stage) -> bool) -> Result<(), String> {
         let waiting = async {
             loop {
@@ -164,7 +164,7 @@ impl Stage {
         timeout(PATIENCE, waiting).await.map_err(|_| format!("{app} did not get there in {} s", PATIENCE.as_secs()))
     }
 
-    /// Tells of a pod, if it is one of few and something new is seen of it.
+    /// Reports a pod, if there are few and its state is new.
     fn hear(&mut self, app: &str, change: &PodChange) {
         let pod = &*change.pod;
         if app != "hello" || pod.labels().get("app") != Some(app) {
@@ -188,7 +188,7 @@ impl Stage {
         });
     }
 
-    /// Tells how far a rollout is, if that has changed.
+    /// Reports the progress of a rollout, if it changed.
     fn count(&mut self) {
         let mut sets = self.sets_of_web();
         sets.sort_by_key(|(image, _)| image.clone());
@@ -205,8 +205,8 @@ impl Stage {
         self.seen_deployments.lister().namespace(NAMESPACE).get("web")
     }
 
-    /// Images and sizes of the sets of the deployment, as they are asked for: what a rollout promises is promised of these. Their
-    /// statuses are written one after the other, and add up to anything meanwhile.
+    /// Images and desired sizes of the deployment's sets, to which the rollout limits apply. Their
+    /// statuses are written one by one and may add up to anything in between.
     fn sets_of_web(&self) -> Vec<(String, i32)> {
         let sets = self.seen_sets.lister().namespace(NAMESPACE).list(&Selector::everything());
         let of_web = sets.into_iter().filter(|set| set.labels().get("app") == Some("web"));
@@ -228,7 +228,7 @@ impl Stage {
         self.pods_of(app).iter().filter(|pod| state_of(pod) == "ready").count()
     }
 
-    /// How many pods a set says it has, and how many of them are ready.
+    /// The replicas and ready replicas of a set.
     fn status(&self, set: &str) -> Option<(i32, i32)> {
         let set = self.seen_sets.lister().namespace(NAMESPACE).get(set)?;
         set.status.as_ref().map(|status| (status.replicas, status.ready_replicas.unwrap_or_default()))
@@ -242,13 +242,13 @@ impl Stage {
             && [status.replicas, status.updated_replicas, status.available_replicas] == [Some(8); 3]
     }
 
-    /// Stops listening.
+    /// Stops observing.
     fn leave(self) {
         self.handlers.iter().for_each(HandlerRegistration::remove);
     }
 }
 
-/// Has the story looked at again whenever an object changes.
+/// Wakes the demo when an object changes.
 fn wake<T: Object>(
     informer: &InformerHandle<T>,
     sender: mpsc::UnboundedSender<Option<PodChange>>,
@@ -256,7 +256,7 @@ fn wake<T: Object>(
     informer.add_handler(move |_: &Event<T>| drop(sender.send(None)))
 }
 
-/// What is to be said of a pod.
+/// The reported state of a pod.
 fn state_of(pod: &Pod) -> &'static str {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter());
     let is_ready = conditions.clone().any(|condition| condition.type_ == "Ready" && condition.status == "True");

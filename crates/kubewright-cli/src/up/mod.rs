@@ -1,6 +1,7 @@
-//! `kubewright up`: all that makes a cluster, in one process.
+//! `kubewright up`: a cluster in one process.
 //!
-//! `news` follows what happens, and is shown by `view` in a terminal or by `plain` as lines; `demo` makes something happen.
+//! `news` follows events, which `view` shows in a terminal and `plain` as lines; `demo`
+//! demonstrates a rollout.
 
 mod demo;
 mod news;
@@ -24,26 +25,26 @@ use crate::signals::Signals;
 use screen::Screen;
 use story::Story;
 
-/// What `up` takes besides what the server takes.
+/// Options of `up` besides those of the server.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
     server: apiserver::Options,
-    /// How many simulated nodes run pods; with none, pods stay pending.
+    /// Number of simulated nodes; without nodes, pods stay pending.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
-    /// Shows a control plane at work, and explains each step as it happens.
+    /// Demonstrates a control plane, and explains each step.
     ///
-    /// A replica set goes from 1 to 2, a pod is deleted and comes back, a deployment of 8 rolls to another version. All of it
-    /// happens in the namespace `demo`, to real objects, which stay.
+    /// A replica set is scaled from 1 to 2, a deleted pod is replaced, a deployment of 8 is rolled
+    /// out. All of it happens to real objects in the namespace `demo`, which stay.
     #[arg(long)]
     demo: bool,
-    /// Writes log lines also where standard output is a terminal.
+    /// Writes log lines even if standard output is a terminal.
     #[arg(long)]
     plain: bool,
 }
 
-/// Runs all that makes a cluster: the API server, controllers, and nodes.
+/// Runs a cluster: API server, controllers, and nodes.
 pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new()?;
     let verbosity = options.server.verbosity;
@@ -77,7 +78,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
         let (context, stop) = (context.clone(), stop.clone());
         onlookers.spawn(async move {
             progress::until_synced(context.factory()).await;
-            // The story is told in lines of its own.
+            // The demo prints its own lines.
             plain::tell(&context, !options.demo, &stop).await
         });
     }
@@ -90,7 +91,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
             }
         });
     }
-    // Else they would keep the caches, and the events that wait, from being finished.
+    // Otherwise it would keep the caches and the queued events from being finished.
     drop(context);
 
     let ended = tokio::select! {
@@ -100,7 +101,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
     };
     stop.cancel();
     while onlookers.join_next().await.is_some() {}
-    // Controllers first: what they have in hand still needs the server.
+    // Controllers stop first: their running reconciles still need the server.
     let stopped = controllers.stop().await;
     server.stop().await;
     ended?;
@@ -112,7 +113,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(stopped?)
 }
 
-/// Waits until an onlooker fails. Those that end by themselves are not missed.
+/// Waits until an observer fails. Observers that end without an error are ignored.
 async fn first_failure(onlookers: &mut JoinSet<std::io::Result<()>>) -> std::io::Error {
     while let Some(ended) = onlookers.join_next().await {
         match ended {

@@ -1,4 +1,4 @@
-//! What happens, as the events of the cluster tell it.
+//! News: events of the cluster.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use tokio::time::sleep;
 
 use crate::log::clock;
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct News {
-    /// When, as a time of the day.
+    /// The time of day.
     pub time: String,
-    /// Whether somebody has to look.
+    /// Whether it is a warning.
     pub is_warning: bool,
-    /// Why, in a word.
+    /// The reason.
     pub reason: String,
-    /// To what, as `Pod default/web-0`.
+    /// The object, such as `Pod default/web-0`.
     pub object: String,
-    /// What.
+    /// The message.
     pub message: String,
 }
 
-/// Sends what happens from now on, until nobody receives it.
+/// Sends new events until the receiver is dropped.
 pub async fn follow(client: Client, news: mpsc::Sender<News>) {
     let api = Api::<Event>::all(&client);
     while !news.is_closed() {
-        // From now on: what was before is no news. A watch that ends is begun anew, and may miss what happened meanwhile.
+        // Only new events. A watch that ends is restarted, and may miss events in between.
         if let Ok(mut watch) = api.watch(&WatchOptions::default()).await {
             let started = Time::now();
             while let Some(Ok(event)) = watch.next().await {

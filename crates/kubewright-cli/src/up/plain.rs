@@ -1,4 +1,4 @@
-//! What happens, as lines of text.
+//! News as lines of text.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use super::news::{self, News};
 use super::usage;
 use super::workloads::Workloads;
 
-/// So many lines of news a second at the most: a thousand deployments make twenty thousand events.
+/// Maximum number of event lines per second: a thousand deployments cause twenty thousand events.
 const LINES: u32 = 20;
-/// So long nothing may happen before all has settled.
+/// Idle time after which the cluster counts as settled.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Writes lines until told to stop: of all that happens, or only of what needs attention.
+/// Writes lines until told to stop: of all events, or only of warnings.
 pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &CancellationToken) -> std::io::Result<()> {
     let (sender, mut news) = mpsc::channel(1024);
     let following = tokio::spawn(news::follow(context.client().clone(), sender));
@@ -64,10 +64,10 @@ pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &Cancellat
     Ok(())
 }
 
-/// Finds out when all that was to do has been done.
+/// Detects when all pending work is done.
 struct Settling {
     reconciles: u64,
-    /// When the work began that has not settled yet.
+    /// When the current work began.
     began: Option<Instant>,
     last_change: Instant,
 }
@@ -77,7 +77,7 @@ impl Settling {
         Settling { reconciles: 0, began: None, last_change: now }
     }
 
-    /// How long the work took, when it has just settled.
+    /// The duration of the work, when it has just settled.
     fn look(&mut self, now: Instant, reconciles: u64, is_idle: bool) -> Option<Duration> {
         if reconciles != self.reconciles || !is_idle {
             self.began.get_or_insert(now);

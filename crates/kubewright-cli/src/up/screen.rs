@@ -1,9 +1,9 @@
-//! A terminal that is drawn on as a whole, and given back as it was.
+//! A full-screen terminal, restored on drop.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
-/// How text looks.
+/// Text style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Style {
     #[default]
@@ -29,35 +29,35 @@ impl Style {
     }
 }
 
-/// A line of pieces, each in its style.
+/// A line of styled spans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line(Vec<(Style, String)>);
 
 impl Line {
-    /// What is written, in whatever style.
+    /// The text without styles.
     #[cfg(test)]
     pub fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Adds a piece.
+    /// Appends a span.
     pub fn with(mut self, style: Style, text: impl Into<String>) -> Self {
         self.0.push((style, text.into()));
         self
     }
 
-    /// Adds what is plain.
+    /// Appends plain text.
     pub fn plain(self, text: impl Into<String>) -> Self {
         self.with(Style::Plain, text)
     }
 
-    /// Blanks up to this column.
+    /// Pads up to this column.
     pub fn up_to(self, column: usize) -> Self {
         let blanks = column.saturating_sub(self.width());
         self.plain(" ".repeat(blanks))
     }
 
-    /// This line, and another behind it.
+    /// Appends another line.
     pub fn then(mut self, other: Line) -> Self {
         self.0.extend(other.0);
         self
@@ -67,7 +67,7 @@ impl Line {
         self.0.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// With escape sequences, cut off at `width`. Control characters, which a terminal would obey, are left out.
+    /// The line with escape sequences, truncated to `width`. Control characters are removed.
     fn paint(&self, width: usize) -> String {
         let (mut painted, mut left) = (String::new(), width);
         for (style, text) in &self.0 {
@@ -81,7 +81,7 @@ impl Line {
     }
 }
 
-/// The terminal, while it is ours. Dropping it shows again what was there before.
+/// The terminal in full-screen mode. Dropping it restores the previous content.
 pub struct Screen {
     out: io::Stdout,
     /// Columns and rows.
@@ -89,13 +89,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Whether standard output is a terminal that obeys escape sequences.
+    /// Whether standard output is a terminal that supports escape sequences.
     pub fn is_possible() -> bool {
         let term = std::env::var("TERM").unwrap_or_default();
         io::stdout().is_terminal() && !matches!(term.as_str(), "" | "dumb")
     }
 
-    /// Takes the terminal.
+    /// Enters full-screen mode.
     pub fn open() -> io::Result<Self> {
         let mut screen = Screen { out: io::stdout(), size: size() };
         screen.take()?;
@@ -103,7 +103,7 @@ impl Screen {
     }
 
     fn take(&mut self) -> io::Result<()> {
-        // The other page, without a cursor, and without lines that run over.
+        // Alternate screen, no cursor, no line wrap.
         self.out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
         self.out.flush()
     }
@@ -113,8 +113,8 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Gives the terminal back, stops the process as SIGTSTP would, and takes the terminal again when
-    /// the user continues the process.
+    /// Restores the terminal, stops the process as SIGTSTP would, and enters full-screen mode again
+    /// when it continues.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.give_back()?;
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
@@ -122,12 +122,12 @@ impl Screen {
         self.take()
     }
 
-    /// Asks again how large the terminal is.
+    /// Reads the terminal size again.
     pub fn resize(&mut self) {
         self.size = size();
     }
 
-    /// Shows these lines, as many as there is room for.
+    /// Draws as many of the lines as fit.
     pub fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
         let (columns, rows) = self.size;
         let mut text = "\x1b[H".to_owned();
@@ -148,8 +148,8 @@ impl Drop for Screen {
     }
 }
 
-/// How large the terminal is, in columns and rows. The system's own tool is asked: the call itself would need unsafe code or a
-/// crate for this one number.
+/// The terminal size in columns and rows, from `stty`: the system call would need unsafe code or
+/// another crate.
 fn size() -> (usize, usize) {
     let asked = Command::new("stty").arg("size").stdin(Stdio::inherit()).stderr(Stdio::null()).output();
     let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

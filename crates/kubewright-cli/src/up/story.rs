@@ -1,9 +1,9 @@
-//! What the demo tells, wherever that is shown.
+//! The text of the demo.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines of a story. Clones are the same.
+/// The lines of the demo. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
     lines: Arc<Mutex<Vec<Line>>>,
@@ -13,21 +13,21 @@ pub struct Story {
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
-    /// A step begins.
+    /// The title of a step.
     Step(String),
-    /// Something is explained.
+    /// An explanation.
     Told(String),
-    /// Something was seen to happen.
+    /// An observation.
     Seen(String),
 }
 
 impl Story {
-    /// A story for a view if `is_live`, else for standard error.
+    /// Lines for a view if `is_live`, else for standard error.
     pub fn new(is_live: bool) -> Self {
         Story { lines: Arc::default(), is_live }
     }
 
-    /// Begins a step, after a pause in which people can read where there are any.
+    /// Starts a step, in a view after a pause for reading.
     pub async fn step(&self, text: impl Into<String>) {
         if self.is_live && !self.last(1).is_empty() {
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -35,12 +35,12 @@ impl Story {
         self.add(Line::Step(text.into()));
     }
 
-    /// Explains.
+    /// Adds an explanation.
     pub fn tell(&self, text: impl Into<String>) {
         self.add(Line::Told(text.into()));
     }
 
-    /// Says what was seen.
+    /// Adds an observation.
     pub fn seen(&self, text: impl Into<String>) {
         self.add(Line::Seen(text.into()));
     }

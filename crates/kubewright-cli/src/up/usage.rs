@@ -1,23 +1,23 @@
-//! What the process has used.
+//! Resource usage of the process.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The clock of `/proc` ticks this often a second, on every Linux of today.
+/// Ticks per second of `/proc`, on all current Linux systems.
 const TICKS: f64 = 100.0;
 
-/// What the process has used so far.
+/// Resource usage so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
-    /// Memory that it has now, in bytes.
+    /// Current memory in bytes.
     pub memory: u64,
-    /// The most that it ever had.
+    /// Peak memory in bytes.
     pub peak: u64,
     /// CPU time of all threads.
     pub cpu: Duration,
 }
 
-/// What has been used so far; nothing where the system does not tell.
+/// The usage so far; `None` if the system does not report it.
 pub fn now() -> Option<Usage> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kilobytes = |field: &str| -> Option<u64> {
@@ -31,7 +31,8 @@ pub fn now() -> Option<Usage> {
     })
 }
 
-/// User and system time, the 14th and 15th field; the second is the name in parentheses, which may have blanks.
+/// User and system time, the 14th and 15th field; the second is the name in parentheses, which may
+/// have blanks.
 fn ticks(stat: &str) -> Option<u64> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)

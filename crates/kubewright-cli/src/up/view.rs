@@ -1,4 +1,4 @@
-//! What happens, drawn in a terminal: informers, controllers with their queues, workloads, and the last events.
+//! The terminal view: informers, controllers with their queues, workloads, and recent events.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -19,14 +19,14 @@ use super::usage::{self, Usage};
 use super::workloads::{Pods, Rollout, Workloads};
 use crate::log;
 
-/// How often it is drawn.
+/// Redraw interval.
 const FRAME: Duration = Duration::from_millis(200);
-/// Where the second column begins.
+/// Start of the second column.
 const SECOND: usize = 48;
-/// So many deployments are shown one by one.
+/// Maximum number of deployments shown.
 const ROLLOUTS: usize = 6;
 
-/// What is shown.
+/// The data sources of the view.
 pub struct Shown {
     pub url: String,
     pub kubeconfig: Option<PathBuf>,
@@ -34,7 +34,7 @@ pub struct Shown {
     pub story: Story,
 }
 
-/// All that is seen at one moment.
+/// The data of one frame.
 struct Seen<'a> {
     shown: &'a Shown,
     up: Duration,
@@ -48,7 +48,7 @@ struct Seen<'a> {
     log: Vec<String>,
 }
 
-/// Draws until told to stop, and gives the terminal back.
+/// Draws until told to stop, and restores the terminal.
 pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
     let (sender, mut receiver) = mpsc::channel(1024);
     let following = tokio::spawn(news::follow(shown.context.client().clone(), sender));
@@ -96,7 +96,7 @@ pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
     result
 }
 
-/// How often controllers reconcile, by what they had done a second ago.
+/// Reconciles per second of each controller.
 #[derive(Default)]
 struct Speeds {
     since: Option<Instant>,
@@ -120,7 +120,7 @@ impl Speeds {
     }
 }
 
-/// The lines of one picture.
+/// The lines of one frame.
 fn frame(seen: &Seen<'_>, rows: usize) -> Vec<Line> {
     let mut lines = vec![title(seen), Line::default()];
     lines.extend(machinery(seen, rows.saturating_sub(8) / 2));
@@ -154,7 +154,7 @@ fn title(seen: &Seen<'_>) -> Line {
     }
 }
 
-/// Informers on the left, controllers on the right; where there is no room for all of them, those that have something to show.
+/// Informers on the left, controllers on the right; if not all fit, idle ones are omitted.
 fn machinery(seen: &Seen<'_>, room: usize) -> Vec<Line> {
     let synced = seen.informers.iter().filter(|informer| informer.has_synced).count();
     let of = seen.informers.len();
@@ -179,16 +179,13 @@ fn machinery(seen: &Seen<'_>, room: usize) -> Vec<Line> {
     lines
 }
 
-/// The lines of as many items as there is room for, quiet ones left out before others, and how many those are.
+/// The lines of as many items as fit, omitting idle ones first, and the number of omitted ones.
 fn fitting<T>(items: &[T], room: usize, is_quiet: impl Fn(&T) -> bool, line: impl Fn(&T) -> Line) -> Vec<Line> {
     let mut surplus = if items.len() > room { items.len() + 1 - room.max(1) } else { 0 };
     let hidden = surplus;
     let mut shown: Vec<&T> = Vec::with_capacity(items.len());
     for item in items.iter().rev() {
-        match surplus > 0 && is_quiet(item) {
-            true => surplus -= 1,
-            false => shown.push(item),
-        }
+        if surplus > 0 && is_quiet(item) { surplus -= 1 } else { shown.push(item) }
     }
     shown.reverse();
     shown.truncate(items.len() - hidden);
@@ -207,7 +204,7 @@ fn informer_line(informer: &InformerState) -> Line {
     line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))
 }
 
-/// A name with so many characters at the most; that of an informer says which objects it is about.
+/// A name truncated to `room` characters.
 fn shortened(name: &str, room: usize) -> String {
     match name.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", name[..end].trim_end()),
@@ -242,7 +239,7 @@ fn workload_lines(seen: &Seen<'_>) -> Vec<Line> {
     std::iter::once(head).chain(rows).collect()
 }
 
-/// A bar of what is available, twenty characters for all that is wanted.
+/// A bar of available replicas, twenty characters wide.
 fn rollout_line(rollout: &Rollout) -> Line {
     const WIDTH: i64 = 20;
     let part = |count: i32| i64::from(count.max(0)) * WIDTH / i64::from(rollout.wanted.max(1));
@@ -271,7 +268,7 @@ fn story_line(line: &story::Line) -> Line {
     }
 }
 
-/// What went wrong last, and what can be done here.
+/// The last warnings, and a help line.
 fn foot(seen: &Seen<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = seen.log.iter().map(|line| Line::default().with(Style::Dim, line)).collect();
     let hint = match &seen.shown.kubeconfig {

@@ -1,17 +1,17 @@
-//! How many pods and deployments there are, and how they are doing.
+//! State of pods and deployments.
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::Pod;
 use kubewright_cache::{InformerHandle, SharedInformerFactory};
 use kubewright_core::{Object, Selector};
 
-/// The caches that are looked at.
+/// The observed caches.
 pub struct Workloads {
     pods: InformerHandle<Pod>,
     deployments: InformerHandle<Deployment>,
 }
 
-/// How pods are doing.
+/// Pod counts by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pods {
     pub all: usize,
@@ -20,7 +20,7 @@ pub struct Pods {
     pub ended: usize,
 }
 
-/// How a deployment is doing.
+/// State of a deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rollout {
     pub name: String,
@@ -38,7 +38,7 @@ impl Rollout {
 }
 
 impl Workloads {
-    /// Over caches that controllers have as well.
+    /// Uses the caches of the controllers.
     pub fn new(factory: &SharedInformerFactory) -> Self {
         Workloads { pods: factory.informer(), deployments: factory.informer() }
     }
@@ -62,7 +62,7 @@ impl Workloads {
         pods
     }
 
-    /// All deployments: those that move first, then by name.
+    /// All deployments: incomplete ones first, then by name.
     pub fn rollouts(&self) -> Vec<Rollout> {
         let deployments = self.deployments.lister().list(&Selector::everything());
         let mut rollouts: Vec<Rollout> = deployments.iter().map(|deployment| rollout_of(deployment)).collect();

@@ -26,7 +26,7 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
     assert_eq!(said(&["get", "services", "-o", "name"]), "service/kubernetes\n");
     assert_eq!(said(&["get", "clusterroles", "admin", "-o", "name"]), "clusterrole.rbac.authorization.k8s.io/admin\n");
     assert_eq!(said(&["get", "service/kubernetes", "-o", "name"]), "service/kubernetes\n");
-    // Told to a person; a script that counts lines counts none.
+    // Printed on standard error; standard output stays empty.
     let none = kubewright(kubeconfig, &["get", "pods"]);
     assert_eq!((text(&none.stdout).as_str(), none.status.code()), ("", Some(0)));
     assert_eq!(text(&none.stderr), "No resources found in default namespace.\n");
@@ -69,7 +69,7 @@ fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
 
     assert!(text(&gone.stderr).contains(&format!("cannot connect to the server {taken}")), "{}", text(&gone.stderr));
 
-    // Another server at the same place has other certificates.
+    // Another server at the same address has other certificates.
     let successor = Cluster::start(&["apiserver"]);
     let now = successor.serving.line.trim().trim_start_matches("ready https://").to_owned();
     let former = std::fs::read_to_string(&config).expect("it was written").replace(&taken, &now);
@@ -79,7 +79,7 @@ fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
     let unchosen = std::fs::read_to_string(&config).expect("it is there").replace("current-context: kubewright", "");
     std::fs::write(&config, unchosen).expect("it can be written");
     let nowhere = text(&run(&["get", "pods", "--kubeconfig", &config]).stderr);
-    assert!(nowhere.contains("no context is chosen") && nowhere.contains("--context which one"), "{nowhere}");
+    assert!(nowhere.contains("no context is selected") && nowhere.contains("--context which one"), "{nowhere}");
 
     let bare = Serving::start(&["apiserver", "--http", "--listen", "127.0.0.1:0"]);
     let address = bare.line.trim().trim_start_matches("ready http://").to_owned();
@@ -111,14 +111,14 @@ fn shells_complete_the_command() {
     }
 }
 
-/// A map of this name, with so many values.
+/// Creates a map of this name.
 async fn map(maps: &Api<ConfigMap>, name: &str) {
     let mut map = ConfigMap::default();
     map.metadata.name = Some(name.into());
     maps.create(&map).await.expect("it is new");
 }
 
-/// What a watch says, line by line, as it goes on.
+/// The output of a running watch.
 fn watching(cluster: &Cluster, arguments: &[&str]) -> (Killed, impl Fn() -> String + use<>) {
     let mut watch = Command::new(env!("CARGO_BIN_EXE_kubewright"));
     watch.arg("watch").args(arguments).args(["--kubeconfig", cluster.kubeconfig.path()]);
@@ -186,7 +186,7 @@ fn a_reader_that_has_gone_away_has_read_enough() {
     }
 }
 
-/// Linux, since it says how many files a process has open.
+/// Linux only, for the number of open files.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proxy_that_had_too_many_connections_serves_on() {

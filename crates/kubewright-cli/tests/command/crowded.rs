@@ -1,4 +1,4 @@
-//! A server that the system gives few files.
+//! A server with a low open-file limit.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::process::{PATIENCE, Serving};
 
-/// How many files the server may have open, and how many clients come.
+/// The open-file limit of the server, and the number of clients.
 const FILES: usize = 40;
 const CLIENTS: usize = 60;
 

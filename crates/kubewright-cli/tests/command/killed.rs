@@ -1,4 +1,4 @@
-//! A server that is killed in the middle of its work has kept everything it answered for.
+//! A killed server has kept every write that it acknowledged.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often it is killed; `KUBEWRIGHT_KILLS=100` for a thorough look.
+/// Number of kills; `KUBEWRIGHT_KILLS=100` for a thorough run.
 fn rounds() -> u32 {
     std::env::var("KUBEWRIGHT_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(8)
 }
@@ -23,7 +23,7 @@ impl Server {
         Server::start_as(&mut Command::new(env!("CARGO_BIN_EXE_kubewright")), data)
     }
 
-    /// Files may not be larger than so many blocks of the shell's, as if the disk were full then.
+    /// Limits the size of files to this many blocks, to simulate a full disk.
     fn start_with_room(blocks: u32, data: &Path) -> Self {
         let limited = format!(r#"trap "" XFSZ; ulimit -S -f {blocks}; exec "$0" "$@""#);
         Server::start_as(Command::new("sh").args(["-c", &limited, env!("CARGO_BIN_EXE_kubewright")]), data)
@@ -56,7 +56,7 @@ impl Drop for Server {
     }
 }
 
-/// One request on a connection of its own; `None` if the server went away.
+/// One request on its own connection; `None` if the server went away.
 fn call(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let length = body.len();

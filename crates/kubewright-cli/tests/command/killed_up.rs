@@ -1,4 +1,4 @@
-//! A cluster that is killed at any moment and started again comes to the state that it would have come to.
+//! A cluster that is killed at any moment and restarted reaches the desired state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use kubewright_core::options::{ListOptions, Patch};
 use crate::process::{Cluster, PATIENCE, Scratch, eventually};
 use crate::running::deployment;
 
-/// How often it is killed; `KUBEWRIGHT_KILLS=100` for a thorough look.
+/// Number of kills; `KUBEWRIGHT_KILLS=100` for a thorough run.
 fn rounds() -> u32 {
     std::env::var("KUBEWRIGHT_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
 }
 
-/// What was asked for and answered: size and image of each deployment. Where no answer came, both states are right.
+/// Acknowledged size and image of each deployment. Without a response, both states are valid.
 type Wanted = BTreeMap<String, Vec<(i32, String)>>;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -33,7 +33,8 @@ async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
         let answers = Arc::new(AtomicU32::new(0));
         let counted = answers.clone();
         let work = tokio::spawn(async move { ask_for(&client, round, &counted, wanted).await });
-        // Some die while they start pods, some in the middle of a rollout, none before there is something to do.
+        // Some die while they start pods, some in the middle of a rollout, none before there is
+        // something to do.
         eventually("some answers", async || answers.load(Ordering::Relaxed) >= 4 + round % 9).await;
         tokio::time::sleep(Duration::from_millis(u64::from(round * 71 % 400))).await;
         cluster.serving.kill();
@@ -45,7 +46,7 @@ async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
     let mut left = missing(&client, &wanted).await;
     let mut progress = start;
     while !left.is_empty() {
-        // There may be thousands of pods: what counts is that it goes on, not how long it takes.
+        // There may be thousands of pods: progress counts, not the total time.
         assert!(progress.elapsed() < PATIENCE, "{} of {} are missing: {left:#?}", left.len(), wanted.len());
         tokio::time::sleep(Duration::from_millis(100)).await;
         let now = missing(&client, &wanted).await;
@@ -61,7 +62,7 @@ async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
     assert_eq!(status.code(), Some(0));
 }
 
-/// Creates deployments, scales them and rolls them, until nobody answers any more.
+/// Creates, scales and rolls deployments until the server is gone.
 async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: Wanted) -> Wanted {
     let api = Api::<Deployment>::namespaced(client, "default");
     for number in 0.. {
@@ -76,7 +77,7 @@ async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: W
             // It may be there, or not: it is not looked at.
             Err(_) => return wanted,
         }
-        // An older one is changed, perhaps in the middle of what it does.
+        // An older deployment is changed, possibly during its rollout.
         let older = wanted.keys().nth(usize::try_from(number).unwrap_or_default() / 2).cloned().unwrap_or(name);
         let (size, image) = (1 + number % 5, format!("one:{}", number + 2));
         let patch = format!(
@@ -98,7 +99,7 @@ async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: W
     wanted
 }
 
-/// What has not come true, in words.
+/// Descriptions of unmet expectations.
 async fn missing(client: &Client, wanted: &Wanted) -> Vec<String> {
     let options = ListOptions::default();
     let pods = Api::<Pod>::namespaced(client, "default").list(&options).await.expect("a list").items;

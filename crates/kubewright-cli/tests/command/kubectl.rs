@@ -1,4 +1,5 @@
-//! The life of deployments, stateful sets, daemon sets and replication controllers, as kubectl sees it.
+//! The life of deployments, stateful sets, daemon sets and replication controllers, as kubectl sees
+//! it.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -16,7 +17,7 @@ impl Kubectl<'_> {
         command.output().expect("it was there before")
     }
 
-    /// What it prints when all goes well.
+    /// Its output on success.
     fn says(&self, arguments: &str) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "kubectl {arguments}: {}", text(&output.stderr));
@@ -24,7 +25,7 @@ impl Kubectl<'_> {
     }
 }
 
-/// Whether there is a kubectl; says so if there is none.
+/// Whether kubectl is installed; prints a note if not.
 #[allow(clippy::print_stderr)]
 fn is_there() -> bool {
     let asked = Command::new("kubectl").args(["version", "--client"]).output();
@@ -69,7 +70,7 @@ fn a_deployment_of_eight_lives_as_on_a_cluster() {
     let image = kubectl.says("get deployment web -o jsonpath={.spec.template.spec.containers[0].image}");
     assert_eq!(image, "nginx:1.27");
 
-    // One that has been told to go counts no more for the deployment, and may run a moment longer.
+    // A terminating pod no longer counts for the deployment, and may run a moment longer.
     let before = (0..100)
         .map(|_| {
             std::thread::sleep(Duration::from_millis(50));

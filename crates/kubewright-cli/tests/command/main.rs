@@ -2,6 +2,7 @@
 
 mod access;
 mod asking;
+mod copying;
 mod crowded;
 mod killed;
 mod killed_up;

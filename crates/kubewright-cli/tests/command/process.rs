@@ -1,4 +1,4 @@
-//! Processes of the command, and what they say.
+//! Processes of the command, and their output.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use kubewright_client::config::{LoadingRules, Overrides};
 use kubewright_client::{Client, Config};
 
-/// A loaded machine is slow; one that takes longer is broken.
+/// A generous timeout for a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder or a file of this test's own, removed at its end.
+/// A temporary file or folder, removed on drop.
 #[derive(Debug)]
 pub struct Scratch(pub PathBuf);
 
@@ -37,7 +37,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A process that goes on until it is told to stop; killed when it is dropped.
+/// A long-running process; killed on drop.
 pub struct Serving {
     process: Child,
     pub line: String,
@@ -64,7 +64,7 @@ impl Serving {
         self
     }
 
-    /// Starts the command, which need not say anything on standard output.
+    /// Starts the command without waiting for output.
     pub fn begin(arguments: &[&str]) -> Self {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_kubewright")), arguments)
     }
@@ -79,7 +79,7 @@ impl Serving {
         Serving { process, line: String::new(), out, said }
     }
 
-    /// Waits until it says a line with this text on standard error, and gives all lines up to there.
+    /// Waits for a line with this text on standard error, and returns all lines up to it.
     pub fn until_it_says(&self, text: &str) -> Vec<String> {
         let (start, mut lines) = (Instant::now(), Vec::new());
         loop {
@@ -101,7 +101,7 @@ impl Serving {
         assert!(sent.success(), "it runs");
     }
 
-    /// Tells it to stop, and gives how it ended and what else it said on standard output.
+    /// Stops it, and returns its exit status and remaining output.
     pub fn stop(mut self) -> (ExitStatus, String) {
         self.signal("TERM");
         let status = self.process.wait().expect("it is our child");
@@ -124,7 +124,7 @@ impl Drop for Serving {
     }
 }
 
-/// `up` or `apiserver` on a port of its own, with a kubeconfig.
+/// `up` or `apiserver` on its own port, with a kubeconfig.
 pub struct Cluster {
     pub serving: Serving,
     pub kubeconfig: Scratch,
@@ -152,7 +152,7 @@ pub fn kubewright(kubeconfig: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).arg("--kubeconfig").arg(kubeconfig).output().expect("the command was built")
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 pub async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     let start = Instant::now();
     while !holds().await {

@@ -1,4 +1,4 @@
-//! `run`: shipped controllers against a cluster that is another process.
+//! `run`: built-in controllers against a cluster in another process.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -15,19 +15,19 @@ fn new(folder: &str, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// That the template itself is sound is tested on every run, as the example `scaffold`; this adds that other names fit in.
+/// The template itself is tested on every run, as the example `scaffold`; this tests other names.
 #[test]
 #[ignore = "builds the whole library once more, with the features that a project asks for: minutes"]
 fn a_project_passes_its_own_tests() {
     let scratch = Scratch::new("projects");
     let folder = format!("{}/box-operator", scratch.path());
-    // A plural that is not just an `s`, and a kind that is the name of what the template itself imports.
+    // An irregular plural, and a kind with the name of an import of the template.
     let arguments = ["--group", "things.example.org", "--kind", "Box", "--path", ROOT];
     let (code, said) = new(&folder, &arguments);
     assert!(code == Some(0) && said.contains("a controller of Box objects (boxes.things.example.org)"), "{said}");
     // The same versions as here, which are at hand.
     std::fs::copy(format!("{ROOT}/Cargo.lock"), format!("{folder}/Cargo.lock")).expect("there is one");
-    // Beside what was built for this test: what does not differ is not built again.
+    // Shares the target directory of this test, to avoid rebuilding.
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/..");
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let mut tests = Command::new(cargo);

@@ -1,7 +1,9 @@
-//! What `up` shows: the story of `--demo`, log lines, and a picture in a terminal.
+//! Output of `up`: the demo, log lines, and the terminal view.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
@@ -22,7 +24,7 @@ async fn the_demo_tells_what_really_happens() {
     let created = seen.iter().filter(|line| line.ends_with("is created; its owner is ReplicaSet hello"));
     assert_eq!(created.count(), 3, "one, another one, and one in place of the deleted: {seen:#?}");
     assert_eq!(seen.iter().filter(|line| line.starts_with("pod hello-") && line.ends_with("is gone")).count(), 1);
-    // DP-3, DP-4: as it was promised, at every moment that was seen.
+    // DP-3, DP-4: within the limits at every observed moment.
     for counts in seen.iter().filter(|line| line.starts_with("nginx:1.27: ") && line.contains("nginx:1.28: ")) {
         let numbers: Vec<u32> = counts.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
         assert!(numbers[0] + numbers[1] <= 10 && numbers[2] >= 6, "{counts}");
@@ -64,10 +66,10 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Starts it; none if this machine has no program that gives a process a terminal.
+    /// Starts it; `None` if this machine has no program that provides a terminal.
     #[allow(clippy::print_stderr)]
     fn start(term: &str) -> Option<Self> {
-        // `script` of util-linux gives a process a terminal, and writes down what it shows.
+        // `script` of util-linux provides a terminal, and records its output.
         let is_there = Command::new("script").arg("--version").output().is_ok_and(|output| output.status.success());
         if !is_there {
             eprintln!("SKIPPED: the live view, because there is no `script` of util-linux on this machine");
@@ -84,7 +86,7 @@ impl Terminal {
         Some(Terminal { process, keys, out, pid, shown: String::new() })
     }
 
-    /// Reads until what was shown since the last time has all of these texts.
+    /// Reads until the new output contains all of these texts.
     fn until_it_shows(&mut self, texts: &[&str]) {
         let (before, start) = (self.shown.len(), Instant::now());
         let mut piece = [0; 4096];
@@ -106,13 +108,14 @@ impl Terminal {
         assert!(sent.success(), "it runs");
     }
 
-    /// Continues the command, and `script`, which stops with it. Sends the signal several times, because
-    /// the command stops a moment after it has given the terminal back.
-    fn resume(&self) -> std::thread::JoinHandle<()> {
+    /// Continues the command, and `script`, which stops with it. Repeats the signal until `done`,
+    /// because the command stops some time after it has given the terminal back.
+    fn resume(&self, done: &Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+        let done = Arc::clone(done);
         let pid = std::fs::read_to_string(&self.pid.0).expect("the shell has written it");
         let pids = [self.process.id().to_string(), pid.trim().to_owned()];
         std::thread::spawn(move || {
-            for _ in 0..20 {
+            while !done.load(Ordering::Relaxed) {
                 std::thread::sleep(std::time::Duration::from_millis(100));
                 let _ = Command::new("kill").arg("-CONT").args(&pids).status();
             }
@@ -157,8 +160,10 @@ fn a_command_that_is_suspended_gives_the_terminal_back_until_it_goes_on() {
     terminal.until_it_shows(&["CONTROLLERS"]);
     terminal.press(b"\x1a");
     terminal.until_it_shows(&[GIVEN_BACK]);
-    let resuming = terminal.resume();
+    let done = Arc::new(AtomicBool::new(false));
+    let resuming = terminal.resume(&done);
     terminal.until_it_shows(&[TAKEN, "CONTROLLERS"]);
+    done.store(true, Ordering::Relaxed);
     resuming.join().expect("it only sends signals");
     terminal.press(b"\x03");
     let shown = terminal.end();

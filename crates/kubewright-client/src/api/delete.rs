@@ -9,17 +9,18 @@ use super::{Api, accepting};
 use crate::error::Result;
 use crate::rest::Form;
 
-/// What the server says of an object that it was told to delete.
+/// The server's response to a deletion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deleted<T> {
-    /// The object as it was last. It may still be there, waiting for its finalizers or its grace period.
+    /// The object in its last state. It may still exist, waiting for its finalizers or its grace
+    /// period.
     Object(Box<T>),
-    /// That it is gone.
+    /// The object was deleted.
     Status(Box<Status>),
 }
 
 impl<T: Object> Deleted<T> {
-    /// The uid of the object, where it is told.
+    /// The uid of the object, if the response contains it.
     pub fn uid(&self) -> Option<&str> {
         match self {
             Deleted::Object(object) => Some(object.uid()),
@@ -27,7 +28,7 @@ impl<T: Object> Deleted<T> {
         }
     }
 
-    /// Whether the object still waits to go.
+    /// Whether the object still exists and is being deleted.
     pub fn is_pending(&self) -> bool {
         matches!(self, Deleted::Object(object) if object.is_being_deleted())
     }
@@ -43,20 +44,21 @@ impl<T: Object> Api<T> {
         self.delete_with(name, &DeleteOptions::default()).await
     }
 
-    /// As [`delete`](Self::delete), with options. They are sent as JSON, which all resources understand.
+    /// Like [`delete`](Self::delete), with options. They are sent as JSON, which all resources
+    /// understand.
     pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<T>> {
         let request = self.request_of(Method::DELETE, name).json(options.to_json());
         let answer = accepting::<T>(request).send().await?;
         match answer.status() {
             Some(status) if !status.is_failure() => Ok(Deleted::Status(Box::new(status))),
-            _ => Ok(Deleted::Object(Box::new(answer.into()?))),
+            _ => Ok(Deleted::Object(Box::new(answer.decode()?))),
         }
     }
 
-    /// Deletes all objects that match, one after the other; an error may leave some of them.
+    /// Deletes all matching objects, one after the other; after an error some may remain.
     ///
     /// # Errors
-    /// In all namespaces at once, which no server does, and for resources without this verb.
+    /// For all namespaces together, which no server supports, and for resources without this verb.
     #[doc(alias = "DeleteCollection")]
     pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
         let request =

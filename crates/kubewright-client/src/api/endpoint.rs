@@ -1,24 +1,23 @@
-//! One resource, whatever the type of its objects.
+//! The endpoint of a resource, independent of the object type.
 //!
-//! What is here is compiled once, and not for each type.
+//! This module is compiled once, not once per type.
 
 use http::Method;
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::{GroupVersionResource, ResourceInfo};
 
 use super::Scope;
-use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::rest::{Form, Request, Streaming};
-use crate::task::BoxFuture;
-use crate::transport::TransportErrorKind;
+use crate::rest::{Client, Form, Request, Streaming};
+use kubewright_net::task::BoxFuture;
+use kubewright_net::transport::TransportErrorKind;
 
-/// Where requests about a resource go.
+/// Where requests for a resource go.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) client: Client,
     pub(super) resource: GroupVersionResource,
-    /// What is known of the resource when the program is compiled.
+    /// The static description of the resource, if it is known at compile time.
     pub(super) info: Option<&'static ResourceInfo>,
     pub(super) scope: Scope,
     pub(super) form: Form,
@@ -34,7 +33,7 @@ impl Endpoint {
         Endpoint { info: Some(info), ..Endpoint::new(client, resource, scope) }
     }
 
-    /// A request about the resource.
+    /// A request for the resource.
     pub(super) fn request(&self, method: Method) -> Request<'static> {
         let rest = self.client.rest().group_version(self.resource.group_version());
         let request = rest.verb(method).resource(self.resource.resource.clone()).form(self.form);
@@ -45,23 +44,23 @@ impl Endpoint {
         }
     }
 
-    /// A request about one object.
+    /// A request for one object.
     pub(super) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
         self.request(method).name(name)
     }
 
-    /// A request for all objects that match; with protobuf if their type can be decoded from it, here and below.
+    /// A list request; accepts protobuf if the type supports it, here and below.
     pub(super) fn list_request(&self, options: &ListOptions, has_protobuf: bool) -> Request<'static> {
         let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
         accepting(self.request(Method::GET).form(form).options(|query| options.append_query(query)), has_protobuf)
     }
 
-    /// Begins a list.
+    /// Starts a list.
     pub(super) fn list(&self, options: &ListOptions, has_protobuf: bool) -> BoxFuture<'static, Result<Streaming>> {
         Box::pin(self.list_request(options, has_protobuf).stream())
     }
 
-    /// Begins a watch; nothing if it has ended at once.
+    /// Starts a watch; `None` if it ended immediately.
     pub(super) fn watch(
         &self,
         options: &WatchOptions,
@@ -83,7 +82,7 @@ impl Endpoint {
         })
     }
 
-    /// Why a verb cannot be asked for, where the resource is known not to have it.
+    /// Why a verb is not supported, if the resource is known not to have it.
     #[inline]
     pub(super) fn lacks(&self, verb: &str) -> Option<String> {
         let info = self.info.filter(|info| !info.verbs.is_empty() && !info.has_verb(verb))?;

@@ -1,4 +1,4 @@
-//! A list as it arrives.
+//! A list, decoded as it arrives.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -12,15 +12,15 @@ use kubewright_core::{Decoder, Object};
 
 use crate::error::{Error, Result};
 use crate::rest::Streaming;
-use crate::transport::Body;
+use kubewright_net::transport::Body;
 
-/// The objects of a list, each as soon as it has come.
+/// The objects of a list, each as soon as it arrives.
 ///
 /// The stream ends after the last object, or after an error. Only [`Error::Undecodable`] does not
-/// end it: that is about one object, and the others follow.
+/// end it: it concerns one object, and the others follow.
 pub struct ListStream<T> {
     body: Body,
-    /// Absent after the end.
+    /// `None` after the end.
     list: Option<ListDecoder<T>>,
     decoder: Box<Decoder>,
     metadata: ListMeta,
@@ -32,7 +32,8 @@ impl<T: Object> ListStream<T> {
         ListStream { body: answer.into_body(), list, decoder: Box::default(), metadata: ListMeta::default() }
     }
 
-    /// Decodes with this decoder, for objects that are kept: with a pool of strings, or without managed fields.
+    /// Uses this decoder, for objects that are stored: with a string pool, or without managed
+    /// fields.
     #[must_use]
     pub fn decode_with(mut self, decoder: Decoder) -> Self {
         self.decoder = Box::new(decoder);
@@ -44,12 +45,12 @@ impl<T: Object> ListStream<T> {
         poll_fn(|context| self.poll_item(context)).await
     }
 
-    /// The list's own metadata, as far as it has come; complete when the stream has ended without an error.
+    /// The list's metadata received so far; complete when the stream has ended without an error.
     pub fn metadata(&self) -> &ListMeta {
         self.list.as_ref().map_or(&self.metadata, ListDecoder::metadata)
     }
 
-    /// The same, when it is complete.
+    /// The list's metadata, after the end.
     pub fn into_metadata(self) -> ListMeta {
         self.list.map_or(self.metadata, |list| list.metadata().clone())
     }

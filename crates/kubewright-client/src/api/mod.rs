@@ -1,11 +1,12 @@
-//! One resource and what can be done with its objects.
+//! Typed access to one resource.
 //!
-//! [`Api`] is generic over the type of object: a generated one, a user's own [`Kind`], or
-//! [`DynamicObject`](kubewright_core::DynamicObject) where the type is not known. It is thin: each verb builds a
-//! [`Request`] and decodes the answer, so that a program pays for the types it uses only where bytes become objects.
+//! [`Api`] is generic over the object type: a generated type, a user-defined [`Kind`], or
+//! [`DynamicObject`](kubewright_core::DynamicObject) if the type is not known. It is thin: each
+//! verb builds a
+//! [`Request`] and decodes the response, so that only decoding is compiled per type.
 //!
-//! Lists are decoded as they arrive, item by item, whether they are collected by [`Api::list`] or handed on by
-//! [`Api::list_stream`]; the bytes of a whole answer are never held.
+//! Lists are decoded item by item as they arrive, by [`Api::list`] as well as by
+//! [`Api::list_stream`]; a response is never buffered as a whole.
 
 mod delete;
 mod endpoint;
@@ -25,8 +26,7 @@ use std::time::Duration;
 use http::Method;
 use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
 
-use crate::client::Client;
-use crate::rest::{Form, Request};
+use crate::rest::{Client, Form, Request};
 use endpoint::Endpoint;
 
 pub use delete::Deleted;
@@ -37,7 +37,7 @@ pub use subresource::{HasScale, HasStatus, SubresourceApi};
 pub use verbs::{CreateApi, ReadApi};
 pub use watch_stream::WatchStream;
 
-/// The objects of one resource, in one namespace, in all of them, or of the cluster.
+/// The objects of one resource: of a namespace, of all namespaces, or cluster-scoped.
 ///
 /// ```
 /// # use kubewright_client::{Api, Client, Result};
@@ -56,7 +56,8 @@ pub struct Api<T> {
 }
 
 impl<T: Kind> Api<T> {
-    /// The objects in this namespace; the empty one stands for all. For a resource of the cluster it means nothing.
+    /// The objects in this namespace; the empty name means all. Ignored for a cluster-scoped
+    /// resource.
     pub fn namespaced(client: &Client, namespace: impl Into<Str>) -> Self {
         let all = Api::all(client);
         if T::RESOURCE.namespaced { all.namespace(namespace) } else { all }
@@ -67,8 +68,8 @@ impl<T: Kind> Api<T> {
         Api::namespaced(client, client.default_namespace())
     }
 
-    /// The objects of all namespaces, or of the cluster: to list and to watch, and for a resource of the cluster
-    /// everything.
+    /// The objects of all namespaces, for lists and watches; for a cluster-scoped resource, all
+    /// verbs.
     #[doc(alias = "NamespaceAll")]
     pub fn all(client: &Client) -> Self {
         let scope = if T::RESOURCE.namespaced { Scope::AllNamespaces } else { Scope::Cluster };
@@ -81,7 +82,7 @@ impl<T> Api<T> {
         Self::at(Endpoint::known(client, info, scope))
     }
 
-    /// The objects of a resource that is given at run time.
+    /// The objects of a resource that is only known at run time.
     pub fn new(client: &Client, resource: GroupVersionResource, scope: Scope) -> Self {
         Self::at(Endpoint::new(client, resource, scope))
     }
@@ -95,14 +96,14 @@ impl<T> Api<T> {
         self
     }
 
-    /// The same resource through a client that [gives up](Client::answer_timeout) on answers which do not begin.
+    /// Sets the [response timeout](Client::answer_timeout) of this resource's client.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint.client = self.endpoint.client.answer_timeout(timeout);
         self
     }
 
-    /// The same unless its client [has been told already](Client::default_answer_timeout) when to give up.
+    /// Sets the response timeout unless its client [has one](Client::default_answer_timeout).
     #[must_use]
     pub fn default_answer_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint.client = self.endpoint.client.default_answer_timeout(timeout);
@@ -120,13 +121,13 @@ impl<T> Api<T> {
         self
     }
 
-    /// The same resource, its objects decoded as another type: one with fewer fields, or one that keeps bytes.
+    /// The same resource with another object type: one with fewer fields, or one that stores bytes.
     #[must_use]
     pub fn decoded_as<U: Object>(&self) -> Api<U> {
         Api::at(self.endpoint.clone())
     }
 
-    /// The client it asks through.
+    /// Its client.
     pub fn client(&self) -> &Client {
         &self.endpoint.client
     }
@@ -136,18 +137,18 @@ impl<T> Api<T> {
         &self.endpoint.resource
     }
 
-    /// Which objects of the resource.
+    /// The scope of the objects.
     pub fn scope(&self) -> &Scope {
         &self.endpoint.scope
     }
 
-    /// A request about one object.
+    /// A request for one object.
     pub(crate) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
         self.endpoint.request_of(method, name)
     }
 }
 
-/// Accepts protobuf where the type can be decoded from it.
+/// Accepts protobuf if the type supports it.
 fn accepting<T: Object>(request: Request<'_>) -> Request<'_> {
     endpoint::accepting(request, T::HAS_PROTOBUF)
 }

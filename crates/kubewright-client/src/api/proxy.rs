@@ -1,4 +1,4 @@
-//! Requests to what runs behind pods, services and nodes.
+//! Proxy requests to pods, services and nodes.
 
 use http::Method;
 use kubewright_core::Object;
@@ -6,14 +6,14 @@ use kubewright_core::Object;
 use super::Api;
 use crate::rest::Request;
 
-/// Objects that the server passes requests on to.
+/// Objects with a `proxy` subresource.
 pub trait HasProxy: Object {}
 
 impl<T: HasProxy> Api<T> {
-    /// A request that the server passes on to an object.
+    /// A request that the server forwards to an object.
     ///
-    /// `name` may have a scheme before it and a port behind it: `https:web:8443`. The answer is the object's own; so are
-    /// its errors, as far as the server does not know them.
+    /// `name` may have a scheme prefix and a port suffix: `https:web:8443`. Response and errors are
+    /// those of the target.
     #[doc(alias = "ProxyGet")]
     pub fn proxy(&self, method: Method, name: &str, path: &str) -> Request<'static> {
         let request = self.subresource_request(method, name, "proxy");

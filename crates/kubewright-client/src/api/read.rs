@@ -10,10 +10,10 @@ use tokio::time::timeout_at;
 
 use super::{Api, ListStream, WatchStream, accepting};
 use crate::error::{Error, Result};
-use crate::transport::{TransportError, TransportErrorKind};
+use kubewright_net::transport::{TransportError, TransportErrorKind};
 
 impl<T: Object> Api<T> {
-    /// The object of this name, as it is now.
+    /// The current object of this name.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is none.
@@ -22,11 +22,11 @@ impl<T: Object> Api<T> {
         self.get_with(name, &GetOptions::default()).await
     }
 
-    /// The object of this name, or `None` if the API server says that there is none.
+    /// The object of this name, or `None` if the API server reports that it does not exist.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get). A 404 that does not name the object is an error as well: it comes
-    /// from a server without the resource, or from a proxy, and says nothing about the object.
+    /// Those of [`get`](Self::get). A 404 that does not name the object is an error too: it comes
+    /// from a server without the resource, or from a proxy, and proves nothing about the object.
     #[doc(alias = "IgnoreNotFound")]
     pub async fn get_opt(&self, name: &str) -> Result<Option<T>> {
         match self.get(name).await {
@@ -36,19 +36,19 @@ impl<T: Object> Api<T> {
         }
     }
 
-    /// The object of this name, perhaps from a cache of the server.
+    /// The object of this name, possibly from the server's cache.
     ///
     /// # Errors
     /// As [`get`](Self::get).
     #[doc(alias = "Get")]
     pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<T> {
         let request = self.request_of(Method::GET, name).options(|query| options.append_query(query));
-        accepting::<T>(request).send().await?.into()
+        accepting::<T>(request).send().await?.decode()
     }
 
-    /// All objects that match, in one answer, or a page of them where `options` sets a limit.
+    /// All matching objects, or one page of them if `options` sets a limit.
     ///
-    /// [`Pager`](crate::Pager) asks for page after page.
+    /// [`Pager`](crate::Pager) requests page after page.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
         let (answer, deadline) = self.endpoint.list_request(options, T::HAS_PROTOBUF).stream_whole().await?;
@@ -66,23 +66,23 @@ impl<T: Object> Api<T> {
         timeout_at(deadline, collected).await.unwrap_or_else(late)
     }
 
-    /// All objects that match, each as soon as it has come.
+    /// All matching objects, each as soon as it arrives.
     ///
-    /// Holds the bytes of one object at a time. The version of the list is known when the stream has ended:
+    /// Buffers one object at a time. The version of the list is known when the stream has ended:
     /// [`ListStream::metadata`].
     #[doc(alias = "List")]
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<T>> {
         Ok(ListStream::new(self.endpoint.list(options, T::HAS_PROTOBUF).await?))
     }
 
-    /// What happens to the objects that match, from the version in `options` on.
+    /// Watches the matching objects, from the version in `options` on.
     ///
-    /// A watch that cannot be opened because the connection breaks or nothing comes in time is one that has ended
-    /// at once: whoever watches has to cope with ends anyway.
+    /// A watch that cannot be opened because of a broken connection or a timeout is returned as one
+    /// that ended immediately: callers must handle the end of a watch anyway.
     ///
     /// # Errors
-    /// When the server refuses: [`is_expired`](crate::Error::is_expired) if it no longer remembers the version. An error
-    /// after that is an event, [`WatchEvent::Error`](kubewright_core::stream::WatchEvent::Error).
+    /// If the server refuses: [`is_expired`](crate::Error::is_expired) if the version is too old.
+    /// Later errors are events, [`WatchEvent::Error`](kubewright_core::stream::WatchEvent::Error).
     #[doc(alias = "Watch")]
     pub async fn watch(&self, options: &WatchOptions) -> Result<WatchStream<T>> {
         let answer = self.endpoint.watch(options, T::HAS_PROTOBUF).await?;
@@ -90,9 +90,9 @@ impl<T: Object> Api<T> {
     }
 }
 
-/// Whether a `Status` of the API server says that there is no object of this name.
+/// Whether a `Status` of the API server reports that the object of this name does not exist.
 fn says_absent(status: &Status, name: &str) -> bool {
     let named = status.details.as_ref().and_then(|details| details.name.as_deref());
-    // The client itself makes a `Status` of a body that is none, and names the object there.
+    // For a body that is not a `Status`, the client synthesises one that names the object.
     status.is_not_found() && named == Some(name) && !status.is_unexpected_server_error()
 }

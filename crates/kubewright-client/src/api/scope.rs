@@ -1,14 +1,14 @@
-//! Which objects of a resource are meant.
+//! The scope of requests.
 
 use kubewright_core::Str;
 
-/// Which objects of a resource are meant.
+/// The scope of requests for a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Those of a resource that has no namespaces.
+    /// A cluster-scoped resource.
     Cluster,
-    /// Those in all namespaces, which can be listed and watched together.
+    /// All namespaces, for lists and watches.
     AllNamespaces,
-    /// Those in one namespace.
+    /// One namespace.
     Namespace(Str),
 }

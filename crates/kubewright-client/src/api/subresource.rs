@@ -1,4 +1,4 @@
-//! Parts of an object with paths of their own.
+//! Subresources.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,17 +16,17 @@ use super::{Api, accepting};
 use crate::error::Result;
 use crate::rest::{Request, Response};
 
-/// Objects whose status is a part by itself. Users' own types say so: `impl HasStatus for Foo {}`.
+/// Objects with a `status` subresource. User-defined types opt in: `impl HasStatus for Foo {}`.
 pub trait HasStatus: Object {}
 
-/// Objects that can be scaled. Users' own types say so: `impl HasScale for Foo {}`.
+/// Objects with a `scale` subresource. User-defined types opt in: `impl HasScale for Foo {}`.
 pub trait HasScale: Object {}
 
 impl HasStatus for DynamicObject {}
 impl HasStatus for PartialObjectMetadata {}
 impl HasScale for DynamicObject {}
 
-/// One part of the objects of a resource, which has a type of its own.
+/// A subresource of the objects of a resource.
 pub struct SubresourceApi<S> {
     parent: Endpoint,
     name: String,
@@ -34,7 +34,7 @@ pub struct SubresourceApi<S> {
 }
 
 impl<T> Api<T> {
-    /// A part of the objects by its name, read and written as an `S`.
+    /// The subresource of this name, read and written as an `S`.
     ///
     /// ```
     /// # use kubewright_client::{Api, Result};
@@ -48,58 +48,58 @@ impl<T> Api<T> {
         SubresourceApi { parent: self.endpoint.clone(), name: name.into(), parts: PhantomData }
     }
 
-    /// A request about a part of an object that is no object itself, such as `log` or `proxy`.
+    /// A request for a subresource that is not an object, such as `log` or `proxy`.
     pub fn subresource_request(&self, method: Method, name: &str, subresource: &str) -> Request<'static> {
         self.request_of(method, name).subresource(subresource)
     }
 }
 
 impl<S: Object> SubresourceApi<S> {
-    /// The part of the object of this name.
+    /// The subresource of the object of this name.
     pub async fn get(&self, name: &str) -> Result<S> {
         self.get_with(name, &GetOptions::default()).await
     }
 
-    /// As [`get`](Self::get), with options.
+    /// Like [`get`](Self::get), with options.
     pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<S> {
         let request = self.request(Method::GET, name).options(|query| options.append_query(query));
-        accepting::<S>(request).send().await?.into()
+        accepting::<S>(request).send().await?.decode()
     }
 
-    /// Gives the object of this name a part to act on, such as a binding; returns what the server answers.
+    /// Creates a subresource, such as a binding, for the object of this name; returns the response.
     pub async fn create(&self, name: &str, part: &S) -> Result<S> {
-        self.post(name, part, &CreateOptions::default()).await?.into()
+        self.post(name, part, &CreateOptions::default()).await?.decode()
     }
 
-    /// As [`create`](Self::create), for parts that are answered with a status or not at all.
+    /// Like [`create`](Self::create), for subresources that return a status or nothing.
     pub async fn post(&self, name: &str, part: &S, options: &CreateOptions) -> Result<Response> {
         let request = self.request(Method::POST, name).options(|query| options.append_query(query));
         accepting::<S>(request).object(part).send().await
     }
 
-    /// Replaces the part of the object of this name.
+    /// Replaces the subresource of the object of this name.
     pub async fn update(&self, name: &str, part: &S) -> Result<S> {
         self.update_with(name, part, &UpdateOptions::default()).await
     }
 
-    /// As [`update`](Self::update), with options.
+    /// Like [`update`](Self::update), with options.
     pub async fn update_with(&self, name: &str, part: &S, options: &UpdateOptions) -> Result<S> {
         let request = self.request(Method::PUT, name).options(|query| options.append_query(query));
-        accepting::<S>(request).object(part).send().await?.into()
+        accepting::<S>(request).object(part).send().await?.decode()
     }
 
-    /// Changes the part of the object of this name.
+    /// Patches the subresource of the object of this name.
     pub async fn patch(&self, name: &str, patch: Patch) -> Result<S> {
         self.patch_with(name, patch, &PatchOptions::default()).await
     }
 
-    /// As [`patch`](Self::patch), with options.
+    /// Like [`patch`](Self::patch), with options.
     pub async fn patch_with(&self, name: &str, patch: Patch, options: &PatchOptions) -> Result<S> {
         let request = self.request(Method::PATCH, name).options(|query| options.append_query(query));
-        accepting::<S>(request).patch(patch).send().await?.into()
+        accepting::<S>(request).patch(patch).send().await?.decode()
     }
 
-    /// Makes the part of the object of this name have these fields.
+    /// Applies the subresource of the object of this name with server-side apply.
     ///
     /// # Errors
     /// As [`Api::apply`].
@@ -110,7 +110,7 @@ impl<S: Object> SubresourceApi<S> {
     }
 
     fn request(&self, method: Method, name: &str) -> Request<'static> {
-        // A part may have a path of several steps.
+        // A subresource may have a path of several segments.
         let request = self.parent.request_of(method, name);
         self.name.split('/').fold(request, |request, step| request.subresource(step))
     }

@@ -1,4 +1,4 @@
-//! Resources that have few verbs, and offer no others.
+//! Resources with few verbs.
 
 use kubewright_core::options::{CreateOptions, GetOptions, ListOptions};
 use kubewright_core::{Object, ObjectList};
@@ -6,34 +6,34 @@ use kubewright_core::{Object, ObjectList};
 use super::{Api, ListStream};
 use crate::error::Result;
 
-/// A resource whose objects are questions: created, answered, and never stored.
+/// A create-only resource, such as a review: its objects are evaluated and never stored.
 #[derive(Debug, Clone)]
 pub struct CreateApi<T>(Api<T>);
 
 impl<T: Object> CreateApi<T> {
-    /// Only what can be created.
+    /// Restricts `api` to create.
     pub fn new(api: Api<T>) -> Self {
         CreateApi(api)
     }
 
-    /// Asks, and returns the answer.
+    /// Creates the object and returns the response.
     #[doc(alias = "Create")]
     pub async fn create(&self, object: &T) -> Result<T> {
         self.0.create(object).await
     }
 
-    /// As [`create`](Self::create), with options.
+    /// Like [`create`](Self::create), with options.
     pub async fn create_with(&self, object: &T, options: &CreateOptions) -> Result<T> {
         self.0.create_with(object, options).await
     }
 }
 
-/// A resource that can only be read.
+/// A read-only resource.
 #[derive(Debug, Clone)]
 pub struct ReadApi<T>(Api<T>);
 
 impl<T: Object> ReadApi<T> {
-    /// Only what can be read.
+    /// Restricts `api` to reads.
     pub fn new(api: Api<T>) -> Self {
         ReadApi(api)
     }
@@ -44,18 +44,18 @@ impl<T: Object> ReadApi<T> {
         self.0.get(name).await
     }
 
-    /// As [`get`](Self::get), with options.
+    /// Like [`get`](Self::get), with options.
     pub async fn get_with(&self, name: &str, options: &GetOptions) -> Result<T> {
         self.0.get_with(name, options).await
     }
 
-    /// All objects that match.
+    /// All matching objects.
     #[doc(alias = "List")]
     pub async fn list(&self, options: &ListOptions) -> Result<ObjectList<T>> {
         self.0.list(options).await
     }
 
-    /// All objects that match, each as soon as it has come.
+    /// All matching objects, each as soon as it arrives.
     pub async fn list_stream(&self, options: &ListOptions) -> Result<ListStream<T>> {
         self.0.list_stream(options).await
     }

@@ -1,4 +1,4 @@
-//! A watch as it arrives.
+//! A watch, decoded as it arrives.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -11,17 +11,17 @@ use kubewright_core::{Decoder, Object};
 
 use crate::error::{Error, Result};
 use crate::rest::Streaming;
-use crate::transport::{Body, TransportError, TransportErrorKind};
+use kubewright_net::transport::{Body, TransportError, TransportErrorKind};
 
-/// The events of a watch as they come.
+/// The events of a watch.
 ///
 /// The stream ends without an error when the server ends it between two events, as servers do after
-/// a while, and with an error otherwise. Only [`Error::Undecodable`] does not end it: that is about
+/// a while, and with an error otherwise. Only [`Error::Undecodable`] does not end it: it concerns
 /// one object, and the other events follow. [`WatchEvent::Error`] is an event: after it the server
 /// sends no more. Dropping the stream ends the watch.
 #[doc(alias = "StreamWatcher")]
 pub struct WatchStream<T> {
-    /// Absent after the end.
+    /// `None` after the end.
     body: Option<Body>,
     events: WatchDecoder<T>,
     decoder: Box<Decoder>,
@@ -33,14 +33,15 @@ impl<T: Object> WatchStream<T> {
         WatchStream { body: Some(answer.into_body()), events, decoder: Box::default() }
     }
 
-    /// A watch that is over.
+    /// A watch that has ended.
     #[doc(alias = "NewEmptyWatch")]
     pub(super) fn ended() -> Self {
         let events = WatchDecoder::new(kubewright_core::stream::Encoding::Json);
         WatchStream { body: None, events, decoder: Box::default() }
     }
 
-    /// Decodes with this decoder, for objects that are kept: with a pool of strings, or without managed fields.
+    /// Uses this decoder, for objects that are stored: with a string pool, or without managed
+    /// fields.
     #[must_use]
     pub fn decode_with(mut self, decoder: Decoder) -> Self {
         self.decoder = Box::new(decoder);

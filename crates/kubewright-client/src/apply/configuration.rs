@@ -1,18 +1,18 @@
-//! The fields of an object that one manager cares for.
+//! Partial objects for server-side apply.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-use kubewright_core::apply::{FieldSet, Schema, keep_fields};
 use kubewright_core::json::Reader;
 use kubewright_core::message::Message;
 use kubewright_core::options::ApplyOptions;
 use kubewright_core::{Decoder, DynamicObject, Finding, GroupVersionKind, Kind, Object, Value};
+use kubewright_merge::apply::{FieldSet, Schema, keep_fields};
 
 use crate::api::{Api, HasStatus};
 use crate::error::{Error, Result};
 
-/// Some fields of an object of type `T`.
+/// A set of fields of an object of type `T`, for server-side apply.
 ///
 /// ```
 /// # use kubewright_client::apply::ApplyConfiguration;
@@ -29,28 +29,29 @@ pub struct ApplyConfiguration<T> {
 }
 
 impl<T: Kind + Message + Default> ApplyConfiguration<T> {
-    /// Nothing but the name.
+    /// A configuration with only the name.
     pub fn new(name: &str) -> Self {
         let kind = GroupVersionKind::from(&T::RESOURCE.kind);
         ApplyConfiguration { fields: DynamicObject::new(&kind, name), of: PhantomData }
     }
 
-    /// Sets a field, making the objects on the way.
+    /// Sets a field, creating parent objects.
     ///
     /// # Errors
-    /// If the type has no such field, or none for such a value.
+    /// If the type has no such field, or the value has the wrong type.
     pub fn set(mut self, path: &[&str], value: impl Into<Value>) -> Result<Self> {
         self.fields.set(path, value).map_err(|error| Error::InvalidRequest(error.to_string()))?;
         self.check()?;
         Ok(self)
     }
 
-    /// The fields, without their type.
+    /// The fields as a dynamic object.
     pub fn fields(&self) -> &DynamicObject {
         &self.fields
     }
 
-    /// What `manager` has applied to an object, to be changed and applied again. `None` if it has applied nothing.
+    /// The fields that `manager` has applied to an object, to be changed and applied again. `None`
+    /// if it has applied nothing.
     ///
     /// # Errors
     /// If the object's managed fields cannot be understood.
@@ -60,7 +61,7 @@ impl<T: Kind + Message + Default> ApplyConfiguration<T> {
         Self::extract_part(object, manager, "")
     }
 
-    /// As [`extract`](Self::extract), for what was applied to the status.
+    /// Like [`extract`](Self::extract), for the status.
     #[doc(alias = "ExtractStatus")]
     pub fn extract_status(object: &T, manager: &str) -> Result<Option<Self>> {
         Self::extract_part(object, manager, "status")
@@ -109,7 +110,8 @@ fn refused(error: kubewright_core::DecodeError) -> Error {
 }
 
 impl<T: Kind + Message + Default> Api<T> {
-    /// Makes an object have the fields of a configuration, and no others that were applied by the same manager before.
+    /// Applies the configuration. Fields that the same manager applied before and that are missing
+    /// now are removed.
     ///
     /// # Errors
     /// As [`apply`](Api::apply).
@@ -118,7 +120,7 @@ impl<T: Kind + Message + Default> Api<T> {
         self.untyped().apply(&wanted.fields, options).await.and_then(|object| Ok(object.to_typed()?))
     }
 
-    /// As [`apply_configuration`](Self::apply_configuration), for fields of the status.
+    /// Like [`apply_configuration`](Self::apply_configuration), for fields of the status.
     #[doc(alias = "ApplyStatus")]
     pub async fn apply_status_configuration(&self, wanted: &ApplyConfiguration<T>, options: &ApplyOptions) -> Result<T>
     where

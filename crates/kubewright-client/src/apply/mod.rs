@@ -1,9 +1,9 @@
-//! What a program wants to be true of an object, and what it has made so before.
+//! Apply configurations: the fields that a program manages, and the migration to server-side apply.
 //!
-//! An object of a type cannot say "leave this field alone" for fields that its kind requires: written out, they are there.
-//! Client-go has a second type for each type, with every field optional, at a tenth of the size of its binaries. Here an
-//! [`ApplyConfiguration`] is a tree that belongs to a type: fields are named by paths, and checked against the type
-//! before anything is sent.
+//! A typed object cannot omit required fields: they are always serialised. client-go has a second
+//! type for each type, with every field optional, which make up a tenth of its binaries. Here an
+//! [`ApplyConfiguration`] is a tree with a type: fields are addressed by path, and checked against
+//! the type before anything is sent.
 
 mod configuration;
 mod upgrade;

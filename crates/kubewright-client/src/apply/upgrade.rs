@@ -1,16 +1,17 @@
-//! Moves ownership from writes of the old kind to applying.
+//! Migrates field ownership from updates to server-side apply.
 
-use kubewright_core::apply::FieldSet;
 use kubewright_core::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kubewright_core::options::Patch;
 use kubewright_core::{DynamicObject, Object, RawJson, Value};
+use kubewright_merge::apply::FieldSet;
 
 use crate::error::Result;
 
-/// Gives what `from` own by updating to `to`, as if it had applied it; returns whether anything changed.
+/// Transfers the fields that `from` own through updates to `to`, as if applied; returns whether
+/// anything changed.
 ///
-/// Without this, a field that was once written by an update stays when it is left out of what is applied, because its
-/// old manager still owns it.
+/// Without this, a field that was once written by an update stays when it is omitted from an
+/// applied configuration, because its old manager still owns it.
 #[doc(alias = "UpgradeManagedFields")]
 #[doc(alias = "csaupgrade")]
 pub fn upgrade_managed_fields(metadata: &mut ObjectMeta, from: &[&str], to: &str) -> bool {
@@ -37,11 +38,11 @@ pub fn upgrade_managed_fields(metadata: &mut ObjectMeta, from: &[&str], to: &str
     true
 }
 
-/// The patch that does [`upgrade_managed_fields`] to an object on the server, unless it was changed since it was read.
-/// `None` if there is nothing to do.
+/// The patch that performs [`upgrade_managed_fields`] on the server, conditional on the object's
+/// version. `None` if there is nothing to do.
 ///
 /// # Errors
-/// If the object cannot be written as a tree.
+/// If the object cannot be converted to a tree.
 #[doc(alias = "UpgradeManagedFieldsPatch")]
 pub fn upgrade_patch(object: &impl Object, from: &[&str], to: &str) -> Result<Option<Patch>> {
     let mut changed = DynamicObject::from_typed(object)?;

@@ -1,68 +1,68 @@
-//! Why there is no new certificate.
+//! Errors of certificate requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::config::ConfigError;
 use crate::error::Error;
+use kubewright_net::config::ConfigError;
 
-/// Why a certificate could not be had or kept. Never contains a key.
+/// Why a certificate could not be obtained or stored. Never contains a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CertificateError {
-    /// Certificate and key are not usable together, or no client could be made with them.
+    /// Certificate and key do not match, or no client could be created with them.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The certificate cannot be understood.
-    #[error("the certificate is no X.509 certificate")]
+    /// The certificate is malformed.
+    #[error("not an X.509 certificate")]
     Unreadable,
-    /// The key could not be made, or is one that signers do not take.
-    #[error("cannot make a request for a certificate: {0}")]
+    /// The key could not be generated, or signers do not accept it.
+    #[error("cannot create a certificate request: {0}")]
     Key(String),
-    /// The server did not take the request, or was lost.
-    #[error("cannot ask for a certificate")]
+    /// The server rejected the request, or was unreachable.
+    #[error("cannot request a certificate")]
     Request(#[source] Error),
-    /// Somebody decided against it.
+    /// The request was denied or failed.
     #[error("certificate signing request {name:?} was {decision}{}", because(.reason, .message))]
     Refused {
         /// The request.
         name: String,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
-        /// The word for why.
+        /// The machine-readable reason.
         reason: String,
-        /// The sentence for why.
+        /// The message.
         message: String,
     },
-    /// The request is gone, or there is another of its name.
+    /// The request was deleted, or replaced by another of its name.
     #[error("certificate signing request {name:?} was deleted before it was signed")]
     Deleted {
         /// The request.
         name: String,
     },
-    /// Nobody signed in time.
+    /// The request was not signed in time.
     #[error("certificate signing request {name:?} was not signed within {limit:?}")]
     NotSigned {
         /// The request.
         name: String,
-        /// How long it was waited for.
+        /// The time limit.
         limit: Duration,
     },
-    /// Another certificate is wanted by now.
-    #[error("certificate signing request {name:?} is no longer what is wanted")]
+    /// The template has changed since.
+    #[error("certificate signing request {name:?} was superseded")]
     Superseded {
         /// The request.
         name: String,
     },
-    /// What was signed lacks something that was asked for. It is used all the same.
-    #[error("the signer left out some of the names that certificate signing request {name:?} asked for")]
+    /// The certificate lacks requested names. It is used nevertheless.
+    #[error("the certificate for signing request {name:?} lacks requested names")]
     Incomplete {
         /// The request.
         name: String,
     },
-    /// What was signed has expired already.
-    #[error("what was signed for certificate signing request {name:?} has expired already")]
+    /// The signed certificate has already expired.
+    #[error("the certificate for signing request {name:?} has already expired")]
     Expired {
         /// The request.
         name: String,
@@ -72,12 +72,12 @@ pub enum CertificateError {
     File {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What was decided against a request.
+/// A negative decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It was not approved.

@@ -1,4 +1,4 @@
-//! Certificates in files, laid out as Go's store lays them out, so that one can follow the other.
+//! Stores certificates in files, with the layout of Go's store, so that one can replace the other.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,11 +10,11 @@ use super::error::CertificateError;
 use super::issued::IssuedCertificate;
 use super::store::CertificateStore;
 
-/// Keeps certificates in a directory: each with its key in a file `<prefix>-<time>.pem` that only its owner may read, and
-/// a link `<prefix>-current.pem` to the one that counts.
+/// Stores certificates in a directory: each with its key in a file `<prefix>-<time>.pem` that only
+/// its owner may read, and a link `<prefix>-current.pem` to the current one.
 ///
-/// Readers of the link see the old certificate or the new one, never none and never half of one. Old files stay; who has
-/// been renewed for years may want to remove them.
+/// The link is replaced atomically, so readers see the old or the new certificate. Old files are
+/// not removed.
 #[derive(Debug, Clone)]
 #[doc(alias = "NewFileStore")]
 pub struct FileStore {
@@ -24,25 +24,26 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Certificates in `directory`, which is made when it is needed. Ends what a process that died had begun.
+    /// A store in `directory`, which is created on demand. Completes an update that a crashed
+    /// process had started.
     ///
     /// # Errors
-    /// If something else lies where a link should be.
+    /// If the link's path is not a link.
     pub fn new(directory: impl Into<PathBuf>, prefix: impl Into<String>) -> Result<Self, CertificateError> {
         let store = FileStore { directory: directory.into(), prefix: prefix.into(), pair: None };
         store.recover()?;
         Ok(store)
     }
 
-    /// Where to look for a certificate and its key while none has been stored. By default in `<prefix>.crt` and
-    /// `<prefix>.key` of the directory.
+    /// The certificate and key to use while none has been stored. By default `<prefix>.crt` and
+    /// `<prefix>.key` in the directory.
     #[must_use]
     pub fn or_files(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.pair = Some((certificate.into(), key.into()));
         self
     }
 
-    /// The link to the current certificate and key, for programs that read it by themselves.
+    /// The link to the current certificate and key, for programs that read it directly.
     #[doc(alias = "CurrentPath")]
     pub fn current_path(&self) -> PathBuf {
         self.file("current")
@@ -52,7 +53,7 @@ impl FileStore {
         self.directory.join(format!("{}-{qualifier}.pem", self.prefix))
     }
 
-    /// A new link that was not put in place is put in place now, unless there is an old one.
+    /// Completes a pending link update, unless the old link exists.
     fn recover(&self) -> Result<(), CertificateError> {
         let (current, updated) = (self.current_path(), self.file("updated"));
         if current.exists() || !is_link(&updated)? {
@@ -61,11 +62,12 @@ impl FileStore {
         std::fs::rename(&updated, &current).map_err(unusable(&current))
     }
 
-    /// Writes all of the file under another name first, so that nobody ever sees half of it.
+    /// Writes the file under a temporary name first, so that readers never see a partial file.
     fn write(&self, certificate: &IssuedCertificate) -> Result<PathBuf, CertificateError> {
         std::fs::create_dir_all(&self.directory).map_err(unusable(&self.directory))?;
         let time = Time::now().to_string().replace(['T', ':'], "-").replace('Z', "");
-        // Two of the same second must not be one: the first may be the current one.
+        // Two certificates of the same second must have different names: the first may be the
+        // current one.
         let named = |count: u32| match count {
             0 => self.file(&time),
             count => self.file(&format!("{time}-{count}")),
@@ -84,7 +86,7 @@ impl FileStore {
                 target.write_all(b"\n")?;
             }
             target.write_all(certificate.key().expose())?;
-            // The name must not reach the disk before the content.
+            // The content must be on disk before the name.
             target.sync_all()?;
             std::fs::rename(&temporary, &file)
         };
@@ -95,7 +97,7 @@ impl FileStore {
         Ok(file)
     }
 
-    /// Puts the link to `file` in place of the one before it in one step.
+    /// Atomically replaces the link.
     fn point_to(&self, file: &Path) -> Result<(), CertificateError> {
         let (current, updated) = (self.current_path(), self.file("updated"));
         is_link(&current)?;
@@ -123,7 +125,7 @@ impl CertificateStore for FileStore {
     }
 
     fn update(&self, certificate: &IssuedCertificate) -> Result<(), CertificateError> {
-        // Checked first, so that no key is left in a file that nobody will ever read.
+        // Checked first, so that no key is left in an unused file.
         is_link(&self.current_path())?;
         let file = self.write(certificate)?;
         self.point_to(&file)
@@ -135,10 +137,11 @@ fn load(certificate: &Path, key: &Path) -> Result<IssuedCertificate, Certificate
     IssuedCertificate::from_pem(&read(certificate)?, &read(key)?)
 }
 
-/// Whether there is a link. A file in its place is somebody else's, and not ours to replace.
+/// Whether there is a link. A regular file in its place belongs to somebody else and is not
+/// replaced.
 fn is_link(path: &Path) -> Result<bool, CertificateError> {
     match std::fs::symlink_metadata(path) {
-        // Without links a copy stands in for one.
+        // On systems without links, a copy replaces it.
         Ok(metadata) if metadata.is_symlink() || !cfg!(unix) => Ok(true),
         Ok(_) => {
             let problem = "it should be a link, and is a file";

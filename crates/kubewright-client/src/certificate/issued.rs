@@ -1,4 +1,4 @@
-//! A certificate that was signed for us, with its key.
+//! An issued certificate with its key.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use kubewright_core::{ByteString, Time};
 use super::error::CertificateError;
 use super::leaf::Leaf;
 use super::template::CertificateTemplate;
-use crate::config::CertificateSource;
-use crate::credentials::{ClientCertificate, Identity, KeySource};
-use crate::secret::Secret;
+use kubewright_net::Secret;
+use kubewright_net::config::CertificateSource;
+use kubewright_net::credentials::{ClientCertificate, Identity, KeySource};
 
-/// A certificate and its key, of which it is known that they belong together. The key shows nowhere.
+/// A certificate and its key, verified to belong together. The key is never printed.
 #[derive(Clone)]
 #[doc(alias = "tls.Certificate")]
 pub struct IssuedCertificate {
@@ -23,10 +23,10 @@ pub struct IssuedCertificate {
 }
 
 impl IssuedCertificate {
-    /// Reads both from PEM. The first certificate is ours, those after it lead to the authority.
+    /// Parses both from PEM. The first certificate is the leaf, the others are intermediates.
     ///
     /// # Errors
-    /// If they are no PEM, or the key is another certificate's.
+    /// If they are not PEM, or the key belongs to another certificate.
     #[doc(alias = "X509KeyPair")]
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let identity = Identity::from_pem(certificate, key, "the client")?;
@@ -35,7 +35,7 @@ impl IssuedCertificate {
         let (Some(not_before), Some(not_after)) = (leaf.not_before, leaf.not_after) else {
             return Err(CertificateError::Unreadable);
         };
-        // One file may hold both, and the key must not travel as part of the certificate.
+        // One file may contain both, and the key must not be stored with the certificate.
         let certificate = ByteString::from(blocks(certificate, |label| label == "CERTIFICATE"));
         let key = Secret::new(ByteString::from(blocks(key, |label| label.ends_with("PRIVATE KEY"))));
         Ok(IssuedCertificate { certificate, key, leaf, not_before, not_after })
@@ -51,24 +51,24 @@ impl IssuedCertificate {
         &self.key
     }
 
-    /// From when on it holds.
+    /// Start of the validity period.
     #[doc(alias = "NotBefore")]
     pub fn not_before(&self) -> Time {
         self.not_before
     }
 
-    /// Until when it holds.
+    /// End of the validity period.
     #[doc(alias = "NotAfter")]
     pub fn not_after(&self) -> Time {
         self.not_after
     }
 
-    /// The user that it names.
+    /// The common name, which is the user.
     pub fn common_name(&self) -> &str {
         &self.leaf.common_name
     }
 
-    /// Whether it has all that `template` asks for. It may have more: that is the signer's business.
+    /// Whether it has everything that `template` requires. It may have more, as the signer decides.
     pub fn satisfies(&self, template: &CertificateTemplate) -> bool {
         let has_all = |wanted: &[String], there: &[String]| wanted.iter().all(|name| there.contains(name));
         self.leaf.common_name == template.common_name
@@ -77,7 +77,7 @@ impl IssuedCertificate {
             && template.ip_addresses.iter().all(|address| self.leaf.ip_addresses.contains(address))
     }
 
-    /// The same for a [`Config`](crate::Config).
+    /// Converts it for a [`Config`](crate::Config).
     pub fn to_client_certificate(&self) -> ClientCertificate {
         ClientCertificate {
             certificate: CertificateSource::Data(self.certificate.clone()),
@@ -86,7 +86,7 @@ impl IssuedCertificate {
     }
 }
 
-/// The parts of a PEM text that have such a label.
+/// The PEM blocks with a matching label.
 fn blocks(pem: &[u8], is_wanted: impl Fn(&str) -> bool) -> Vec<u8> {
     let (mut kept, mut inside) = (Vec::new(), false);
     for line in pem.split(|byte| *byte == b'\n') {

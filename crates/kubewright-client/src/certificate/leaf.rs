@@ -1,22 +1,15 @@
-//! What a certificate says about itself, as far as renewal needs to know.
+//! Parses the parts of a certificate that renewal needs.
 
 use std::net::IpAddr;
 
 use kubewright_core::Time;
+use kubewright_net::der::{
+    BIT_STRING, COMMON_NAME, Certificate, INTEGER, OBJECT_IDENTIFIER, ORGANIZATION, SEQUENCE, any, of,
+};
 
-use kubewright_core::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, any, of};
-
-const OCTET_STRING: u8 = 0x04;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-/// The version and the extensions have tags of their own.
-const VERSION: u8 = 0xa0;
-const EXTENSIONS: u8 = 0xa3;
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
 
-pub(super) const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-pub(super) const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
@@ -24,7 +17,7 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const P521: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x23];
 
-/// The parts of a certificate that renewal looks at.
+/// The parts of a certificate that renewal needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Leaf {
     pub(super) not_before: Option<Time>,
@@ -36,7 +29,7 @@ pub(super) struct Leaf {
     pub(super) key: Option<KeyKind>,
 }
 
-/// What kind of key it is, where that is one which signers take.
+/// The kind of key, if signers accept it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyKind {
     Rsa { bits: usize },
@@ -44,14 +37,14 @@ pub(super) enum KeyKind {
 }
 
 impl KeyKind {
-    /// Reads a SubjectPublicKeyInfo.
+    /// Parses a SubjectPublicKeyInfo.
     pub(super) fn of(mut info: &[u8]) -> Option<Self> {
         let mut info = of(&mut info, SEQUENCE)?;
         let mut algorithm = of(&mut info, SEQUENCE)?;
         let bits = of(&mut info, BIT_STRING)?;
         match of(&mut algorithm, OBJECT_IDENTIFIER)? {
             RSA_ENCRYPTION => {
-                // The first byte counts the bits that are not used, of which there are none.
+                // The first byte is the number of unused bits, which is zero.
                 let mut key = of(&mut bits.get(1..)?, SEQUENCE)?;
                 let modulus = of(&mut key, INTEGER)?;
                 let zeros: usize = modulus.iter().take_while(|byte| **byte == 0).count();
@@ -68,7 +61,7 @@ impl KeyKind {
         }
     }
 
-    /// Whether a key like this is strong enough for anybody to sign it.
+    /// Whether the key is strong enough to be signed.
     pub(super) fn is_strong(self) -> bool {
         match self {
             KeyKind::Rsa { bits } => bits >= 2048,
@@ -78,69 +71,49 @@ impl KeyKind {
 }
 
 impl Leaf {
-    /// Reads a certificate in DER form, or `None` where it is none.
-    pub(super) fn read(mut der: &[u8]) -> Option<Self> {
-        let mut certificate = of(&mut der, SEQUENCE)?;
-        let mut fields = of(&mut certificate, SEQUENCE)?;
-        if fields.first() == Some(&VERSION) {
-            any(&mut fields)?;
-        }
-        // Serial number, signature and issuer come first.
-        for _ in 0..3 {
-            any(&mut fields)?;
-        }
-        let mut leaf = Leaf::default();
-        let mut validity = of(&mut fields, SEQUENCE)?;
-        leaf.not_before = Some(time(any(&mut validity)?)?);
-        leaf.not_after = Some(time(any(&mut validity)?)?);
-        leaf.read_subject(of(&mut fields, SEQUENCE)?)?;
-        let info = fields;
-        let (_, content) = any(&mut fields)?;
-        leaf.key = KeyKind::of(&info[..info.len() - fields.len()]).filter(|_| !content.is_empty());
-        while !fields.is_empty() {
-            if let (EXTENSIONS, mut wrapped) = any(&mut fields)? {
-                leaf.read_extensions(of(&mut wrapped, SEQUENCE)?)?;
+    /// Parses a certificate in DER; `None` if it is malformed.
+    pub(super) fn read(der: &[u8]) -> Option<Self> {
+        let certificate = Certificate::read(der)?;
+        let mut leaf = Leaf {
+            not_before: Some(certificate.not_before()?),
+            not_after: Some(certificate.not_after()?),
+            key: KeyKind::of(certificate.key_info()),
+            ..Leaf::default()
+        };
+        leaf.read_subject(certificate.subject()?)?;
+        for (kind, value) in certificate.extensions()? {
+            if kind == SUBJECT_ALT_NAME {
+                leaf.read_alternative_names(value)?;
             }
         }
         Some(leaf)
     }
 
-    pub(super) fn read_subject(&mut self, mut names: &[u8]) -> Option<()> {
-        while !names.is_empty() {
-            let mut set = of(&mut names, SET)?;
-            while !set.is_empty() {
-                let mut attribute = of(&mut set, SEQUENCE)?;
-                let kind = of(&mut attribute, OBJECT_IDENTIFIER)?;
-                let text = || String::from_utf8(any(&mut { attribute })?.1.to_vec()).ok();
-                match kind {
-                    COMMON_NAME => self.common_name = text()?,
-                    ORGANIZATION => self.organizations.push(text()?),
-                    _ => {}
-                }
+    /// Parses the names of a request or certificate.
+    #[cfg(test)]
+    pub(super) fn read_names(&mut self, names: &[u8]) -> Option<()> {
+        self.read_subject(kubewright_net::der::attributes(names)?)
+    }
+
+    fn read_subject(&mut self, attributes: Vec<(&[u8], &[u8])>) -> Option<()> {
+        for (kind, value) in attributes {
+            let text = || String::from_utf8(value.to_vec()).ok();
+            match kind {
+                COMMON_NAME => self.common_name = text()?,
+                ORGANIZATION => self.organizations.push(text()?),
+                _ => {}
             }
         }
         Some(())
     }
 
-    fn read_extensions(&mut self, mut extensions: &[u8]) -> Option<()> {
-        while !extensions.is_empty() {
-            let mut extension = of(&mut extensions, SEQUENCE)?;
-            if of(&mut extension, OBJECT_IDENTIFIER)? != SUBJECT_ALT_NAME {
-                continue;
-            }
-            // Whether it is critical may stand in between.
-            let mut value = loop {
-                if let (OCTET_STRING, value) = any(&mut extension)? {
-                    break value;
-                }
-            };
-            let mut names = of(&mut value, SEQUENCE)?;
-            while !names.is_empty() {
-                match any(&mut names)? {
-                    (DNS_NAME, name) => self.dns_names.push(String::from_utf8(name.to_vec()).ok()?),
-                    (IP_ADDRESS, bytes) => self.ip_addresses.push(address(bytes)?),
-                    _ => {}
-                }
+    fn read_alternative_names(&mut self, mut value: &[u8]) -> Option<()> {
+        let mut names = of(&mut value, SEQUENCE)?;
+        while !names.is_empty() {
+            match any(&mut names)? {
+                (DNS_NAME, name) => self.dns_names.push(String::from_utf8(name.to_vec()).ok()?),
+                (IP_ADDRESS, bytes) => self.ip_addresses.push(address(bytes)?),
+                _ => {}
             }
         }
         Some(())
@@ -153,20 +126,6 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
         16 => Some(<[u8; 16]>::try_from(bytes).ok()?.into()),
         _ => None,
     }
-}
-
-/// A point in time, in either of its two forms.
-fn time((tag, text): (u8, &[u8])) -> Option<Time> {
-    let text = std::str::from_utf8(text).ok().filter(|text| text.is_ascii())?;
-    let (century, rest) = match tag {
-        // Two digits mean the years from 1950 to 2049.
-        UTC_TIME => (if text.get(..2)? < "50" { "20" } else { "19" }, text),
-        GENERALIZED_TIME => (text.get(..2)?, text.get(2..)?),
-        _ => return None,
-    };
-    let part = |at: usize| rest.get(at..at + 2);
-    let text = format!("{century}{}-{}-{}T{}:{}:{}Z", part(0)?, part(2)?, part(4)?, part(6)?, part(8)?, part(10)?);
-    text.parse().ok()
 }
 
 #[cfg(test)]
@@ -195,7 +154,7 @@ mod tests {
         assert_eq!(leaf.organizations, ["system:nodes"]);
         assert_eq!(leaf.dns_names, ["n1.example"]);
         assert_eq!(leaf.ip_addresses.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10.0.0.1", "fd00::1"]);
-        // Years up to 2049 are written with two digits, later ones with four.
+        // Years up to 2049 have two digits, later ones four.
         assert_eq!(leaf.not_before.map(|time| time.to_string()).as_deref(), Some("2026-02-28T00:00:00Z"));
         assert_eq!(leaf.not_after.map(|time| time.to_string()).as_deref(), Some("2051-12-31T00:00:00Z"));
         assert_eq!(leaf.key, Some(KeyKind::Ecdsa { bits: 384 }));
@@ -218,7 +177,7 @@ mod tests {
         assert_eq!(KeyKind::of(&rsa_info(4096)), Some(KeyKind::Rsa { bits: 4096 }));
     }
 
-    /// The public half of an RSA key whose modulus is all ones.
+    /// The public RSA key with a modulus of all ones.
     fn rsa_info(bits: usize) -> Vec<u8> {
         let wrap = |tag: u8, content: &[u8]| {
             let length = u16::try_from(content.len()).expect("short").to_be_bytes();

@@ -1,4 +1,4 @@
-//! Keeps a certificate that holds: asks for one, stores it, and asks for the next in time.
+//! Obtains, stores and rotates a client certificate.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,35 +15,36 @@ use super::options::ManagerOptions;
 use super::request::Submitted;
 use super::store::CertificateStore;
 use super::template::CertificateTemplate;
-use crate::client::Client;
-use crate::config::{Config, ConfigError};
-use crate::credentials::LiveCertificate;
 use crate::error::Error;
-use crate::task;
+use crate::rest::Client;
+use kubewright_net::config::{Config, ConfigError};
+use kubewright_net::credentials::LiveCertificate;
+use kubewright_net::task;
 
-/// The first pause after a failure; each further one is twice as long.
+/// The first delay after a failure; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-/// By which part of itself a pause is lengthened at the most.
+/// Maximum jitter of a delay, as a fraction.
 const JITTER: f64 = 0.1;
-/// So many tries are made before the pauses stop growing.
+/// Number of attempts until the delay stops growing.
 const GROWING_TRIES: u32 = 5;
-/// The pause from then on.
+/// The delay from then on.
 const LAST_PAUSE: Duration = Duration::from_secs(32);
-/// The least time between two requests that both went well.
+/// Minimum time between two successful requests.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
-/// The clock is looked at so often at least: it may be set, and a machine may sleep.
+/// Maximum interval between clock checks: the clock may be set, and a machine may be suspended.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// How long a server may take to answer, to the last byte, unless the client says otherwise: a certificate may run out meanwhile.
+/// Default request timeout, so that a stalled server does not let the certificate expire.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type ClientFor = dyn Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigError> + Send + Sync;
 
-/// A client certificate that is always about to hold on. A handle: clones share it.
+/// Keeps a client certificate valid. A handle: clones share it.
 ///
-/// [`run`](Self::run) asks for a certificate as soon as there is none that says what the template says, and for the next
-/// one when between 70 and 90 % of its life have passed. Where that fails, it tries again after 2, 4, 8 and 16 seconds,
-/// and then each 32 seconds. Transports made with [`live`](Self::live) follow it.
+/// [`run`](Self::run) requests a certificate when there is none that satisfies the template, and
+/// rotates it after 70 to 90 % of its lifetime. After a failure it retries after 2, 4, 8 and 16
+/// seconds, then every 32 seconds. Transports created with [`live`](Self::live) pick up each new
+/// certificate.
 ///
 /// ```
 /// # use kubewright_client::{Client, Config, config::ConfigError};
@@ -65,22 +66,24 @@ type ClientFor = dyn Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigErro
 #[derive(Clone)]
 #[doc(alias = "Manager")]
 pub struct CertificateManager {
-    shared: Arc<Shared>,
+    shared: Arc<SharedManager>,
 }
 
-struct Shared {
+struct SharedManager {
     client_for: Arc<ClientFor>,
     store: Arc<dyn CertificateStore>,
     options: ManagerOptions,
     template: watch::Sender<Option<CertificateTemplate>>,
     current: watch::Sender<Option<Arc<IssuedCertificate>>>,
     live: LiveCertificate,
-    /// Whether the present certificate is to be replaced whatever it says, because it is only the one to begin with.
+    /// Whether to replace the current certificate in any case, because it is the bootstrap
+    /// certificate.
     is_temporary: AtomicBool,
     is_server_healthy: AtomicBool,
 }
 
-/// Asks as `config` says while there is no certificate that holds, and with the certificate from then on.
+/// Connects as in `config` while there is no valid certificate, and with the certificate
+/// afterwards.
 #[doc(alias = "ClientsetFunc")]
 pub fn bootstrap_with(
     config: Config,
@@ -96,14 +99,14 @@ pub fn bootstrap_with(
 }
 
 impl CertificateManager {
-    /// A certificate as in `template`, kept in `store` and asked for through the client that `client_for` makes of the
-    /// current certificate; [`bootstrap_with`] is one for the usual case. Without a template nothing is asked for until
-    /// there [is one](Self::set_template).
+    /// Manages a certificate for `template`, persisted in `store`. It is requested through the
+    /// client that `client_for` returns for the current certificate; [`bootstrap_with`] covers the
+    /// common case. Without a template nothing is requested until [one is set](Self::set_template).
     ///
-    /// Reads the store, and so blocks for a moment if that is made of files.
+    /// Reads the store, and so blocks briefly if it consists of files.
     ///
     /// # Errors
-    /// If what the store has cannot be read.
+    /// If the stored certificate cannot be read.
     #[doc(alias = "NewManager")]
     pub fn new(
         client_for: impl Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigError> + Send + Sync + 'static,
@@ -123,7 +126,7 @@ impl CertificateManager {
         if let Some(current) = &current {
             live.set(current.certificate(), current.key())?;
         }
-        let shared = Shared {
+        let shared = SharedManager {
             client_for: Arc::new(client_for),
             store: Arc::new(store),
             options,
@@ -142,20 +145,22 @@ impl CertificateManager {
         self.shared.current()
     }
 
-    /// The current certificate for the [credentials](crate::credentials::Credentials) of a configuration: its transports
-    /// show each new one as soon as it is there, and none when the last one has expired.
+    /// The current certificate for the [credentials](kubewright_net::credentials::Credentials) of a
+    /// configuration. Its transports present each new certificate, and none after the last one has
+    /// expired.
     pub fn live(&self) -> LiveCertificate {
         self.shared.live.clone()
     }
 
-    /// Whether the server took the last request, or refused it in a way that shows it is well.
+    /// Whether the server accepted the last request, or rejected it in a way that shows it is
+    /// healthy.
     #[doc(alias = "ServerHealthy")]
     pub fn is_server_healthy(&self) -> bool {
         self.shared.is_server_healthy.load(Ordering::Relaxed)
     }
 
-    /// Wants another certificate from now on. A request that waits for its signature is given up, if it is not what is
-    /// wanted any more and neither is the certificate that there is.
+    /// Changes the template. A pending request is abandoned if neither it nor the current
+    /// certificate satisfies the new template.
     #[doc(alias = "GetTemplate")]
     pub fn set_template(&self, template: Option<CertificateTemplate>) {
         self.shared.template.send_if_modified(|current| {
@@ -165,7 +170,8 @@ impl CertificateManager {
         });
     }
 
-    /// Waits until there is a certificate that holds, says what the template says, and was signed for it. Cancel safe.
+    /// Waits for a valid certificate that satisfies the template and is not the bootstrap
+    /// certificate. Cancel safe.
     pub async fn issued(&self) -> Arc<IssuedCertificate> {
         let (mut changes, mut template) = (self.shared.current.subscribe(), self.shared.template.subscribe());
         loop {
@@ -181,8 +187,8 @@ impl CertificateManager {
         }
     }
 
-    /// Keeps the certificate current until it is dropped, which is how to stop it: nothing is left half done. To be run
-    /// once at a time.
+    /// Keeps the certificate current until the future is dropped, which is safe at any point. Run
+    /// it once at a time.
     #[doc(alias = "Start")]
     #[doc(alias = "Stop")]
     pub async fn run(&self) {
@@ -193,13 +199,13 @@ impl CertificateManager {
     }
 }
 
-impl Shared {
+impl SharedManager {
     fn current(&self) -> Option<Arc<IssuedCertificate>> {
         let current = self.current.borrow().clone();
         current.filter(|current| self.options.now() <= current.not_after())
     }
 
-    /// Takes a certificate out of use when it expires, and shows it again if the clock was wrong.
+    /// Clears the certificate when it expires, and restores it if the clock was wrong.
     async fn expire(&self) {
         let mut changes = self.current.subscribe();
         loop {
@@ -211,15 +217,15 @@ impl Shared {
                     self.live.clear();
                 }
                 Some(current) if left.is_some() && !self.live.is_set() => {
-                    // It was shown before, so that it can be shown.
+                    // It was set before, so this cannot fail.
                     let _ = self.live.set(current.certificate(), current.key());
-                    // For those who wait for one that holds.
+                    // Notifies waiters for a valid certificate.
                     self.current.send_modify(|_| {});
                 }
                 _ => {}
             }
             tokio::select! {
-                // One that expires this very second still holds.
+                // A certificate is still valid in the second of its expiry.
                 () = sleep(left.unwrap_or(LOOK).min(LOOK) + LEAST_PAUSE), if current.is_some() => {}
                 _ = changes.changed() => {}
             }
@@ -234,7 +240,7 @@ impl Shared {
                 match self.request().await {
                     Ok(()) => break,
                     Err(error @ CertificateError::Superseded { .. }) => {
-                        tracing::info!(%error, "another certificate is asked for");
+                        tracing::info!(%error, "requesting another certificate");
                         sleep(LEAST_PAUSE).await;
                         continue;
                     }
@@ -251,20 +257,21 @@ impl Shared {
                     sleep(LAST_PAUSE).await;
                 }
             }
-            // A signer whose certificates are old from the start is not asked for one each second.
+            // A signer whose certificates are due for rotation immediately is not called every
+            // second.
             let is_old = self.current().is_some_and(|current| deadline(&current, 1.0) <= self.options.now());
             sleep(if is_old { LAST_PAUSE } else { LEAST_PAUSE }).await;
         }
     }
 
-    /// Whether another certificate is wanted right now.
+    /// Whether a certificate must be requested immediately.
     fn is_due_at_once(&self) -> bool {
         let template = self.template.borrow();
         let Some(template) = &*template else { return false };
         self.is_temporary.load(Ordering::Relaxed) || !self.current().is_some_and(|current| current.satisfies(template))
     }
 
-    /// Waits until the next certificate should be asked for.
+    /// Waits until the next certificate should be requested.
     async fn due(&self) {
         let chance = fastrand::f64();
         let mut template = self.template.subscribe();
@@ -286,12 +293,12 @@ impl Shared {
         }
     }
 
-    /// Asks for a certificate once and stores it.
+    /// Requests a certificate once and stores it.
     async fn request(&self) -> Result<(), CertificateError> {
         let Some(template) = self.template.borrow().clone() else { return Ok(()) };
         let key = self.options.key()?;
         let request = template.request(&key)?;
-        // To make a client takes files: those of the authorities.
+        // Creating a client reads files with certificate authorities.
         let (client_for, current) = (Arc::clone(&self.client_for), self.current());
         let client = task::blocking(move || client_for(current.as_deref())).await?.default_request_timeout(PATIENCE);
         let usages: Vec<Str> = match &self.options.usages {
@@ -319,7 +326,7 @@ impl Shared {
         if is_complete { Ok(()) } else { Err(CertificateError::Incomplete { name }) }
     }
 
-    /// Waits until neither `asked` nor the certificate that there is are what is wanted.
+    /// Waits until neither the request nor the current certificate satisfies the template.
     async fn superseded(&self, asked: &CertificateTemplate) {
         let mut template = self.template.subscribe();
         loop {
@@ -336,11 +343,11 @@ impl Shared {
         }
     }
 
-    /// Stores a certificate and shows it from now on.
+    /// Stores a certificate and presents it from now on.
     async fn take(&self, issued: IssuedCertificate) -> Result<(), CertificateError> {
         let (store, issued) = (Arc::clone(&self.store), Arc::new(issued));
         let stored = Arc::clone(&issued);
-        // On a thread of its own, where it is finished also if nobody waits for it any more.
+        // In a blocking task, which completes even if the caller is dropped.
         let updated = tokio::task::spawn_blocking(move || store.update(&stored)).await;
         updated.unwrap_or_else(|panic| Err(CertificateError::Key(format!("the store failed: {panic}"))))?;
         self.live.set(issued.certificate(), issued.key())?;
@@ -354,15 +361,15 @@ impl Shared {
     }
 }
 
-/// When a certificate should be renewed: after 70 to 90 % of its life, by chance, so that many who began together do
-/// not all come back together.
+/// When to rotate a certificate: after 70 to 90 % of its lifetime, at random, to spread the load of
+/// many clients.
 fn deadline(certificate: &IssuedCertificate, chance: f64) -> Time {
     let begin = certificate.not_before();
     let life = certificate.not_after().duration_since(begin).unwrap_or_default();
     begin.checked_add(life.mul_f64(0.7 + 0.2 * chance)).unwrap_or(begin)
 }
 
-/// Whether a refusal comes from a server that is well.
+/// Whether a rejection shows that the server is healthy.
 fn shows_health(error: &Error) -> bool {
     error.is_unauthorized() || error.is_not_found() || error.is_forbidden()
 }

@@ -1,8 +1,9 @@
-//! A client certificate that is asked for through CertificateSigningRequests, kept, and renewed in time.
+//! Client certificates from CertificateSigningRequests, with storage and rotation.
 //!
-//! Start at [`CertificateManager`]. Who approves and signs is the cluster's business; where certificates are kept is a
-//! [`CertificateStore`]'s, for example a [`FileStore`]'s. Keys appear in no `Debug` form, log or error, and never leave
-//! the process but for the store.
+//! Start at [`CertificateManager`]. Approval and signing are up to the cluster; certificates are
+//! stored in a
+//! [`CertificateStore`], for example a [`FileStore`]. Keys never appear in `Debug` output, logs or
+//! errors, and leave the process only for the store.
 
 mod error;
 mod file_store;

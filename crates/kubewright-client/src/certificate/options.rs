@@ -1,4 +1,4 @@
-//! What can be said about how certificates are asked for.
+//! Options of certificate requests.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use kubewright_core::{ByteString, Str, Time};
 use super::error::CertificateError;
 use super::issued::IssuedCertificate;
 use super::template::RequestKey;
-use crate::secret::Secret;
+use kubewright_net::Secret;
 
 type Clock = Arc<dyn Fn() -> Time + Send + Sync>;
 type MakeKey = Arc<dyn Fn() -> Result<Secret<ByteString>, String> + Send + Sync>;
 
-/// How certificates are asked for.
+/// Options of certificate requests.
 #[derive(Clone)]
 #[doc(alias = "certificate.Config")]
 pub struct ManagerOptions {
@@ -30,12 +30,12 @@ pub struct ManagerOptions {
 }
 
 impl ManagerOptions {
-    /// The signer that knows clients of this cluster.
+    /// The signer of client certificates.
     pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-    /// The signer that knows nodes of this cluster as its clients.
+    /// The signer of node client certificates.
     pub const NODE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 
-    /// Asks the signer of this name.
+    /// Options for this signer.
     pub fn new(signer_name: impl Into<Str>) -> Self {
         ManagerOptions {
             signer_name: signer_name.into(),
@@ -50,7 +50,7 @@ impl ManagerOptions {
         }
     }
 
-    /// What the certificate is for. By default what a client's is for: `digital signature` and `client auth`, with an
+    /// The key usages. By default those of a client: `digital signature` and `client auth`, with an
     /// RSA key `key encipherment` too.
     #[doc(alias = "GetUsages")]
     #[must_use]
@@ -59,7 +59,7 @@ impl ManagerOptions {
         self
     }
 
-    /// How long a certificate should hold; the signer may decide otherwise. By default all is left to it.
+    /// The requested lifetime; the signer may decide otherwise. By default the signer decides.
     #[doc(alias = "RequestedCertificateLifetime")]
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
@@ -67,7 +67,8 @@ impl ManagerOptions {
         self
     }
 
-    /// Uses this certificate while the store has none that holds, and replaces it as soon as possible. None by default.
+    /// A certificate to use while the store has no valid one; it is replaced as soon as possible.
+    /// None by default.
     #[doc(alias = "BootstrapCertificatePEM")]
     #[must_use]
     pub fn bootstrap(mut self, certificate: IssuedCertificate) -> Self {
@@ -75,30 +76,31 @@ impl ManagerOptions {
         self
     }
 
-    /// How long a request may wait for a signature before another is made. 15 minutes by default.
+    /// How long a request may wait for its signature before it is repeated. 15 minutes by default.
     #[must_use]
     pub fn sign_within(mut self, limit: Duration) -> Self {
         self.sign_within = limit;
         self
     }
 
-    /// Makes the key of each request, in PEM (PKCS #8). It has to be RSA of at least 2048 bits or on a curve of at least
-    /// 256. By default a new one on P-256.
+    /// Generates the key of each request, in PEM (PKCS #8): RSA of at least 2048 bits, or an
+    /// elliptic curve of at least
+    /// 256. By default a new P-256 key.
     #[must_use]
     pub fn key_with(mut self, make: impl Fn() -> Result<Secret<ByteString>, String> + Send + Sync + 'static) -> Self {
         self.make_key = Some(Arc::new(make));
         self
     }
 
-    /// Says what time it is, for tests whose time is simulated. By default the system's clock does, which may be set at any
-    /// moment, also back.
+    /// The clock, for tests with simulated time. By default the system clock, which may be set at
+    /// any moment, even backwards.
     #[must_use]
     pub fn clock(mut self, now: impl Fn() -> Time + Send + Sync + 'static) -> Self {
         self.clock = Arc::new(now);
         self
     }
 
-    /// Called with how old a certificate became when it was replaced.
+    /// Called with the age of a certificate when it is replaced.
     #[doc(alias = "CertificateRotation")]
     #[must_use]
     pub fn on_rotation(mut self, told: impl Fn(Duration) + Send + Sync + 'static) -> Self {
@@ -106,7 +108,7 @@ impl ManagerOptions {
         self
     }
 
-    /// Called each time that no certificate could be had. They are logged as well.
+    /// Called with each failure. Failures are logged, too.
     #[doc(alias = "CertificateRenewFailure")]
     #[must_use]
     pub fn on_failure(mut self, told: impl Fn(&CertificateError) + Send + Sync + 'static) -> Self {

@@ -1,4 +1,4 @@
-//! A CertificateSigningRequest from its creation until somebody has decided about it.
+//! The lifecycle of a CertificateSigningRequest.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::api::Api;
 use crate::error::Result;
 use crate::watch::RetryWatcher;
 
-/// How long to wait before the server is asked again after it could not be.
+/// Delay before the server is contacted again after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A request that the server has taken.
+/// A created request.
 pub(super) struct Submitted {
     api: Api<CertificateSigningRequest>,
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Submitted {
 }
 
 impl Submitted {
-    /// Asks the signer of this name for a certificate.
+    /// Requests a certificate from this signer.
     #[doc(alias = "RequestCertificate")]
     pub(super) async fn new(
         api: Api<CertificateSigningRequest>,
@@ -45,7 +45,7 @@ impl Submitted {
         Ok(Submitted { api, name, uid })
     }
 
-    /// Waits until there is a certificate, for as long as it takes. A server that cannot be reached is asked again.
+    /// Waits for the certificate without a time limit. Retries if the server is unreachable.
     #[doc(alias = "WaitForCertificate")]
     pub(super) async fn signed(&self) -> Result<ByteString, CertificateError> {
         let fields = FieldSelector::everything().equals("metadata.name", self.name.as_str());
@@ -58,7 +58,8 @@ impl Submitted {
                     }
                     let version = list.metadata.resource_version.clone().unwrap_or_default();
                     let options = WatchOptions::default().fields(fields.clone()).resource_version(version);
-                    // It ends when the server has forgotten the version, and then a list tells where we are.
+                    // It ends when the version has expired; then a new list shows the current
+                    // state.
                     let mut events = RetryWatcher::new(self.api.clone(), options).map_err(CertificateError::Request)?;
                     while let Some(event) = events.next().await {
                         match event {
@@ -81,7 +82,7 @@ impl Submitted {
         }
     }
 
-    /// What has been decided: the certificate, nothing yet, or that there will be none.
+    /// The outcome: the certificate, nothing yet, or a negative decision.
     fn outcome(&self, request: &CertificateSigningRequest) -> Result<Option<ByteString>, CertificateError> {
         if request.metadata.uid.as_deref() != Some(&*self.uid) {
             return Err(self.deleted());

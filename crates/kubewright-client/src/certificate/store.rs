@@ -1,28 +1,29 @@
-//! Where a certificate outlives the process that asked for it.
+//! Persistent storage of certificates.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::error::CertificateError;
 use super::issued::IssuedCertificate;
 
-/// Keeps the current certificate.
+/// Stores the current certificate.
 #[doc(alias = "Store")]
 pub trait CertificateStore: Send + Sync + 'static {
-    /// The certificate that was stored last, also if it has expired since; `None` if none ever was. May block.
+    /// The certificate stored last, even if it has expired; `None` if there never was one. May
+    /// block.
     ///
     /// # Errors
-    /// If what is there cannot be read.
+    /// If it cannot be read.
     #[doc(alias = "NoCertKeyError")]
     fn current(&self) -> Result<Option<IssuedCertificate>, CertificateError>;
 
-    /// Puts a certificate in place of the one before it, all of it or nothing. May block.
+    /// Atomically replaces the certificate. May block.
     ///
     /// # Errors
-    /// If it cannot be stored; the one before it is then still there.
+    /// If it cannot be stored; the previous one then stays.
     fn update(&self, certificate: &IssuedCertificate) -> Result<(), CertificateError>;
 }
 
-/// Keeps the certificate for as long as the process lives.
+/// Stores the certificate in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     current: Mutex<Option<IssuedCertificate>>,

@@ -1,4 +1,4 @@
-//! What is asked for in a certificate, and the key it is asked for.
+//! Certificate templates and request keys.
 
 use std::net::IpAddr;
 
@@ -6,11 +6,14 @@ use kubewright_core::ByteString;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair, PublicKeyData, SanType, SigningKey};
 
 use super::error::CertificateError;
-use super::leaf::{COMMON_NAME, KeyKind, ORGANIZATION};
-use crate::secret::Secret;
-use kubewright_core::der::{BIT_STRING, INTEGER, OBJECT_IDENTIFIER, SEQUENCE, SET, UTF8_STRING, any, element, of};
+use super::leaf::KeyKind;
+use kubewright_net::Secret;
+use kubewright_net::der::{
+    BIT_STRING, COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, ORGANIZATION, SEQUENCE, SET, UTF8_STRING, any, element, of,
+};
 
-/// What a certificate has to say: for a client's the user as common name, and its groups as organizations.
+/// The requested content of a certificate. For a client, the common name is the user and the
+/// organizations are its groups.
 ///
 /// ```
 /// # use kubewright_client::certificate::CertificateTemplate;
@@ -24,9 +27,9 @@ pub struct CertificateTemplate {
     pub common_name: String,
     /// The user's groups.
     pub organizations: Vec<String>,
-    /// Names of a server.
+    /// DNS names of a server.
     pub dns_names: Vec<String>,
-    /// Addresses of a server.
+    /// IP addresses of a server.
     pub ip_addresses: Vec<IpAddr>,
 }
 
@@ -36,21 +39,21 @@ impl CertificateTemplate {
         CertificateTemplate { common_name: common_name.into(), ..CertificateTemplate::default() }
     }
 
-    /// Also of this group.
+    /// Adds a group.
     #[must_use]
     pub fn organization(mut self, organization: impl Into<String>) -> Self {
         self.organizations.push(organization.into());
         self
     }
 
-    /// Also for a server of this name.
+    /// Adds a DNS name.
     #[must_use]
     pub fn dns_name(mut self, name: impl Into<String>) -> Self {
         self.dns_names.push(name.into());
         self
     }
 
-    /// Also for a server at this address.
+    /// Adds an IP address.
     #[must_use]
     pub fn ip_address(mut self, address: IpAddr) -> Self {
         self.ip_addresses.push(address);
@@ -61,7 +64,7 @@ impl CertificateTemplate {
     pub(super) fn request(&self, key: &RequestKey) -> Result<ByteString, CertificateError> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        // Replaced below. Where there is none, the names of a server would be marked as critical.
+        // Replaced below. Without a subject, rcgen would mark the server names as critical.
         params.distinguished_name.push(DnType::CommonName, self.common_name.as_str());
         for name in &self.dns_names {
             let name = name.as_str().try_into().map_err(|_| CertificateError::Key(format!("{name:?} is no name")))?;
@@ -70,11 +73,11 @@ impl CertificateTemplate {
         params.subject_alt_names.extend(self.ip_addresses.iter().copied().map(SanType::IpAddress));
         let refused = |error: rcgen::Error| CertificateError::Key(error.to_string());
         let request = params.serialize_request(&key.pair).map_err(refused)?;
-        let unsigned = Unsigned::read(request.der()).expect("rcgen writes what it should");
+        let unsigned = Unsigned::read(request.der()).expect("rcgen writes a valid request");
         unsigned.sign(&self.subject(), &key.pair).map(|der| pem(&der)).map_err(refused)
     }
 
-    /// Each name in a set of its own, as others than Go write them; Go reads both.
+    /// Each attribute in its own set, as most implementations except Go do; Go parses both.
     fn subject(&self) -> Vec<u8> {
         let name = |kind: &[u8], text: &str| {
             let pair = [element(OBJECT_IDENTIFIER, kind), element(UTF8_STRING, text.as_bytes())].concat();
@@ -86,10 +89,10 @@ impl CertificateTemplate {
     }
 }
 
-/// A request without its subject, of which rcgen can write but one name of each kind.
+/// A request without its subject; rcgen can only write one attribute of each type.
 struct Unsigned<'a> {
     version: &'a [u8],
-    /// The public key, and the names of a server.
+    /// The public key, and the server names.
     rest: &'a [u8],
     algorithm: &'a [u8],
 }
@@ -104,7 +107,7 @@ impl<'a> Unsigned<'a> {
 
     fn sign(&self, subject: &[u8], key: &KeyPair) -> Result<Vec<u8>, rcgen::Error> {
         let info = element(SEQUENCE, &[&element(INTEGER, self.version), subject, self.rest].concat());
-        // The first byte counts the bits that are not used.
+        // The first byte is the number of unused bits.
         let signature = element(BIT_STRING, &[vec![0], key.sign(&info)?].concat());
         Ok(element(SEQUENCE, &[info, element(SEQUENCE, self.algorithm), signature].concat()))
     }
@@ -117,7 +120,7 @@ fn pem(der: &[u8]) -> ByteString {
     begin.chain(lines).chain(*b"-----END CERTIFICATE REQUEST-----\n").collect::<Vec<u8>>().into()
 }
 
-/// A private key that a certificate is asked for.
+/// The private key of a request.
 pub(super) struct RequestKey {
     pair: KeyPair,
     kind: KeyKind,
@@ -132,10 +135,10 @@ impl RequestKey {
         RequestKey::checked(pair, pem)
     }
 
-    /// A key that somebody else has made.
+    /// A user-provided key.
     pub(super) fn from_pem(pem: Secret<ByteString>) -> Result<Self, CertificateError> {
-        // The parser's error could quote what it has read.
-        let unusable = || CertificateError::Key("the key is no private key that can be used".to_owned());
+        // The parser's error could quote the key.
+        let unusable = || CertificateError::Key("the key is not a usable private key".to_owned());
         let text = std::str::from_utf8(pem.expose()).map_err(|_| unusable())?;
         let pair = KeyPair::from_pem(text).map_err(|_| unusable())?;
         RequestKey::checked(pair, pem)
@@ -154,7 +157,7 @@ impl RequestKey {
         &self.pem
     }
 
-    /// What a client's certificate is good for. Only RSA keys can encrypt other keys.
+    /// Default key usages of a client certificate. Only RSA keys can encrypt other keys.
     pub(super) fn client_usages(&self) -> &'static [&'static str] {
         match self.kind {
             KeyKind::Rsa { .. } => &["digital signature", "key encipherment", "client auth"],
@@ -181,11 +184,11 @@ mod tests {
         let der = CertificateSigningRequestDer::from_pem_slice(&pem).expect("it is PEM");
         let mut request = of(&mut &der[..], SEQUENCE).expect("a request");
         let signed = request;
-        let mut info = of(&mut request, SEQUENCE).expect("what is signed");
+        let mut info = of(&mut request, SEQUENCE).expect("the signed part");
         let signed = &signed[..signed.len() - request.len()];
         assert_eq!(of(&mut info, INTEGER), Some(&[0][..]));
         let mut leaf = Leaf::default();
-        leaf.read_subject(of(&mut info, SEQUENCE).expect("a subject")).expect("names");
+        leaf.read_names(of(&mut info, SEQUENCE).expect("a subject")).expect("names");
         assert_eq!((leaf.common_name, leaf.organizations), (template.common_name, template.organizations));
         let has = |wanted: &[u8]| info.windows(wanted.len()).any(|bytes| bytes == wanted);
         assert!(has(b"jane.example") && has(&[10, 0, 0, 1]) && has(&key.pair.subject_public_key_info()));

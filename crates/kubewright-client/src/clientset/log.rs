@@ -1,4 +1,4 @@
-//! Logs of containers, to their end or as they are written.
+//! Container logs, complete or followed.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -13,32 +13,32 @@ use kubewright_core::{Str, Time};
 
 use crate::api::Api;
 use crate::error::Result;
-use crate::transport::{Body, TransportError};
+use kubewright_net::transport::{Body, TransportError};
 
-/// Which part of a log is wanted.
+/// Options of a log request.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "PodLogOptions")]
 pub struct LogOptions {
-    /// Of which container. Absent by default: the only one.
+    /// The container. Unset by default: the only one.
     pub container: Option<Str>,
-    /// Whether the log is followed as it is written. Off by default.
+    /// Whether to follow the log. Off by default.
     pub follow: bool,
-    /// Whether that of the container's previous run is wanted. Off by default.
+    /// Whether to read the log of the container's previous run. Off by default.
     pub previous: bool,
-    /// Whether each line begins with its time. Off by default.
+    /// Whether each line starts with its time. Off by default.
     pub timestamps: bool,
-    /// Only what is not older than so many seconds.
+    /// Only entries of the last seconds.
     pub since_seconds: Option<i64>,
-    /// Only what is not older than this.
+    /// Only entries since this time.
     pub since_time: Option<Time>,
-    /// Only so many lines from the end.
+    /// Only this many lines from the end.
     pub tail_lines: Option<i64>,
-    /// Only so many bytes.
+    /// Only this many bytes.
     pub limit_bytes: Option<i64>,
 }
 
 impl LogOptions {
-    /// Of this container.
+    /// Selects the container.
     #[must_use]
     #[inline]
     pub fn container(mut self, name: impl Into<Str>) -> Self {
@@ -46,7 +46,7 @@ impl LogOptions {
         self
     }
 
-    /// Follows the log as it is written.
+    /// Follows the log.
     #[must_use]
     #[inline]
     pub fn follow(mut self) -> Self {
@@ -54,7 +54,7 @@ impl LogOptions {
         self
     }
 
-    /// That of the container's previous run.
+    /// Reads the log of the container's previous run.
     #[must_use]
     #[inline]
     pub fn previous(mut self) -> Self {
@@ -62,7 +62,7 @@ impl LogOptions {
         self
     }
 
-    /// Begins each line with its time.
+    /// Starts each line with its time.
     #[must_use]
     #[inline]
     pub fn timestamps(mut self) -> Self {
@@ -70,7 +70,7 @@ impl LogOptions {
         self
     }
 
-    /// Only so many lines from the end.
+    /// Only this many lines from the end.
     #[must_use]
     #[inline]
     pub fn tail_lines(mut self, lines: u32) -> Self {
@@ -97,7 +97,7 @@ impl LogOptions {
 }
 
 impl Api<Pod> {
-    /// The log of a container, whole.
+    /// The complete log of a container.
     #[doc(alias = "GetLogs")]
     #[inline]
     pub async fn logs(&self, name: &str, options: &LogOptions) -> Result<String> {
@@ -106,7 +106,7 @@ impl Api<Pod> {
         Ok(request.send().await?.text())
     }
 
-    /// The log of a container as it comes; with [`LogOptions::follow`] until the container ends.
+    /// The log of a container as a stream; with [`LogOptions::follow`] until the container ends.
     #[doc(alias = "GetLogs")]
     #[inline]
     pub async fn log_stream(&self, name: &str, options: &LogOptions) -> Result<LogStream> {
@@ -116,20 +116,22 @@ impl Api<Pod> {
     }
 }
 
-/// A log as it comes: the bytes by the trait [`Stream`], or the lines.
+/// A log as a [`Stream`] of bytes, or of lines.
 pub struct LogStream {
     body: Body,
-    /// The beginning of a line whose end has not come.
+    /// An incomplete line.
     line: BytesMut,
-    /// How far that has been looked through for its end.
+    /// How far it was searched for its end.
     searched: usize,
     ended: bool,
 }
 
 impl LogStream {
-    /// The next line without its end, or `None` after the last. What is no text is replaced. Cancel safe.
+    /// The next line without its terminator, or `None` after the last. Invalid UTF-8 is replaced.
+    /// Cancel safe.
     ///
-    /// A line of any length is held until it is complete; for logs of strangers, read the bytes.
+    /// A line is buffered until it is complete, whatever its length; for untrusted logs, read the
+    /// bytes.
     #[inline]
     pub async fn line(&mut self) -> Result<Option<String>> {
         loop {

@@ -1,12 +1,14 @@
 //! The resources of the stable API by name: `client.core_v1().pods("default")`.
 //!
-//! Each version of a group is a type with a method for each resource, there with the feature of the group. The methods
-//! are generated and thin: what they return is an [`Api`](crate::Api), or where a resource has few verbs a
-//! [`CreateApi`](crate::api::CreateApi) or [`ReadApi`](crate::api::ReadApi). Status, scale and proxy are there for the types that
-//! have them, by the traits [`HasStatus`](crate::HasStatus), [`HasScale`](crate::HasScale) and [`HasProxy`](crate::HasProxy); parts that
-//! only one resource has are methods on its `Api`, such as `evict` on that of pods.
+//! Each version of a group is a type with a method for each resource, enabled by the feature of the
+//! group. The methods are generated and thin: they return an [`Api`](crate::Api), or for a resource
+//! with few verbs a
+//! [`CreateApi`](crate::api::CreateApi) or [`ReadApi`](crate::api::ReadApi). Status, scale and
+//! proxy are available for types with the traits [`HasStatus`](crate::HasStatus),
+//! [`HasScale`](crate::HasScale) and [`HasProxy`](crate::HasProxy); subresources of a single
+//! resource are methods on its `Api`, such as `evict` for pods.
 //!
-//! Client-go generates some 4,000 lines for each group; here a resource costs five, and compiles with the types it uses.
+//! client-go generates some 4,000 lines per group; here a resource has five lines.
 
 #[cfg(feature = "certificates")]
 mod approval;
@@ -20,7 +22,7 @@ mod pods;
 #[cfg(all(feature = "core", feature = "authentication"))]
 mod tokens;
 
-// Without the feature of any group there is nothing.
+// Empty unless the feature of at least one API group is enabled.
 #[allow(unused_imports)]
 pub use generated::*;
 #[cfg(feature = "core")]

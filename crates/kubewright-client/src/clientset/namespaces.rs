@@ -1,4 +1,4 @@
-//! The end of namespaces.
+//! Finalization of namespaces.
 
 use kubewright_api::core::v1::Namespace;
 
@@ -6,7 +6,8 @@ use crate::api::Api;
 use crate::error::Result;
 
 impl Api<Namespace> {
-    /// Replaces the finalizers of a namespace, without which it goes; everything else in `namespace` is passed over.
+    /// Replaces the finalizers of a namespace; without any it is deleted. The server ignores
+    /// everything else in `namespace`.
     #[doc(alias = "Finalize")]
     pub async fn finalize(&self, namespace: &Namespace) -> Result<Namespace> {
         let name = namespace.metadata.name.as_deref().unwrap_or_default();

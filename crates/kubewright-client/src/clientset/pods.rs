@@ -1,4 +1,4 @@
-//! What can be done with pods alone.
+//! Pod-specific operations.
 
 use kubewright_api::core::v1::{Binding, Pod};
 use kubewright_core::options::CreateOptions;
@@ -7,30 +7,30 @@ use crate::api::{Api, SubresourceApi};
 use crate::error::Result;
 
 impl Api<Pod> {
-    /// Assigns a pod to the node that `binding` names, as schedulers do.
+    /// Binds a pod to the node in `binding`, as schedulers do.
     #[doc(alias = "Bind")]
     pub async fn bind(&self, name: &str, binding: &Binding) -> Result<()> {
         self.subresource("binding").post(name, binding, &CreateOptions::default()).await.map(drop)
     }
 
-    /// Deletes a pod unless a disruption budget forbids it.
+    /// Evicts a pod: deletes it unless a disruption budget forbids it.
     ///
     /// # Errors
-    /// [`is_too_many_requests`](crate::Error::is_too_many_requests) while the budget is used up. Where the server gives
-    /// a time to come back, the client has come back already, as often as it may.
+    /// [`is_too_many_requests`](crate::Error::is_too_many_requests) while the budget is exhausted.
+    /// The client has then used up its retries if the server sent a Retry-After.
     #[cfg(feature = "policy")]
     #[doc(alias = "EvictV1")]
     pub async fn evict(&self, name: &str, eviction: &kubewright_api::policy::v1::Eviction) -> Result<()> {
         self.subresource("eviction").post(name, eviction, &CreateOptions::default()).await.map(drop)
     }
 
-    /// The containers that are added to running pods for debugging.
+    /// The ephemeral containers of running pods.
     #[doc(alias = "UpdateEphemeralContainers")]
     pub fn ephemeral_containers(&self) -> SubresourceApi<Pod> {
         self.subresource("ephemeralcontainers")
     }
 
-    /// The resources of running pods' containers.
+    /// The container resources of running pods.
     #[doc(alias = "UpdateResize")]
     pub fn resize(&self) -> SubresourceApi<Pod> {
         self.subresource("resize")

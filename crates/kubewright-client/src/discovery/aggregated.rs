@@ -1,4 +1,4 @@
-//! Discovery in one document, `APIGroupDiscoveryList`: read from the server, and written to the disk.
+//! Aggregated discovery (`APIGroupDiscoveryList`): read from the server, and written to disk.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
 
 use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
 
-/// What asks for it. Servers compare the parameters as text, so that their order matters.
+/// The `Accept` header for it. Servers compare the parameters as text, so their order matters.
 pub(super) const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-/// The same from a server that leaves out what only its peers have.
+/// The same, excluding resources of peer servers.
 pub(super) const ACCEPT_WITHOUT_PEERS: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer,application/json";
 
-/// Whether an answer of this media type is the aggregated document.
+/// Whether a response of this media type is the aggregated document.
 #[inline]
 pub(super) fn is_aggregated(media_type: &str) -> bool {
     let wanted = ["g=apidiscovery.k8s.io", "v=v2", "as=APIGroupDiscoveryList"];
@@ -21,7 +21,7 @@ pub(super) fn is_aggregated(media_type: &str) -> bool {
     wanted.iter().all(|parameter| parameters.contains(parameter))
 }
 
-/// Adds the groups of a document. Versions that the server knows only from memory are failures.
+/// Adds the groups of a document. Stale versions are recorded as failures.
 #[inline]
 pub(super) fn read(document: &Value, discovery: &mut Discovery) {
     let (known, mut order) = (discovery.failures.len(), discovery.group_versions().collect::<Vec<_>>());
@@ -67,20 +67,21 @@ fn read_resource(value: &Value, group_version: &GroupVersion) -> Resource {
         verbs: texts(value, "verbs"),
         short_names: texts(value, "shortNames"),
         categories: texts(value, "categories"),
-        // Parts that are no objects cannot be used by those who go by kinds.
+        // Subresources without a kind are not objects and are skipped.
         subresources: subresources.filter(|part| !part.kind.kind.is_empty()).collect(),
     }
 }
 
-/// A kind that names neither group nor version is of those it was found in; the core group names a version alone.
+/// A kind without group and version has those of its document; the core group has a version only.
 #[inline]
 fn kind(value: &Value, own: &GroupVersion) -> GroupVersionKind {
     let named = value.get("responseKind").filter(|kind| !text(kind, "kind").is_empty());
     let Some(kind) = named else { return GroupVersionKind::default() };
     let (group, version) = (text(kind, "group"), text(kind, "version"));
-    match group.is_empty() && version.is_empty() {
-        true => own.with_kind(text(kind, "kind")),
-        false => GroupVersionKind::new(group, version, text(kind, "kind")),
+    if group.is_empty() && version.is_empty() {
+        own.with_kind(text(kind, "kind"))
+    } else {
+        GroupVersionKind::new(group, version, text(kind, "kind"))
     }
 }
 

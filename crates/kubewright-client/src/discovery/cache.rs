@@ -1,4 +1,4 @@
-//! Discovery that is remembered.
+//! Cached discovery.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,44 +6,45 @@ use super::catalog::{Discovery, GroupFailure};
 use super::client::DiscoveryClient;
 use super::disk::DiskCache;
 use super::legacy;
-use crate::client::Client;
 use crate::error::Result;
+use crate::rest::Client;
 
-/// What a server has, asked for once and then remembered until it is told to forget.
+/// Cached discovery: requested once, then cached until it is invalidated.
 ///
-/// What failed in passing is asked for again with the next use; the rest is not. A handle: clones remember together.
+/// Transient failures are retried on the next use. A handle: clones share one cache.
 #[derive(Debug, Clone)]
 #[doc(alias = "CachedDiscoveryInterface")]
 #[doc(alias = "NewMemCacheClient")]
 pub struct CachedDiscovery {
     client: DiscoveryClient,
     disk: Option<DiskCache>,
-    memory: Arc<Mutex<Memory>>,
-    /// Held while the server is asked, so that many who miss at once ask once.
+    memory: Arc<Mutex<CacheState>>,
+    /// Held during a request, so that concurrent misses cause one request.
     asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
-struct Memory {
+struct CacheState {
     known: Option<Arc<Discovery>>,
-    /// Whether what is known was asked from the server since the last time it was told to forget.
+    /// Whether the cached data was requested after the last invalidation.
     is_fresh: bool,
-    /// Raised by whoever wants to know what the server has from then on.
+    /// Incremented by each caller that needs data newer than now.
     age: u64,
-    /// The age in which the asking for what is known began: what came to the server later may be missing.
+    /// The age when the request for the cached data started: later changes on the server may be
+    /// missing.
     known_age: u64,
-    /// The age of the last time it was told to forget. What was asked for earlier is not remembered.
+    /// The age of the last invalidation. Data requested earlier is not cached.
     forgotten_age: u64,
 }
 
 impl CachedDiscovery {
-    /// Remembers in memory what `client` finds out.
+    /// A memory cache over `client`.
     #[inline]
     pub fn new(client: DiscoveryClient) -> Self {
         CachedDiscovery { client, disk: None, memory: Arc::default(), asking: Arc::default() }
     }
 
-    /// Also remembers on disk. Off by default.
+    /// Also caches on disk. Off by default.
     #[must_use]
     #[inline]
     pub fn disk(mut self, disk: DiskCache) -> Self {
@@ -52,28 +53,28 @@ impl CachedDiscovery {
         self
     }
 
-    /// The client that asks.
+    /// The client.
     #[inline]
     pub(super) fn client(&self) -> &Client {
         self.client.client()
     }
 
-    /// What the server has, as far as it is remembered.
+    /// The cached discovery, requested if needed.
     ///
     /// # Errors
-    /// When nothing is remembered and the server cannot be asked.
+    /// If nothing is cached and the request fails.
     #[inline]
     pub async fn get(&self) -> Result<Arc<Discovery>> {
         self.get_if(|known| !known.failures.iter().any(|failure| failure.is_transient)).await
     }
 
-    /// What is remembered, however much of it failed. Only where that is nothing is the server asked.
+    /// The cached discovery including failures. Requested only if nothing is cached.
     #[inline]
     pub(super) async fn known(&self) -> Result<Arc<Discovery>> {
         self.get_if(|_| true).await
     }
 
-    /// What the server has from now on. What is remembered stays so until there is an answer.
+    /// Requests the current discovery. The cache stays in use until there is a response.
     #[inline]
     pub(super) async fn refresh(&self) -> Result<Arc<Discovery>> {
         let wanted = {
@@ -82,29 +83,31 @@ impl CachedDiscovery {
             memory.age
         };
         let _asking = self.asking.lock().await;
-        // Somebody may have asked for all who wait, but what was under way before they came is too old for them.
+        // Another caller may have requested it since; a request that started before we came is too
+        // old.
         match self.remembered() {
             (Some(known), age) if age >= wanted => Ok(known),
             _ => self.discover().await,
         }
     }
 
-    /// Whether what is remembered was asked from the server, and not from the disk, since the last [`invalidate`](Self::invalidate).
+    /// Whether the cached data was requested from the server, and not read from disk, since the
+    /// last [`invalidate`](Self::invalidate).
     #[doc(alias = "Fresh")]
     #[inline]
     pub fn is_fresh(&self) -> bool {
         self.memory().is_fresh
     }
 
-    /// Forgets everything, so that the server is asked with the next use. What is being asked for at this moment, by others,
-    /// is not remembered either.
+    /// Invalidates the cache, so that the next use requests discovery. Results of requests in
+    /// progress are not cached either.
     #[doc(alias = "Invalidate")]
     #[inline]
     pub async fn invalidate(&self) {
         {
             let mut memory = self.memory();
             let age = memory.age + 1;
-            *memory = Memory { age, forgotten_age: age, ..Memory::default() };
+            *memory = CacheState { age, forgotten_age: age, ..CacheState::default() };
         }
         if let Some(disk) = &self.disk {
             disk.remove().await;
@@ -112,18 +115,18 @@ impl CachedDiscovery {
     }
 
     #[inline]
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    fn memory(&self) -> std::sync::MutexGuard<'_, CacheState> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is remembered, and its age.
+    /// The cached data and its age.
     #[inline]
     fn remembered(&self) -> (Option<Arc<Discovery>>, u64) {
         let memory = self.memory();
         (memory.known.clone(), memory.known_age)
     }
 
-    /// What is remembered if it `is_enough`; else the server is asked for what is missing.
+    /// The cached data if `is_enough`; otherwise requests the missing parts.
     #[inline]
     async fn get_if(&self, is_enough: impl Fn(&Discovery) -> bool) -> Result<Arc<Discovery>> {
         let (before, _) = self.remembered();
@@ -136,7 +139,7 @@ impl CachedDiscovery {
                 let mended = self.mend(&known).await;
                 Ok(self.remember(mended, age).await)
             }
-            // Somebody has asked while we waited, and what failed then would fail again.
+            // Another caller has just requested it, and its failures would repeat.
             (_, (Some(known), _)) => Ok(known),
             (_, (None, _)) => match self.read_disk().await {
                 Some(known) => Ok(known),
@@ -145,19 +148,19 @@ impl CachedDiscovery {
         }
     }
 
-    /// Asks the server for everything.
+    /// Requests everything.
     #[inline]
     async fn discover(&self) -> Result<Arc<Discovery>> {
         let age = self.memory().age;
         let known = self.remember(self.client.discover().await?, age).await;
-        // What is on disk is older than this, of which not all may be kept.
+        // The file on disk is older than this, and a partial result is not stored.
         if let Some(disk) = self.disk.as_ref().filter(|_| !known.failures.is_empty()) {
             disk.remove().await;
         }
         Ok(known)
     }
 
-    /// Remembers an answer of the server of this age, unless it was told to forget meanwhile.
+    /// Caches a response of this age, unless it was invalidated since.
     #[inline]
     async fn remember(&self, discovery: Discovery, age: u64) -> Arc<Discovery> {
         let known = Arc::new(discovery);
@@ -165,7 +168,8 @@ impl CachedDiscovery {
             && let Some(disk) = self.disk.as_ref().filter(|_| known.failures.is_empty())
         {
             disk.write(&known).await;
-            // Whoever says so now looks for a file to remove, and it may have come later.
+            // An invalidation at this moment removes the file, which may have been written
+            // afterwards.
             if age < self.memory().forgotten_age {
                 disk.remove().await;
             }
@@ -173,7 +177,7 @@ impl CachedDiscovery {
         known
     }
 
-    /// Keeps what is known in memory, unless it was told to forget meanwhile; whether it did.
+    /// Caches the data in memory, unless it was invalidated since; returns whether it did.
     #[inline]
     fn keep(&self, known: &Arc<Discovery>, age: u64, is_fresh: bool) -> bool {
         let mut memory = self.memory();
@@ -184,7 +188,8 @@ impl CachedDiscovery {
         is_wanted
     }
 
-    /// What the disk has, unless it was told to forget: another process may have kept what is too old for this one.
+    /// The data on disk, unless the cache was invalidated: another process may have stored data
+    /// that is too old for this one.
     #[inline]
     async fn read_disk(&self) -> Option<Arc<Discovery>> {
         let disk = self.disk.as_ref().filter(|_| self.memory().forgotten_age == 0)?;
@@ -192,7 +197,7 @@ impl CachedDiscovery {
         self.keep(&known, 0, false).then_some(known)
     }
 
-    /// Asks for the versions that failed in passing.
+    /// Requests the versions with transient failures.
     #[inline]
     async fn mend(&self, partial: &Discovery) -> Discovery {
         let mut mended = partial.clone();
@@ -200,7 +205,7 @@ impl CachedDiscovery {
             std::mem::take(&mut mended.failures).into_iter().partition(|one| one.is_transient);
         mended.failures = lasting;
         let wanted: Vec<_> = failed.iter().map(|one| one.group_version.clone()).collect();
-        for (version, found) in legacy::ask(&self.client, wanted).await {
+        for (version, found) in legacy::ask(wanted, &self.client.fetch()).await {
             let before = failed.iter().find(|one| one.group_version == version);
             let order = before.map(|one| Arc::clone(&one.order)).unwrap_or_default();
             match found {

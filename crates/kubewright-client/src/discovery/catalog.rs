@@ -1,29 +1,29 @@
-//! What a server has, as data.
+//! Discovery data.
 
 use std::sync::Arc;
 
 use kubewright_core::{GroupVersion, GroupVersionKind, GroupVersionResource, Str};
 
-/// All that a server has: the data of `api-resources` and `api-versions`.
+/// All groups, versions and resources of a server: the data of `api-resources` and `api-versions`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Discovery {
-    /// The groups in the server's order, which is that of their priority; the core group first.
+    /// The groups in the server's priority order; the core group first.
     pub groups: Vec<Group>,
-    /// What could not be found out. The rest is right nevertheless.
+    /// Versions that could not be discovered. The rest is valid.
     pub failures: Vec<GroupFailure>,
 }
 
-/// A group.
+/// An API group.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "APIGroup")]
 pub struct Group {
-    /// The name, empty for the core group.
+    /// The name; empty for the core group.
     pub name: Str,
     /// The versions, the server's preferred one first.
     pub versions: Vec<Version>,
 }
 
-/// A version of a group.
+/// A version of an API group.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "APIResourceList")]
 pub struct Version {
@@ -37,32 +37,32 @@ pub struct Version {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "APIResource")]
 pub struct Resource {
-    /// The name in paths.
+    /// The plural name, as in paths.
     pub plural: Str,
-    /// The name of one.
+    /// The singular name.
     pub singular: Str,
-    /// What its objects are.
+    /// The kind of its objects.
     pub kind: GroupVersionKind,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// What can be done with it.
+    /// Supported verbs.
     pub verbs: Vec<Str>,
-    /// Short names that people type.
+    /// Short names for the command line.
     pub short_names: Vec<Str>,
-    /// Groups of resources it belongs to, such as `all`.
+    /// Categories that it belongs to, such as `all`.
     pub categories: Vec<Str>,
-    /// Parts of its objects with paths of their own.
+    /// Subresources.
     pub subresources: Vec<Subresource>,
 }
 
-/// A part of an object with a path of its own.
+/// A subresource.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Subresource {
     /// The name in the path.
     pub name: Str,
-    /// What is read and written there.
+    /// The kind of its requests and responses.
     pub kind: GroupVersionKind,
-    /// What can be done with it.
+    /// Supported verbs.
     pub verbs: Vec<Str>,
 }
 
@@ -71,13 +71,14 @@ pub struct Subresource {
 #[error("cannot discover {group_version}: {reason}")]
 #[doc(alias = "ErrGroupDiscoveryFailed")]
 pub struct GroupFailure {
-    /// Which one.
+    /// The version.
     pub group_version: GroupVersion,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Whether it may be there the next time: the server was busy, out of reach, or told of its own failure.
+    /// Whether the failure is transient: the server was overloaded, unreachable, or reported an
+    /// internal failure.
     pub is_transient: bool,
-    /// All versions as the server orders them, which tells where it belongs once it is found.
+    /// All versions in the server's order, to insert this one once it is discovered.
     pub(super) order: Arc<[GroupVersion]>,
 }
 
@@ -101,7 +102,7 @@ impl Discovery {
         version.resources.iter().find(|found| found.plural == resource.resource)
     }
 
-    /// All group-versions, as `api-versions` shows them.
+    /// All group versions, as in `api-versions`.
     #[doc(alias = "ServerGroups")]
     #[inline]
     pub fn group_versions(&self) -> impl Iterator<Item = GroupVersion> + '_ {
@@ -110,7 +111,7 @@ impl Discovery {
         })
     }
 
-    /// All resources of all versions, each with the version it is in.
+    /// All resources with their versions.
     #[doc(alias = "ServerGroupsAndResources")]
     #[inline]
     pub fn resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
@@ -126,7 +127,8 @@ impl Discovery {
         })
     }
 
-    /// Each resource once, in the version that the server prefers: that of its group, or the first that has it.
+    /// Each resource once, in the preferred version of its group, or else the first version that
+    /// has it.
     #[doc(alias = "ServerPreferredResources")]
     #[inline]
     pub fn preferred_resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
@@ -138,7 +140,7 @@ impl Discovery {
         })
     }
 
-    /// Puts a version that was found later where the server has it: behind those before it in `order`.
+    /// Inserts a version that was discovered later, at its position in `order`.
     #[inline]
     pub(super) fn add(&mut self, group_version: GroupVersion, order: &[GroupVersion], resources: Vec<Resource>) {
         let ahead = || order.iter().take_while(|one| **one != group_version);
@@ -156,19 +158,19 @@ impl Discovery {
 }
 
 impl Resource {
-    /// Whether it has objects of its own; some are there only for their parts.
+    /// Whether it has objects; some resources exist only for their subresources.
     #[inline]
     pub fn is_served(&self) -> bool {
         !self.kind.kind.is_empty()
     }
 
-    /// Whether `verb` can be done with it.
+    /// Whether it supports `verb`.
     #[inline]
     pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.iter().any(|one| one == verb)
     }
 
-    /// The part of this name.
+    /// The subresource of this name.
     #[inline]
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)

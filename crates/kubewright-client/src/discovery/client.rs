@@ -1,4 +1,4 @@
-//! Asks a server what it has.
+//! Requests discovery from a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,27 +10,29 @@ use kubewright_core::{Decoder, GroupVersion, Value};
 
 use super::catalog::{Discovery, Resource};
 use super::disk::DiskCache;
-use super::documents::{Document, Documents};
+use super::document::Document;
+use super::documents::Documents;
+use super::legacy::Fetched;
 use super::version::ServerVersion;
 use super::{aggregated, legacy};
-use crate::client::Client;
 use crate::error::Result;
+use crate::rest::Client;
 
-/// How long one document may take: servers ask others for theirs.
+/// Timeout of a document: an aggregator requests it from other servers.
 const TIMEOUT: Duration = Duration::from_secs(32);
 
-/// Asks a server which groups, versions and resources it has, each time anew.
+/// Requests the groups, versions and resources of a server, without a cache.
 #[derive(Debug, Clone)]
 pub struct DiscoveryClient {
     client: Client,
     aggregated: bool,
     peers: bool,
-    /// What was answered before; clones share it.
+    /// Cached documents with their ETags; clones share them.
     documents: Arc<Documents>,
 }
 
 impl Client {
-    /// Asks the server what it has.
+    /// A discovery client.
     ///
     /// ```
     /// # use kubewright_client::{Client, Result};
@@ -49,13 +51,13 @@ impl Client {
     }
 }
 
-/// The first documents of discovery.
+/// The root documents of discovery.
 enum Roots {
     Aggregated(Vec<Value>),
     Legacy(Option<APIVersions>, Option<APIGroupList>),
 }
 
-/// The document of one place: all in one, or only what can be asked for further.
+/// A root document: aggregated, or the list of groups or versions.
 enum Root<T> {
     Aggregated(Value),
     Plain(T),
@@ -64,9 +66,10 @@ enum Root<T> {
 impl<T: Message + Default> Root<T> {
     #[inline]
     fn read(document: &Document) -> Result<Self> {
-        Ok(match aggregated::is_aggregated(&document.media_type) {
-            true => Root::Aggregated(Value::from_json(&document.body)?),
-            false => Root::Plain(Decoder::new().json(&document.body)?),
+        Ok(if aggregated::is_aggregated(&document.media_type) {
+            Root::Aggregated(Value::from_json(&document.body)?)
+        } else {
+            Root::Plain(Decoder::new().json(&document.body)?)
         })
     }
 
@@ -80,7 +83,8 @@ impl<T: Message + Default> Root<T> {
 }
 
 impl DiscoveryClient {
-    /// Asks for each version by itself even where the server has it all in one document. Off by default.
+    /// Requests each version separately even if the server supports aggregated discovery. Off by
+    /// default.
     #[must_use]
     #[doc(alias = "WithLegacy")]
     #[inline]
@@ -89,7 +93,7 @@ impl DiscoveryClient {
         self
     }
 
-    /// Leaves out what only other servers of the cluster have, while they are of different versions. Off by default.
+    /// Excludes resources of peer servers of other versions. Off by default.
     #[must_use]
     #[doc(alias = "nopeer")]
     #[inline]
@@ -98,23 +102,24 @@ impl DiscoveryClient {
         self
     }
 
-    /// Also keeps the large documents on disk.
+    /// Also caches the large documents on disk.
     #[inline]
     pub(super) fn documents_on(mut self, disk: DiskCache) -> Self {
         self.documents = Arc::new(Documents::on(disk));
         self
     }
 
-    /// The client it asks through.
+    /// The client.
     #[inline]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// All that the server has. What fails is asked for twice, and is then in [`Discovery::failures`].
+    /// All groups, versions and resources. A failed version is retried once, and then recorded in
+    /// [`Discovery::failures`].
     ///
     /// # Errors
-    /// When not even the groups can be found out.
+    /// If the groups cannot be listed.
     #[doc(alias = "ServerGroupsAndResources")]
     #[inline]
     pub async fn discover(&self) -> Result<Discovery> {
@@ -138,11 +143,11 @@ impl DiscoveryClient {
                 documents.iter().for_each(|document| aggregated::read(document, &mut discovery));
                 Ok(discovery)
             }
-            Roots::Legacy(core, groups) => Ok(legacy::discover(self, core, groups).await),
+            Roots::Legacy(core, groups) => Ok(legacy::discover(core, groups, &self.fetch()).await),
         }
     }
 
-    /// The aggregated documents if both places have one, since resources of one place alone would look like all.
+    /// The aggregated documents if both roots have one: one of them alone would look complete.
     #[inline]
     async fn roots(&self) -> Result<Roots> {
         let (core, groups) = (self.root("/api").await?, self.root("/apis").await?);
@@ -150,7 +155,7 @@ impl DiscoveryClient {
             (Some(Root::Aggregated(core)), Some(Root::Aggregated(groups))) => Roots::Aggregated(vec![core, groups]),
             (Some(Root::Aggregated(core)), None) => Roots::Aggregated(vec![core]),
             (None, Some(Root::Aggregated(groups))) => Roots::Aggregated(vec![groups]),
-            // Where one place has the aggregated document alone, both are asked again for the form that both have.
+            // If only one root is aggregated, both are requested again in the legacy format.
             (Some(Root::Aggregated(_)), _) | (_, Some(Root::Aggregated(_))) => {
                 Roots::Legacy(self.plain_root("/api").await?, self.plain_root("/apis").await?)
             }
@@ -158,7 +163,7 @@ impl DiscoveryClient {
         })
     }
 
-    /// A root document; servers may lack either place.
+    /// A root document; a server may lack either.
     #[inline]
     async fn root<T: Message + Default>(&self, path: &str) -> Result<Option<Root<T>>> {
         let (accept, names) = match (self.aggregated, self.peers) {
@@ -186,7 +191,16 @@ impl DiscoveryClient {
         legacy::resources(&list, group_version)
     }
 
-    /// Which version of Kubernetes the server is.
+    /// Requests the resources of a version, in a task.
+    pub(super) fn fetch(&self) -> impl Fn(GroupVersion) -> Fetched + use<> {
+        let client = self.clone();
+        move |version| {
+            let client = client.clone();
+            Box::pin(async move { client.version(&version).await })
+        }
+    }
+
+    /// The Kubernetes version of the server.
     #[doc(alias = "ServerVersion")]
     #[inline]
     pub async fn server_version(&self) -> Result<ServerVersion> {

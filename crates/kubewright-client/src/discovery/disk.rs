@@ -1,4 +1,4 @@
-//! Discovery kept on disk, for programs that run often and briefly.
+//! Discovery cached on disk, for short-lived programs.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,17 @@ use kubewright_core::Value;
 
 use super::aggregated;
 use super::catalog::Discovery;
-use super::documents::Document;
+use super::document::Document;
 
 /// The name of the file in the directory of a server.
 const FILE: &str = "discovery.json";
 
-/// A file that remembers what one server has.
+/// A file with the discovery of one server.
 ///
-/// It is as old as its time of change says. It is replaced whole, so that a reader never sees half of it, and only a complete
-/// discovery is kept. A file that cannot be read is no file; one that cannot be written is passed over. The documents of the
-/// server lie beside it with their tags: what has grown too old is asked for again, and sent again only if it has changed.
+/// Its age is its modification time. It is replaced atomically, and only complete discovery is
+/// stored. An unreadable file is ignored, and so is a failure to write. The server's documents are
+/// stored next to it with their ETags: expired ones are revalidated and transferred again only if
+/// they have changed.
 #[derive(Debug, Clone)]
 #[doc(alias = "NewCachedDiscoveryClientForConfig")]
 pub struct DiskCache {
@@ -28,13 +29,13 @@ pub struct DiskCache {
 }
 
 impl DiskCache {
-    /// Keeps what a server has in `directory`, which is for this server alone, for so long.
+    /// Caches discovery in `directory`, which must be specific to the server, for `ttl`.
     #[inline]
     pub fn new(directory: impl Into<PathBuf>, ttl: Duration) -> Self {
         DiskCache { directory: directory.into(), ttl }
     }
 
-    /// A name for the directory of a server, made from its address.
+    /// A directory name for a server, derived from its address.
     #[doc(alias = "ComputeDiscoverCacheDir")]
     #[inline]
     pub fn directory_name(host: &str) -> String {
@@ -61,7 +62,7 @@ impl DiskCache {
         }
     }
 
-    /// A document that a server has named the state of, however old: the server says whether it still holds.
+    /// A document with an ETag, however old: the server revalidates it.
     #[inline]
     pub(super) async fn read_document(&self, name: &str) -> Option<Document> {
         let path = self.directory.join(name);
@@ -81,7 +82,7 @@ impl DiskCache {
     #[inline]
     pub(super) async fn remove(&self) {
         let path = self.directory.join(FILE);
-        // What is not there need not be removed.
+        // A missing file need not be removed.
         let _ = tokio::task::spawn_blocking(move || fs::remove_file(path)).await;
     }
 
@@ -89,7 +90,7 @@ impl DiskCache {
     fn read_file(&self) -> Option<Discovery> {
         let path = self.directory.join(FILE);
         let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok()?;
-        // One of the future is of a clock that was wrong, and may be of any age.
+        // A file from the future comes from a wrong clock, and may have any age.
         let age = SystemTime::now().duration_since(changed).unwrap_or_else(|ahead| ahead.duration());
         if age > self.ttl {
             return None;
@@ -102,7 +103,7 @@ impl DiskCache {
     #[inline]
     fn replace_file(&self, name: &str, text: &[u8]) -> io::Result<()> {
         create_directory(&self.directory)?;
-        // A name for this write alone: several clients of a process may keep what they know in one place.
+        // A unique name per write: several clients of a process may share a directory.
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let write = WRITES.fetch_add(1, Ordering::Relaxed);
         let temporary = self.directory.join(format!(".{name}.{}-{write}", std::process::id()));
@@ -131,6 +132,6 @@ fn write_file(path: &Path, text: &[u8]) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o660);
     let mut file = options.open(path)?;
     io::Write::write_all(&mut file, text)?;
-    // The name must not reach the disk before the content.
+    // The content must be on disk before the name.
     file.sync_all()
 }

@@ -1,4 +1,4 @@
-//! Discovery version by version, for servers without the aggregated document.
+//! Legacy discovery, version by version.
 
 use std::sync::Arc;
 
@@ -7,19 +7,21 @@ use kubewright_core::{GroupVersion, GroupVersionKind, Str};
 use tokio::task::JoinSet;
 
 use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
-use super::client::DiscoveryClient;
 use crate::error::{Error, Result};
+use kubewright_net::task::BoxFuture;
 
-/// How many versions are asked for at a time.
+/// Number of concurrent requests.
 const CONCURRENCY: usize = 16;
+
+/// A pending list of the resources of one version.
+pub(super) type Fetched = BoxFuture<'static, Result<Vec<Resource>>>;
+
+/// Requests the resources of one version.
+pub(super) type Fetch = dyn Fn(GroupVersion) -> Fetched + Send + Sync;
 
 /// All versions of these groups, in the order of their groups.
 #[inline]
-pub(super) async fn discover(
-    client: &DiscoveryClient,
-    core: Option<APIVersions>,
-    groups: Option<APIGroupList>,
-) -> Discovery {
+pub(super) async fn discover(core: Option<APIVersions>, groups: Option<APIGroupList>, fetch: &Fetch) -> Discovery {
     let mut discovery = Discovery::default();
     if let Some(core) = core {
         let versions = core.versions.iter().map(|name| Version { name: name.clone(), resources: Vec::new() });
@@ -28,7 +30,7 @@ pub(super) async fn discover(
     discovery.groups.extend(groups.iter().flat_map(|list| list.groups.iter()).map(group));
 
     let order: Arc<[GroupVersion]> = discovery.group_versions().collect();
-    for (group_version, found) in ask(client, order.to_vec()).await {
+    for (group_version, found) in ask(order.to_vec(), fetch).await {
         let group = discovery.groups.iter_mut().find(|group| group.name == group_version.group);
         let versions = &mut group.expect("it was asked for because of this group").versions;
         match found {
@@ -47,19 +49,19 @@ pub(super) async fn discover(
     discovery
 }
 
-/// The resources of each of these versions, in the order in which they are given, several asked for at a time.
+/// The resources of these versions, in the given order, requested concurrently.
 #[inline]
 pub(super) async fn ask(
-    client: &DiscoveryClient,
     versions: impl IntoIterator<Item = GroupVersion>,
+    fetch: &Fetch,
 ) -> Vec<(GroupVersion, Result<Vec<Resource>>)> {
     let (mut wanted, mut running, mut answers) = (versions.into_iter().enumerate(), JoinSet::new(), Vec::new());
     loop {
         while running.len() < CONCURRENCY
             && let Some((place, version)) = wanted.next()
         {
-            let client = client.clone();
-            running.spawn(async move { (place, client.version(&version).await, version) });
+            let fetched = fetch(version.clone());
+            running.spawn(async move { (place, fetched.await, version) });
         }
         match running.join_next().await {
             Some(answer) => answers.extend(answer.ok()),
@@ -84,10 +86,10 @@ fn group(group: &APIGroup) -> Group {
     Group { name: group.name.clone(), versions: versions.collect() }
 }
 
-/// The resources of a list, with their parts put where they belong.
+/// The resources of a list, with subresources attached to their parents.
 ///
 /// # Errors
-/// An empty list: a server that starts up has not filled it yet, and to remember that would hide the group.
+/// An empty list: a starting server has not filled it yet, and caching that would hide the group.
 #[inline]
 pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Vec<Resource>> {
     if list.resources.is_empty() {
@@ -100,7 +102,7 @@ pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Ve
         let or_own =
             |text: &Option<Str>, own: &Str| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| own.clone());
         let version = or_own(&item.version, &own.version);
-        // The core group has no name, so that only the version tells whether the kind is of another group.
+        // The core group has no name, so the version tells whether the kind is of another group.
         let group = if item.version.is_some() {
             item.group.clone().unwrap_or_default()
         } else {

@@ -1,4 +1,4 @@
-//! Finds resources by the names that people and objects use.
+//! Finds resources by kind, name, short name and category.
 
 use std::sync::Arc;
 
@@ -10,24 +10,25 @@ use kubewright_core::{
 use super::cache::CachedDiscovery;
 use super::catalog::{Discovery, Resource};
 use crate::api::Api;
-use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::flowcontrol::TokenBucket;
+use crate::rest::Client;
 
-/// A resource and what its objects are.
+/// A resource and the kind of its objects.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(alias = "RESTMapping")]
 pub struct RestMapping {
     /// The resource.
     pub resource: GroupVersionResource,
-    /// What its objects are.
+    /// The kind of its objects.
     pub kind: GroupVersionKind,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
 impl RestMapping {
-    /// The objects of the resource: those of `namespace` if they live in namespaces, all of which are meant by the empty one.
+    /// The objects of the resource; in `namespace` if they are namespaced, where the empty name
+    /// means all.
     #[inline]
     pub fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
         let api = client.dynamic(self.resource.clone());
@@ -35,11 +36,11 @@ impl RestMapping {
     }
 }
 
-/// Finds resources by kind, by name, by short name and by category.
+/// Finds resources by kind, name, short name and category.
 ///
-/// Where nothing is found, what is remembered may be old: the server is then asked again, once, though not more than
-/// once a second for those who keep asking for what does not exist. Where several groups have
-/// what is asked for, the one that the server puts first is taken; of several versions, the one it prefers.
+/// On a miss the cached discovery may be stale, so it is requested again, at most about once a
+/// second for repeated misses. If several groups match, the first in the server's order wins; of
+/// several versions, the preferred one.
 #[derive(Debug, Clone)]
 #[doc(alias = "RESTMapper")]
 #[doc(alias = "DeferredDiscoveryRESTMapper")]
@@ -47,12 +48,12 @@ impl RestMapping {
 pub struct RestMapper {
     discovery: CachedDiscovery,
     misses: Arc<TokenBucket>,
-    /// The same for what has failed before.
+    /// Rate limit for retries of failed versions.
     mends: Arc<TokenBucket>,
 }
 
 impl Client {
-    /// Finds resources by name, with a memory of its own.
+    /// A mapper with its own discovery cache.
     #[doc(alias = "NewDeferredDiscoveryRESTMapper")]
     #[inline]
     pub fn rest_mapper(&self) -> RestMapper {
@@ -61,23 +62,24 @@ impl Client {
 }
 
 impl RestMapper {
-    /// Finds resources in `discovery`.
+    /// A mapper over `discovery`.
     #[inline]
     pub fn new(discovery: CachedDiscovery) -> Self {
         let bucket = || Arc::new(TokenBucket::new(1.0, 10));
         RestMapper { discovery, misses: bucket(), mends: bucket() }
     }
 
-    /// What it knows.
+    /// The cached discovery.
     #[inline]
     pub fn discovery(&self) -> &CachedDiscovery {
         &self.discovery
     }
 
-    /// What a user has typed: `deploy`, `deployment`, `deployments.apps`, `deployments.v1.apps`, or a kind.
+    /// Finds a resource by user input: `deploy`, `deployment`, `deployments.apps`,
+    /// `deployments.v1.apps`, or a kind.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if no resource is called so.
+    /// [`is_not_found`](crate::Error::is_not_found) if no resource matches.
     #[doc(alias = "ResourceFor")]
     #[inline]
     pub async fn find(&self, text: &str) -> Result<RestMapping> {
@@ -86,7 +88,7 @@ impl RestMapper {
         })
     }
 
-    /// A resource in the version that the server prefers. An empty group stands for the first that has it.
+    /// A resource in the preferred version. An empty group means the first group that has it.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is none.
@@ -101,7 +103,7 @@ impl RestMapper {
         found.await?.ok_or_else(|| missing(resource, message()))
     }
 
-    /// The resource of a kind: in the first of `versions` that has it, or in the one that the server prefers.
+    /// The resource of a kind: in the first of `versions` that has it, or in the preferred version.
     ///
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if the kind has no resource.
@@ -129,9 +131,9 @@ impl RestMapper {
         found.await?.ok_or_else(|| missing(&resource(), message()))
     }
 
-    /// Where an object of any kind is read and written: in its own namespace, or that of the client if it names none.
+    /// The API for an object of any kind, in its own namespace or the client's default namespace.
     ///
-    /// Together with `kubewright_core::yaml::objects` it is what `kubectl apply --server-side -f` does:
+    /// With `kubewright_core::yaml::objects` it implements `kubectl apply --server-side -f`:
     ///
     /// ```
     /// # use kubewright_client::Client;
@@ -145,7 +147,8 @@ impl RestMapper {
     /// ```
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if the server has no such kind, as long as its definition is not established.
+    /// [`is_not_found`](crate::Error::is_not_found) if the server has no such kind, for example
+    /// because its CRD is not established yet.
     pub async fn api_of(&self, object: &impl Object) -> Result<Api<DynamicObject>> {
         let kind = object.group_version_kind();
         let mapping = self.kind(&kind.group_kind(), &[&kind.version]).await?;
@@ -154,7 +157,8 @@ impl RestMapper {
         Ok(mapping.api(client, namespace))
     }
 
-    /// The resources of a category such as `all`, each in the version that the server prefers. Empty if there is none.
+    /// The resources of a category such as `all`, each in the preferred version. Empty if there is
+    /// none.
     #[doc(alias = "CategoryExpander")]
     #[doc(alias = "Expand")]
     #[inline]
@@ -164,10 +168,10 @@ impl RestMapper {
         Ok(members.map(|(version, one)| mapping(version, one)).collect())
     }
 
-    /// The kind that a resource's scale is spoken of in.
+    /// The kind of a resource's scale subresource.
     ///
     /// # Errors
-    /// [`is_not_found`](crate::Error::is_not_found) if it does not scale.
+    /// [`is_not_found`](crate::Error::is_not_found) if it has none.
     #[doc(alias = "ScaleKindResolver")]
     #[inline]
     pub async fn scale_kind(&self, resource: &GroupVersionResource) -> Result<GroupVersionKind> {
@@ -177,16 +181,17 @@ impl RestMapper {
         found.await?.ok_or_else(|| missing(&resource, format!("{resource} have no scale")))
     }
 
-    /// Looks in what is remembered, and if it is not there and may be old, in what the server says now.
+    /// Looks in the cache and, on a miss that may be due to staleness, in current discovery.
     ///
-    /// What is found in the first place costs no request, also while parts of the server fail.
+    /// A hit costs no request, even while parts of the server fail.
     #[inline]
     async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
         let known = self.discovery.known().await?;
         if let Some(found) = look(&known) {
             return Ok(Some(found));
         }
-        // What failed in passing may be what has it, and is asked for before all the rest. Misses of what is nowhere must not keep it from that.
+        // A version with a transient failure may contain it and is retried first. The separate rate
+        // limit keeps misses of unknown resources from blocking this.
         if known.failures.iter().any(|failure| failure.is_transient)
             && self.mends.try_accept()
             && let Some(found) = look(&*self.discovery.get().await?)
@@ -200,7 +205,7 @@ impl RestMapper {
     }
 }
 
-/// What is not there is a whole resource, and no object without a name.
+/// The error concerns a missing resource, not an object without a name.
 #[inline]
 fn missing(resource: &GroupResource, message: String) -> Error {
     let mut status = Status::not_found(resource, "");
@@ -226,21 +231,21 @@ fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
     })
 }
 
-/// A group may be given by the beginning of its name, as far as a dot: `ingresses.networking`.
+/// A group may be abbreviated up to a dot: `ingresses.networking`.
 #[inline]
 fn in_group(version: &GroupVersion, wanted: &str) -> bool {
     let starts = |rest: &str| rest.is_empty() || rest.starts_with('.');
     wanted.is_empty() || version.group.strip_prefix(wanted).is_some_and(starts)
 }
 
-/// Names of kinds are typed in any case, those of resources in lower case.
+/// Kinds match case-insensitively, resource names in lower case.
 #[inline]
 fn is_called(resource: &Resource, name: &str) -> bool {
     let singular = if resource.singular.is_empty() { resource.kind.kind.as_str() } else { &resource.singular };
     resource.plural == name || singular.eq_ignore_ascii_case(name) || resource.kind.kind.eq_ignore_ascii_case(name)
 }
 
-/// The first that matches, in the server's order.
+/// The first match in the server's order.
 #[inline]
 fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Resource) -> bool) -> Option<RestMapping> {
     let mut found = discovery.preferred_resources().filter(|(version, one)| matches(version, one));

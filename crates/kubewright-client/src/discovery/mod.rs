@@ -1,15 +1,16 @@
-//! Which groups, versions and resources a server has.
+//! Discovery of groups, versions and resources.
 //!
-//! [`DiscoveryClient`] asks the server: for one aggregated document where it has them (since 1.26), else for each version
-//! of each group by itself. Either way the answer is a [`Discovery`], partial where parts of the server failed, with what
-//! failed beside it. [`CachedDiscovery`] keeps it, in memory and if wanted on disk. [`RestMapper`] finds resources by the names
-//! that people and objects use, and asks again once where it finds none.
+//! [`DiscoveryClient`] requests aggregated discovery if the server supports it (since 1.26), else
+//! each version of each group. The result is a [`Discovery`], which may be partial and then lists
+//! its failures. [`CachedDiscovery`] caches it in memory and optionally on disk. [`RestMapper`]
+//! finds resources by kind, name, short name and category, and requests discovery again on a miss.
 
 mod aggregated;
 mod cache;
 mod catalog;
 mod client;
 mod disk;
+mod document;
 mod documents;
 mod legacy;
 mod mapper;

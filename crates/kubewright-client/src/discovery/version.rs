@@ -1,24 +1,24 @@
-//! Which version a server is.
+//! Server versions.
 
 use std::fmt;
 
 use kubewright_core::Value;
 
-/// What a server says of its own version.
+/// The version of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[doc(alias = "version.Info")]
 pub struct ServerVersion {
-    /// The major number; text, because some add to it.
+    /// The major number; a string, because some servers append to it.
     pub major: String,
     /// The minor number, such as `36` or `36+`.
     pub minor: String,
-    /// The whole, such as `v1.36.0`.
+    /// The full version, such as `v1.36.0`.
     pub git_version: String,
     /// The commit it was built from.
     pub git_commit: String,
     /// When it was built.
     pub build_date: String,
-    /// What it was built for, such as `linux/amd64`.
+    /// The build platform, such as `linux/amd64`.
     pub platform: String,
 }
 
@@ -36,7 +36,7 @@ impl ServerVersion {
         }
     }
 
-    /// Major and minor as numbers, whatever is added to them.
+    /// Major and minor as numbers, without suffixes.
     #[inline]
     pub fn numbers(&self) -> Option<(u32, u32)> {
         let number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok();

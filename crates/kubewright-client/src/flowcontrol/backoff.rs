@@ -1,4 +1,4 @@
-//! Pauses that grow with each failure, by key.
+//! Exponential back-off by key.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long to stay away from each of several keys.
+/// Exponential back-off for several keys.
 ///
-/// The first failure costs the initial pause, each further one twice as long up to the maximum. A key that has not
-/// failed for twice the maximum starts again, unless [`expire_after`](Self::expire_after) says otherwise. What a pause is measured from is the caller's business.
+/// The first failure causes the initial delay, each further one doubles it up to the maximum. A key
+/// without failures for twice the maximum, or for [`expire_after`](Self::expire_after), starts
+/// over. The caller decides what a delay is measured from.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -36,14 +37,14 @@ struct Entry {
 }
 
 impl<K: Hash + Eq> Backoff<K> {
-    /// Pauses from `initial` to `maximum`.
+    /// Delays from `initial` to `maximum`.
     #[doc(alias = "NewBackOffWithJitter")]
     #[inline]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         Backoff { initial, maximum, jitter: 0.0, expires_after: maximum.saturating_mul(2), entry_of: HashMap::new() }
     }
 
-    /// Lets a key start again that has not failed for longer than this. Twice the maximum by default.
+    /// A key without failures for longer than this starts over. Twice the maximum by default.
     #[must_use]
     #[doc(alias = "HasExpiredFunc")]
     pub fn expire_after(mut self, time: Duration) -> Self {
@@ -51,14 +52,14 @@ impl<K: Hash + Eq> Backoff<K> {
         self
     }
 
-    /// Lengthens each pause by up to this part of the one before it. None by default.
+    /// Lengthens each delay by up to this fraction of the previous one. None by default.
     #[must_use]
     pub fn jitter(mut self, factor: f64) -> Self {
         self.jitter = factor.clamp(0.0, 1.0);
         self
     }
 
-    /// Notes a failure and returns the pause that follows it.
+    /// Records a failure and returns the resulting delay.
     #[doc(alias = "Next")]
     pub fn fail(&mut self, key: K) -> Duration {
         let now = Instant::now();
@@ -75,33 +76,33 @@ impl<K: Hash + Eq> Backoff<K> {
         entry.pause
     }
 
-    /// The pause of a key: zero if it has not failed.
+    /// The delay of a key; zero without failures.
     #[doc(alias = "Get")]
     pub fn pause(&self, key: &K) -> Duration {
         self.entry_of.get(key).map_or(Duration::ZERO, |entry| entry.pause)
     }
 
-    /// Whether an event at `at` lies within the pause after the last failure.
+    /// Whether `at` is within the delay after the last failure.
     #[doc(alias = "IsInBackOffSinceUpdate")]
     pub fn is_in_backoff(&self, key: &K, at: Instant) -> bool {
         let Some(entry) = self.entry_of.get(key) else { return false };
         !self.has_expired(entry, at) && at.saturating_duration_since(entry.failed_at) < entry.pause
     }
 
-    /// Whether less than the pause has passed between `since` and now, for a key that failed not long ago.
+    /// Whether less than the delay has passed since `since`, for a key that failed recently.
     #[doc(alias = "IsInBackOffSince")]
     pub fn is_in_backoff_since(&self, key: &K, since: Instant) -> bool {
         let Some(entry) = self.entry_of.get(key) else { return false };
         !self.has_expired(entry, since) && since.elapsed() < entry.pause
     }
 
-    /// Forgets the failures of a key.
+    /// Resets a key.
     #[doc(alias = "Reset")]
     pub fn reset(&mut self, key: &K) {
         self.entry_of.remove(key);
     }
 
-    /// Forgets all keys that have not failed for long, so that keys which never come back take no memory.
+    /// Removes all expired keys, to free their memory.
     #[doc(alias = "GC")]
     pub fn collect_garbage(&mut self) {
         let (now, limit) = (Instant::now(), self.expires_after);
@@ -113,9 +114,9 @@ impl<K: Hash + Eq> Backoff<K> {
     }
 }
 
-/// A pause before requests to a server that answers 429 or 5xx, or not at all.
+/// A delay before requests to a server that answers 429 or 5xx, or not at all.
 ///
-/// Go's client keeps one for each host; a [`Client`](crate::Client) has one host only.
+/// client-go has one per host; a [`Client`](crate::Client) has a single host.
 #[derive(Debug)]
 #[doc(alias = "URLBackoff")]
 pub struct ErrorBackoff {
@@ -123,28 +124,28 @@ pub struct ErrorBackoff {
 }
 
 impl ErrorBackoff {
-    /// Pauses from `initial` to `maximum`.
+    /// Delays from `initial` to `maximum`.
     #[inline]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         ErrorBackoff { failures: Mutex::new(Backoff::new(initial, maximum)) }
     }
 
-    /// As the variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION` say, in seconds; `None`
-    /// unless both are set to numbers above zero.
+    /// From the variables `KUBE_CLIENT_BACKOFF_BASE` and `KUBE_CLIENT_BACKOFF_DURATION`, in
+    /// seconds; `None` unless both are positive numbers.
     ///
-    /// `variable` looks one up; `|name| std::env::var(name).ok()` for those of the process.
+    /// `variable` looks one up; use `|name| std::env::var(name).ok()` for those of the process.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let seconds =
             |name| variable(name)?.parse::<u64>().ok().filter(|seconds| *seconds > 0).map(Duration::from_secs);
         Some(ErrorBackoff::new(seconds("KUBE_CLIENT_BACKOFF_BASE")?, seconds("KUBE_CLIENT_BACKOFF_DURATION")?))
     }
 
-    /// How long the next request has to wait.
+    /// The delay of the next request.
     pub fn pause(&self) -> Duration {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).pause(&())
     }
 
-    /// Learns from the code of an answer, or that there was none.
+    /// Records the code of a response, or that there was none.
     #[doc(alias = "UpdateBackoff")]
     pub fn update(&self, code: Option<u16>) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);

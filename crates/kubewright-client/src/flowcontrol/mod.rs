@@ -1,8 +1,8 @@
-//! How fast a client may ask: a bucket of tokens, and a pause after errors.
+//! Client-side flow control: a token bucket, and back-off after errors.
 //!
-//! Client-go gives every group and version its own bucket of 5 requests a second, which is the reason most often
-//! found for a slow controller. Here there is no limit unless one is given, and it is then shared by all clones of
-//! a [`Client`](crate::Client).
+//! client-go gives every group version its own bucket of 5 requests per second, which is the most
+//! common cause of slow controllers. Here there is no limit by default, and a limit is shared by
+//! all clones of a [`Client`](crate::Client).
 
 mod backoff;
 mod token_bucket;

@@ -1,16 +1,16 @@
-//! A bucket that fills with tokens at a steady rate; each request takes one.
+//! A token bucket.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long a wait can last at the most, where the rate is so low that it would never end.
+/// Maximum wait, for rates so low that it would never end.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Lets `burst` requests through at once, and then `qps` each second.
+/// Allows a burst of `burst` requests, then `qps` per second.
 ///
-/// Who waits is served in the order of asking. A wait that is given up gives its token back.
+/// Waiters are served in FIFO order. A cancelled wait returns its token.
 ///
 /// ```
 /// # use kubewright_client::flowcontrol::TokenBucket;
@@ -29,37 +29,38 @@ pub struct TokenBucket {
 
 #[derive(Debug)]
 struct Level {
-    /// Below zero by the number of those who wait.
+    /// Negative by the number of waiters.
     tokens: f64,
     at: Instant,
 }
 
-/// A wait would last beyond its deadline; no token was taken.
+/// The wait would exceed its deadline; no token was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the rate limit allows no request before the deadline")]
 pub struct DeadlineTooSoon;
 
 impl TokenBucket {
-    /// A full bucket of `burst` tokens that `qps` flow into each second. A rate of zero lets nothing through after them.
+    /// A full bucket of `burst` tokens, refilled with `qps` per second. With a rate of zero only
+    /// the burst passes.
     pub fn new(qps: f32, burst: u32) -> Self {
         let burst = f64::from(burst);
-        // The shortest decimal form is what the caller meant: 0.1 as a float is not 0.1 as a double.
+        // Converts through the shortest decimal form: 0.1 as `f32` is not 0.1 as `f64`.
         let qps = qps.to_string().parse::<f64>().unwrap_or(0.0).max(0.0);
         TokenBucket { qps, burst, level: Mutex::new(Level { tokens: burst, at: Instant::now() }) }
     }
 
-    /// The limits that client-go has by default: 5 each second, 10 at once.
+    /// client-go's defaults: 5 per second, a burst of 10.
     pub fn client_go() -> Self {
         TokenBucket::new(5.0, 10)
     }
 
-    /// How many tokens flow in each second.
+    /// Tokens per second.
     #[doc(alias = "QPS")]
     pub fn qps(&self) -> f32 {
         self.qps as f32
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if one is available.
     #[doc(alias = "TryAccept")]
     #[inline]
     pub fn try_accept(&self) -> bool {
@@ -70,7 +71,7 @@ impl TokenBucket {
         })
     }
 
-    /// Waits for a token and takes it; returns how long that was.
+    /// Waits for a token and takes it; returns the waiting time.
     ///
     /// Cancel safe: a dropped wait takes nothing.
     #[doc(alias = "Accept")]
@@ -80,7 +81,7 @@ impl TokenBucket {
         self.await_reserved(wait).await
     }
 
-    /// As [`accept`](Self::accept), but fails at once where the wait would last beyond `deadline`.
+    /// Like [`accept`](Self::accept), but fails immediately if the wait would exceed `deadline`.
     #[doc(alias = "Wait")]
     pub async fn accept_before(&self, deadline: Instant) -> Result<Duration, DeadlineTooSoon> {
         let wait = self.reserve(Some(deadline)).ok_or(DeadlineTooSoon)?;
@@ -97,7 +98,7 @@ impl TokenBucket {
         wait
     }
 
-    /// Takes a token that may still have to flow in, and says how long that takes.
+    /// Reserves a token and returns the time until it is available.
     fn reserve(&self, deadline: Option<Instant>) -> Option<Duration> {
         self.refilled(|tokens| {
             let missing = (1.0 - *tokens).max(0.0);
@@ -121,7 +122,7 @@ impl TokenBucket {
     }
 }
 
-/// Gives a token back that its waiter did not live to use.
+/// Returns the token of a cancelled wait.
 struct Reservation<'a> {
     bucket: &'a TokenBucket,
     given_up: bool,

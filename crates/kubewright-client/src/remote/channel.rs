@@ -1,7 +1,8 @@
-//! Connections that carry several streams: over WebSocket the first byte of each message says which, over SPDY each has frames of its own.
+//! Multiplexed connections: over WebSocket the first byte of each message is the channel, over SPDY
+//! each stream has its own frames.
 //!
-//! A connection has two halves that do not wait for each other. A process may take no more of what it reads until somebody takes what it
-//! writes, so that one who sends first and listens later would do neither.
+//! A connection has two independent halves. A process may stop reading until its output is
+//! consumed, so a peer that first sends and then receives could deadlock.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -18,19 +19,14 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
-use super::RemoteError;
-use super::spdy::{self, Opening};
-use crate::transport::{TransportError, TransportErrorKind};
+use super::error::{RemoteError, lost};
+use super::limits::{FAREWELL, SILENCE, WRITE};
+use super::spdy::{self, StreamOpening};
+use kubewright_net::transport::TransportErrorKind;
 
-/// How often the other side is asked whether it lives.
+/// Ping interval.
 const PING: Duration = Duration::from_secs(5);
-/// How long it may not answer: twelve pings, and a second for the way.
-pub(super) const SILENCE: Duration = Duration::from_secs(61);
-/// How long one message may take to leave.
-pub(super) const WRITE: Duration = Duration::from_secs(60);
-/// How long the other side may take to hear that it is over.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
-/// The channel on which a stream is said to have ended.
+/// The channel that reports the end of a stream.
 const CLOSE: u8 = 255;
 
 /// Both halves of a connection.
@@ -39,42 +35,42 @@ pub(super) struct Channels<S> {
     pub(super) sender: Sender<S>,
 }
 
-/// What the other side says.
+/// The receiving half.
 pub(super) enum Receiver<S> {
     WebSocket(SplitStream<WebSocketStream<S>>),
     Spdy(spdy::Receiver<S>),
 }
 
-/// What we say, and signs of life in between.
+/// The sending half, including pings.
 pub(super) struct Sender<S> {
-    way: Way<S>,
+    kind: SenderKind<S>,
     pings: Interval,
 }
 
-enum Way<S> {
+enum SenderKind<S> {
     WebSocket(SplitSink<WebSocketStream<S>, Message>),
     Spdy(spdy::Sender<S>),
 }
 
-/// A sign of life that is to be sent.
-pub(super) enum Due {
-    /// A question of ours.
+/// A due keep-alive message.
+pub(super) enum KeepAliveKind {
+    /// Our ping.
     Ping,
-    /// The answer to theirs of this number.
+    /// The reply to the peer's ping of this number.
     Answer(u32),
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Channels<S> {
-    /// Over a stream on which WebSocket was agreed.
+    /// Over a stream after a WebSocket handshake.
     pub(super) async fn web_socket(stream: S) -> Self {
         let (sink, stream) = WebSocketStream::from_raw_socket(stream, Role::Client, None).await.split();
-        Channels { receiver: Receiver::WebSocket(stream), sender: Sender::new(Way::WebSocket(sink)) }
+        Channels { receiver: Receiver::WebSocket(stream), sender: Sender::new(SenderKind::WebSocket(sink)) }
     }
 
-    /// Over a stream on which SPDY was agreed.
-    pub(super) fn spdy(stream: S, openings: Vec<Opening>) -> Self {
+    /// Over a stream after a SPDY handshake.
+    pub(super) fn spdy(stream: S, openings: Vec<StreamOpening>) -> Self {
         let (receiver, sender) = spdy::halves(stream, openings);
-        Channels { receiver: Receiver::Spdy(receiver), sender: Sender::new(Way::Spdy(sender)) }
+        Channels { receiver: Receiver::Spdy(receiver), sender: Sender::new(SenderKind::Spdy(sender)) }
     }
 
     pub(super) fn is_spdy(&self) -> bool {
@@ -82,9 +78,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Channels<S> {
     }
 }
 
-/// Reads and writes side by side, until all is read: what that came to, and what broke the writing before.
+/// Reads and writes concurrently until all is read. Returns the result of reading, and the error
+/// that ended writing before.
 ///
-/// Who can no longer be written to may have told why before going.
+/// A peer that cannot be written to may have sent the reason.
 pub(super) async fn side_by_side<T>(
     reading: impl Future<Output = T>,
     writing: impl Future<Output = Result<Infallible, RemoteError>>,
@@ -99,9 +96,10 @@ pub(super) async fn side_by_side<T>(
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Receiver<S> {
-    /// The next message and its channel; none when the other side has ended the connection.
+    /// The next message and its channel; `None` when the peer has closed the connection.
     ///
-    /// Silence is what is waited for in here. The other side could not be heard while our user did not read.
+    /// The silence timeout counts only while this waits: while our user does not read, the peer
+    /// cannot be heard.
     pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
         let socket = match self {
             Receiver::WebSocket(socket) => socket,
@@ -119,7 +117,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Receiver<S> {
                     let channel = bytes[0];
                     return Ok(Some((channel, bytes.split_off(1))));
                 }
-                // An empty message belongs to nobody; pings are answered by the socket itself.
+                // Empty messages are ignored; the socket answers pings itself.
                 Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
                 Message::Close(_) => return Ok(None),
                 Message::Text(_) => return Err(RemoteError::Protocol("a message is text".to_owned())),
@@ -127,76 +125,76 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Receiver<S> {
         }
     }
 
-    /// Whether the other side has ended a channel, where the protocol can say so.
+    /// Whether the peer has closed a channel, if the protocol supports that.
     pub(super) fn has_ended(&self, channel: u8) -> bool {
         matches!(self, Receiver::Spdy(spdy) if spdy.has_ended(channel))
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
-    fn new(way: Way<S>) -> Self {
+    fn new(kind: SenderKind<S>) -> Self {
         let mut pings = interval_at(Instant::now() + PING, PING);
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Sender { way, pings }
+        Sender { kind, pings }
     }
 
-    /// Opens the streams, where that has to be said.
+    /// Opens the streams, if the protocol requires it.
     pub(super) async fn open(&mut self) -> Result<(), RemoteError> {
-        match &mut self.way {
-            Way::WebSocket(_) => Ok(()),
-            Way::Spdy(spdy) => spdy.flush().await,
+        match &mut self.kind {
+            SenderKind::WebSocket(_) => Ok(()),
+            SenderKind::Spdy(spdy) => spdy.flush().await,
         }
     }
 
     pub(super) async fn send(&mut self, channel: u8, bytes: &[u8]) -> Result<(), RemoteError> {
-        match &mut self.way {
-            Way::WebSocket(socket) => {
+        match &mut self.kind {
+            SenderKind::WebSocket(socket) => {
                 let mut message = BytesMut::with_capacity(bytes.len() + 1);
                 message.put_u8(channel);
                 message.extend_from_slice(bytes);
                 write(socket, Message::Binary(message.freeze())).await
             }
-            Way::Spdy(spdy) => spdy.send(channel, bytes).await,
+            SenderKind::Spdy(spdy) => spdy.send(channel, bytes).await,
         }
     }
 
-    /// Says that a stream of ours has ended.
+    /// Closes one of our streams.
     pub(super) async fn close(&mut self, channel: u8) -> Result<(), RemoteError> {
-        match &mut self.way {
-            Way::WebSocket(_) => self.send(CLOSE, &[channel]).await,
-            Way::Spdy(spdy) => spdy.close(channel).await,
+        match &mut self.kind {
+            SenderKind::WebSocket(_) => self.send(CLOSE, &[channel]).await,
+            SenderKind::Spdy(spdy) => spdy.close(channel).await,
         }
     }
 
-    /// Waits until a sign of life is to be sent. Cancel safe.
-    pub(super) async fn due(&mut self) -> Due {
-        match &mut self.way {
-            Way::WebSocket(_) => {
+    /// Waits until a keep-alive message is due. Cancel safe.
+    pub(super) async fn due(&mut self) -> KeepAliveKind {
+        match &mut self.kind {
+            SenderKind::WebSocket(_) => {
                 self.pings.tick().await;
-                Due::Ping
+                KeepAliveKind::Ping
             }
-            Way::Spdy(spdy) => tokio::select! {
-                _ = self.pings.tick() => Due::Ping,
-                number = spdy.asked() => Due::Answer(number),
+            SenderKind::Spdy(spdy) => tokio::select! {
+                _ = self.pings.tick() => KeepAliveKind::Ping,
+                number = spdy.asked() => KeepAliveKind::Answer(number),
             },
         }
     }
 
-    /// Sends a sign of life.
-    pub(super) async fn live(&mut self, due: Due) -> Result<(), RemoteError> {
-        match (&mut self.way, due) {
-            (Way::WebSocket(socket), Due::Ping) => write(socket, Message::Ping(Bytes::new())).await,
-            (Way::WebSocket(_), Due::Answer(_)) => Ok(()),
-            (Way::Spdy(spdy), Due::Ping) => spdy.ping().await,
-            (Way::Spdy(spdy), Due::Answer(number)) => spdy.answer(number).await,
+    /// Sends a keep-alive message.
+    pub(super) async fn live(&mut self, due: KeepAliveKind) -> Result<(), RemoteError> {
+        match (&mut self.kind, due) {
+            (SenderKind::WebSocket(socket), KeepAliveKind::Ping) => write(socket, Message::Ping(Bytes::new())).await,
+            (SenderKind::WebSocket(_), KeepAliveKind::Answer(_)) => Ok(()),
+            (SenderKind::Spdy(spdy), KeepAliveKind::Ping) => spdy.ping().await,
+            (SenderKind::Spdy(spdy), KeepAliveKind::Answer(number)) => spdy.answer(number).await,
         }
     }
 
-    /// Ends the connection; whether the other side hears of it makes no difference.
+    /// Closes the connection; errors are ignored.
     pub(super) async fn end(&mut self) {
-        match &mut self.way {
-            Way::WebSocket(socket) => drop(timeout(FAREWELL, socket.close()).await),
-            Way::Spdy(spdy) => spdy.end().await,
+        match &mut self.kind {
+            SenderKind::WebSocket(socket) => drop(timeout(FAREWELL, socket.close()).await),
+            SenderKind::Spdy(spdy) => spdy.end().await,
         }
     }
 }
@@ -209,11 +207,4 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
         Err(elapsed) => Err(lost(TransportErrorKind::Timeout, elapsed)),
         Ok(sent) => sent.map_err(|error| lost(TransportErrorKind::Disconnected, error)),
     }
-}
-
-pub(super) fn lost(
-    kind: TransportErrorKind,
-    source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> RemoteError {
-    RemoteError::Disconnected(TransportError::new(kind, source))
 }

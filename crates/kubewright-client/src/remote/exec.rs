@@ -1,4 +1,4 @@
-//! Which process is wanted, and what of it.
+//! Options of exec and attach.
 
 use http::Method;
 use kubewright_api::core::v1::Pod;
@@ -9,25 +9,25 @@ use crate::api::Api;
 use crate::error::Result;
 use crate::rest::Request;
 
-/// What the channels of a process are spoken in.
+/// WebSocket subprotocols.
 const PROTOCOLS: &[&str] = &["v5.channel.k8s.io"];
-/// What they are spoken in over SPDY, the newest first.
+/// SPDY subprotocols, newest first.
 pub(super) const SPDY_PROTOCOLS: &[&str] =
     &["v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 
-/// What of a process is connected.
+/// The streams of a process to connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[doc(alias = "PodAttachOptions")]
 pub struct AttachOptions {
-    /// In which container. Absent by default: the only one.
+    /// The container. Unset by default: the only one.
     pub container: Option<Str>,
-    /// Whether it reads from us. Off by default.
+    /// Whether to connect stdin. Off by default.
     pub stdin: bool,
-    /// Whether we read what it writes. On by default.
+    /// Whether to connect stdout. On by default.
     pub stdout: bool,
-    /// Whether we read what it complains of. On by default; never with a terminal, which has one output.
+    /// Whether to connect stderr. On by default; never with a terminal, which has one output.
     pub stderr: bool,
-    /// Whether it has a terminal. Off by default.
+    /// Whether the process has a terminal. Off by default.
     pub tty: bool,
 }
 
@@ -38,21 +38,21 @@ impl Default for AttachOptions {
 }
 
 impl AttachOptions {
-    /// In this container.
+    /// Selects the container.
     #[must_use]
     pub fn container(mut self, name: impl Into<Str>) -> Self {
         self.container = Some(name.into());
         self
     }
 
-    /// Lets it read from us.
+    /// Connects stdin.
     #[must_use]
     pub fn stdin(mut self) -> Self {
         self.stdin = true;
         self
     }
 
-    /// Gives it a terminal, which has no output for complaints of its own.
+    /// Allocates a terminal, which has no separate stderr.
     #[must_use]
     pub fn tty(mut self) -> Self {
         (self.tty, self.stderr) = (true, false);
@@ -70,23 +70,23 @@ impl AttachOptions {
     }
 }
 
-/// A process that is to be started.
+/// A process to start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[doc(alias = "PodExecOptions")]
 pub struct ExecOptions {
     /// The program and its arguments; no shell is involved.
     pub command: Vec<String>,
-    /// What of it is connected.
+    /// The streams to connect.
     pub attach: AttachOptions,
 }
 
 impl ExecOptions {
-    /// This program with these arguments, of which we read both outputs.
+    /// A command with stdout and stderr connected.
     pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         ExecOptions { command: command.into_iter().map(Into::into).collect(), attach: AttachOptions::default() }
     }
 
-    /// What of it is connected.
+    /// The streams to connect.
     #[must_use]
     pub fn attach(mut self, attach: AttachOptions) -> Self {
         self.attach = attach;
@@ -104,13 +104,14 @@ pub struct TerminalSize {
 }
 
 impl Api<Pod> {
-    /// The request that starts a process in a container, for [`Process`](super::Process) to speak with.
+    /// The request to start a process in a container, for [`Process`](super::Process).
     #[doc(alias = "NewWebSocketExecutor")]
     pub fn exec_request(&self, name: &str, options: &ExecOptions) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
         Handshake::web_socket(self.wanted_process(Method::GET, name, options), PROTOCOLS)
     }
 
-    /// As [`exec_request`](Self::exec_request), for [`Process::over_spdy`](super::Process::over_spdy).
+    /// Like [`exec_request`](Self::exec_request), for
+    /// [`Process::over_spdy`](super::Process::over_spdy).
     #[doc(alias = "NewSPDYExecutor")]
     pub fn exec_spdy_request(
         &self,
@@ -126,7 +127,7 @@ impl Api<Pod> {
         options.attach.parameters(request)
     }
 
-    /// The request that connects to the process a container runs, for [`Process`](super::Process) to speak with.
+    /// The request to attach to a container's process, for [`Process`](super::Process).
     pub fn attach_request(
         &self,
         name: &str,
@@ -136,7 +137,8 @@ impl Api<Pod> {
         Handshake::web_socket(options.parameters(request), PROTOCOLS)
     }
 
-    /// As [`attach_request`](Self::attach_request), for [`Process::over_spdy`](super::Process::over_spdy).
+    /// Like [`attach_request`](Self::attach_request), for
+    /// [`Process::over_spdy`](super::Process::over_spdy).
     pub fn attach_spdy_request(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
-//! How a process ended.
+//! Exit status of a process.
 
 use kubewright_core::meta::v1::Status;
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Debug, Clone, PartialEq)]
 #[doc(alias = "CodeExitError")]
 pub struct ExitStatus {
@@ -14,12 +14,12 @@ impl ExitStatus {
         ExitStatus { status }
     }
 
-    /// Whether it ended well.
+    /// Whether the process succeeded.
     pub fn success(&self) -> bool {
         self.code() == Some(0)
     }
 
-    /// The code it ended with; none if it was not started or was killed.
+    /// The exit code; `None` if the process was not started or was killed.
     #[doc(alias = "ExitStatus")]
     pub fn code(&self) -> Option<i32> {
         if !self.status.is_failure() {
@@ -29,7 +29,7 @@ impl ExitStatus {
         cause.message.as_deref()?.parse().ok()
     }
 
-    /// What the server says of it.
+    /// The server's status.
     pub fn status(&self) -> &Status {
         &self.status
     }

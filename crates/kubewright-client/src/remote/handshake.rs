@@ -1,4 +1,4 @@
-//! The agreement to speak WebSocket, or SPDY with servers that know nothing else.
+//! The upgrade handshake of WebSocket and SPDY.
 
 use http::header::{
     CONNECTION, HeaderName, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
@@ -11,20 +11,20 @@ use super::RemoteError;
 use crate::error::Result;
 use crate::rest::Request;
 
-/// How streams are spoken of in headers of SPDY.
+/// The header for SPDY subprotocols.
 const STREAM_PROTOCOL: HeaderName = HeaderName::from_static("x-stream-protocol-version");
 const SPDY: &str = "SPDY/3.1";
 
-/// What the answer to a request for another protocol has to match.
+/// Verifies the response to an upgrade request.
 #[derive(Debug, Clone)]
 pub struct Handshake {
-    /// Of WebSocket.
+    /// The key of a WebSocket handshake.
     key: Option<String>,
     protocols: &'static [&'static str],
 }
 
 impl Handshake {
-    /// The request that asks for WebSocket and one of `protocols`, and what its answer has to match.
+    /// A WebSocket upgrade request for one of `protocols`, and its handshake.
     pub(super) fn web_socket(
         request: Request<'_>,
         protocols: &'static [&'static str],
@@ -39,7 +39,7 @@ impl Handshake {
         Ok((request.into_http()?, Handshake { key: Some(key), protocols }))
     }
 
-    /// The request that asks for SPDY and one of `protocols`, and what its answer has to match.
+    /// A SPDY upgrade request for one of `protocols`, and its handshake.
     pub(super) fn spdy(
         request: Request<'_>,
         protocols: &'static [&'static str],
@@ -51,10 +51,10 @@ impl Handshake {
         Ok((request, Handshake { key: None, protocols }))
     }
 
-    /// Checks the head of the answer with which the server switched protocols, and returns the one it chose.
+    /// Verifies the headers of the upgrade response and returns the negotiated protocol.
     ///
     /// # Errors
-    /// If it is not the answer to this request, or not in a protocol that was asked for.
+    /// If it does not match this request, or the protocol was not requested.
     pub fn finish(&self, headers: &HeaderMap) -> Result<&'static str, RemoteError> {
         let (is_answer, chosen) = match &self.key {
             Some(key) => {

@@ -1,4 +1,4 @@
-//! Ports of this machine that lead to ports of a pod.
+//! Local ports that forward to a pod.
 
 use std::fmt;
 use std::future::pending;
@@ -16,19 +16,19 @@ use tokio::time::sleep;
 
 use super::{PortForward, RemoteError};
 
-/// How long a port of the pod may be silent to somebody who will write no more, where the protocol cannot tell it so: it may
-/// wait for more, and never end.
+/// Idle timeout of a pod port after the local side has closed its writing half, if the protocol
+/// cannot signal that: the port may wait for more data forever.
 const LAST_WORDS: Duration = Duration::from_secs(60);
-/// How much is carried at once.
+/// Size of the copy buffer.
 const BUFFER: usize = 8 << 10;
 
-/// A port of this machine and the port of a pod that it leads to.
+/// A local port and the pod port that it forwards to.
 ///
-/// Written `8888:5000`, `5000` for the same on both sides, or `:5000` for whichever is free here.
+/// Written `8888:5000`, `5000` for the same on both sides, or `:5000` for any free local port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "ForwardedPort")]
 pub struct PortPair {
-    /// The port here; 0 picks a free one.
+    /// The local port; 0 picks a free one.
     pub local: u16,
     /// The port of the pod.
     pub remote: u16,
@@ -51,24 +51,25 @@ impl FromStr for PortPair {
     }
 }
 
-/// Listens on ports of this machine and leads each connection to a port of a pod. Stops when it is dropped.
+/// Listens on local ports and forwards each connection to a port of a pod. Stops on drop.
 ///
-/// Who has written all reads on until the pod's side ends. Servers before 1.30 may not tell the port that no more will come; with
-/// them a connection ends after a minute in which the port was silent.
+/// A half-closed connection can be read until the pod closes it. Servers before 1.30 may not
+/// propagate the half-close; then the connection ends after the port was idle for a minute.
 pub struct PortListener {
     addresses: Vec<(SocketAddr, u16)>,
-    /// Its tasks end with it.
+    /// Aborted on drop.
     _tasks: JoinSet<()>,
 }
 
 impl PortListener {
     /// Listens on each of `ports` at each of `hosts`, which are addresses or `localhost`.
     ///
-    /// `connect` makes a connection to one port of the pod; it is called for each connection here. `localhost` is both
-    /// `127.0.0.1` and `::1`, of which one is enough; all other addresses have to be there.
+    /// `connect` opens a connection to a port of the pod; it is called for each local connection.
+    /// `localhost` means `127.0.0.1` and `::1`, one of which suffices; all other addresses must
+    /// exist.
     ///
     /// # Errors
-    /// When a port cannot be listened on.
+    /// If a port cannot be bound.
     #[doc(alias = "ForwardPorts")]
     #[doc(alias = "NewOnAddresses")]
     pub async fn bind<C, F>(hosts: &[&str], ports: &[PortPair], connect: C) -> io::Result<Self>
@@ -89,7 +90,7 @@ impl PortListener {
         Ok(listener)
     }
 
-    /// Where it listens, and to which port of the pod each leads.
+    /// The listening addresses, and the pod port of each.
     #[doc(alias = "GetPorts")]
     pub fn addresses(&self) -> &[(SocketAddr, u16)] {
         &self.addresses
@@ -109,7 +110,7 @@ async fn sockets(host: &str, port: u16) -> io::Result<Vec<TcpListener>> {
         return Ok(vec![TcpListener::bind((address, port)).await?]);
     }
     let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-    // A port that was picked for one family is asked for in the other.
+    // A port picked for one address family is requested for the other.
     let port = first.as_ref().ok().and_then(|socket| socket.local_addr().ok()).map_or(port, |address| address.port());
     match (first, TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await) {
         (Err(error), Err(_)) => Err(error),
@@ -129,7 +130,7 @@ where
                 Ok((stream, _)) => drop(connections.spawn(lead(stream, connect(port)))),
                 Err(error) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, port, "cannot accept a connection");
-                    // Most such errors are a lack of something that others may give back.
+                    // Most such errors are a shortage of resources that may be released.
                     sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -138,7 +139,8 @@ where
     }
 }
 
-/// Carries bytes both ways until the pod's side has ended, or ours is gone. Who writes no more may still read.
+/// Copies bytes in both directions until the pod closes, or the local side is gone. The local side
+/// may half-close.
 async fn lead(here: impl AsyncRead + AsyncWrite, connecting: impl Future<Output = Result<PortForward, RemoteError>>) {
     let mut forward = match connecting.await {
         Ok(forward) => forward,
@@ -147,11 +149,11 @@ async fn lead(here: impl AsyncRead + AsyncWrite, connecting: impl Future<Output 
     let Some(there) = forward.take(0) else { return };
     let ((mut from_here, mut to_here), (mut from_there, mut to_there)) = (split(here), split(there));
     let tells_end = forward.tells_end();
-    // Whether nothing more will be written, and the port does not know.
+    // Whether the local side has half-closed without the port knowing.
     let (is_untold, mut untold) = watch::channel(false);
     let outward = async {
         match copy(&mut from_here, &mut to_there).await {
-            // The pod's side has ended, and what it said last is still on its way to here.
+            // The pod has closed; its last bytes are still being copied.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             copied => drop(copied?),
         }
@@ -183,12 +185,12 @@ async fn lead(here: impl AsyncRead + AsyncWrite, connecting: impl Future<Output 
                 tracing::warn!(error = &error as &dyn std::error::Error, "a forwarded connection broke");
             }
         }
-        // Nobody is there who would read on.
+        // The local side is gone.
         Err(error) => tracing::debug!(%error, "a forwarded connection was given up"),
     }
 }
 
-/// The time that a port has for another word, once it waits for ours in vain. Cancel safe.
+/// Waits for the half-close, then for the idle timeout. Cancel safe.
 async fn last_words(untold: &mut watch::Receiver<bool>) {
     let _ = untold.wait_for(|is_untold| *is_untold).await;
     sleep(LAST_WORDS).await;
@@ -206,13 +208,13 @@ mod tests {
 
     use super::*;
 
-    /// A connection to this machine, of which the other end is led to the port.
+    /// A local connection whose other end is forwarded to the port.
     fn led(forward: PortForward) -> (DuplexStream, JoinHandle<()>) {
         let (ours, theirs) = duplex(1024);
         (ours, tokio::spawn(lead(theirs, async { Ok(forward) })))
     }
 
-    /// A frame of SPDY with bytes for a stream.
+    /// A SPDY data frame.
     fn data(stream: u8, last: bool, bytes: &[u8]) -> Vec<u8> {
         [&[0, 0, 0, stream, last.into(), 0, 0, bytes.len() as u8], bytes].concat()
     }
@@ -224,7 +226,7 @@ mod tests {
         let (mut ours, leading) = led(PortForward::over_spdy(client, &[80]));
         ours.write_all(b"question").await.unwrap();
         ours.shutdown().await.unwrap();
-        // What comes from here: the opening of two streams, and then the last of the second.
+        // The client sends two stream openings, then the end of the second stream.
         let end = data(3, true, b"");
         let mut heard = Vec::new();
         while !heard.ends_with(&end) {
@@ -233,7 +235,7 @@ mod tests {
         let answering = tokio::spawn(async move {
             for _ in 0..20 {
                 sleep(Duration::from_secs(50)).await;
-                // A sign of life, which is no answer.
+                // A ping, which is not data.
                 server.write_all(&[0x80, 3, 0, 6, 0, 0, 0, 4, 0, 0, 0, 1]).await.unwrap();
             }
             server.write_all(&[data(3, true, b"answer"), data(1, true, b"")].concat()).await.unwrap();
@@ -260,7 +262,7 @@ mod tests {
                 sleep(pause).await;
                 server.send(Message::Binary(b"\0word".to_vec().into())).await.unwrap();
             }
-            // Answers pings, and says nothing more.
+            // Answers pings and sends nothing else.
             while let Some(Ok(_)) = server.next().await {}
         });
         let start = Instant::now();

@@ -1,44 +1,31 @@
-//! Processes in containers, and ports of pods, over WebSocket or SPDY.
+//! exec, attach and port-forward over WebSocket or SPDY.
 //!
-//! [`Api<Pod>`](crate::Api) has `exec`, `attach` and `port_forward`. Behind them an exchange has three steps, open to those
-//! who have connections of their own: the request and its [`Handshake`]; [`Handshake::finish`], which checks the server's
-//! answer; and [`Process`] or [`PortForward`], which speak on the stream of bytes behind it, whatever that is.
+//! [`Api<Pod>`](crate::Api) has `exec`, `attach` and `port_forward`. They consist of three steps,
+//! which are public for callers with their own connections: the request and its [`Handshake`];
+//! [`Handshake::finish`], which verifies the response; and [`Process`] or [`PortForward`] over the
+//! resulting byte stream.
 //!
-//! Servers have spoken `v5.channel.k8s.io` since 1.30. Where a server refuses WebSocket, SPDY is tried, as client-go does. Ports are
-//! forwarded by SPDY inside of WebSocket, which tells when one side will write no more, or in the older channels.
+//! Servers support `v5.channel.k8s.io` since 1.30. If a server rejects WebSocket, SPDY is tried, as
+//! in client-go. Port-forward uses SPDY tunnelled in WebSocket, which supports half-close, or the
+//! older channels.
 
 mod channel;
 mod connect;
+mod error;
 mod exec;
 mod exit;
 mod handshake;
+mod limits;
 mod listener;
 mod port_forward;
 mod process;
 mod spdy;
 mod tunnel;
 
+pub use error::RemoteError;
 pub use exec::{AttachOptions, ExecOptions, TerminalSize};
 pub use exit::ExitStatus;
 pub use handshake::Handshake;
 pub use listener::{PortListener, PortPair};
 pub use port_forward::{ForwardedPort, PortForward};
 pub use process::Process;
-
-use crate::transport::TransportError;
-
-/// Why an exchange with a process or a port ended too early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RemoteError {
-    /// The connection broke, or the other side was not heard of for too long.
-    #[error("lost connection to pod")]
-    #[doc(alias = "ErrLostConnectionToPod")]
-    Disconnected(#[source] TransportError),
-    /// The other side does not keep to the protocol.
-    #[error("the server broke the protocol: {0}")]
-    Protocol(String),
-    /// The server could not do it, for example because nobody listens on the port.
-    #[error("{0}")]
-    Refused(String),
-}

@@ -1,8 +1,9 @@
-//! Ports of a pod, reached through the server.
+//! Port-forward.
 //!
-//! Each port has two channels: one for its bytes and one for what is wrong with it. In the channels of WebSocket both begin with the
-//! number of the port; streams of SPDY have headers for it. One connection to the server is one connection to each port. Neither protocol
-//! has windows, so that ports of one connection wait for the slowest reader among them; [`Api::port_forward`] makes a connection for each.
+//! Each port has two channels: data and error. WebSocket channels start with the port number; SPDY
+//! streams have headers for it. One connection to the server is one connection to each port.
+//! Neither protocol has flow control per stream, so ports of one connection wait for the slowest
+//! reader; [`Api::port_forward`] opens one connection per port.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,39 +18,39 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::channel::{Channels, Receiver, Sender, side_by_side};
-use super::spdy::Opening;
+use super::spdy::StreamOpening;
 use super::tunnel::Tunnel;
 use super::{Handshake, RemoteError};
 use crate::api::Api;
 use crate::error::{Error, Result};
 use crate::rest::Request;
 
-/// SPDY inside of WebSocket, where the server knows it, or channels.
+/// SPDY tunnelled in WebSocket if supported, else WebSocket channels.
 const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
 pub(super) const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 const SPDY_PROTOCOLS: &[&str] = &["portforward.k8s.io"];
-/// How much is held of a stream whose reader is slow, and sent in one message.
+/// Buffer of a stream with a slow reader, and maximum message size.
 const BUFFER: usize = 32 << 10;
-/// How long the other side is heard after it could not be written to any more: it may say why.
+/// How long to keep reading after a write failed: the peer may send the reason.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A connection to a port of a pod.
 pub type ForwardedPort = DuplexStream;
 
 impl Api<Pod> {
-    /// The request that connects to ports of a pod, for [`PortForward`] to speak on.
+    /// The request to connect to ports of a pod, for [`PortForward`].
     ///
     /// # Errors
-    /// If `ports` are none, or more than 127, for which there are no channels.
+    /// If `ports` is empty, or has more than 127 entries, the number of channels.
     pub fn port_forward_request(&self, name: &str, ports: &[u16]) -> Result<(http::Request<bytes::Bytes>, Handshake)> {
         let request = self.wanted_ports(Method::GET, name, ports)?;
         Handshake::web_socket(request, PROTOCOLS)
     }
 
-    /// As [`port_forward_request`](Self::port_forward_request), for [`PortForward::over_spdy`].
+    /// Like [`port_forward_request`](Self::port_forward_request), for [`PortForward::over_spdy`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`port_forward_request`](Self::port_forward_request).
     pub fn port_forward_spdy_request(
         &self,
         name: &str,
@@ -68,31 +69,35 @@ impl Api<Pod> {
     }
 }
 
-/// Connections to ports of a pod. Dropping it ends them.
+/// Connections to ports of a pod. Dropping it closes them.
 ///
-/// Ports that share a connection to the server wait for each other: what is not read from one holds up what comes after it for the others.
+/// Ports on one connection to the server block each other: unread data of one port delays the
+/// others.
 ///
-/// The channels of WebSocket cannot say that we will write no more, so that a port whose writing side is shut down can still be read.
+/// WebSocket channels cannot signal a half-close; a port can still be read after its writing half
+/// was shut down.
 pub struct PortForward {
     ports: Vec<Option<ForwardedPort>>,
-    /// Whether a port learns that we will write no more.
+    /// Whether a half-close is signalled to the port.
     tells_end: bool,
-    /// One for each connection to the server.
+    /// One task per connection to the server.
     tasks: JoinSet<Result<(), RemoteError>>,
 }
 
 impl PortForward {
-    /// Speaks with `ports` over `stream`, on which channels of WebSocket were agreed. Must be called within a runtime.
+    /// Connects to `ports` over `stream` after a WebSocket handshake. Must be called within a
+    /// runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         Self::start(Channels::web_socket(stream), ports, false)
     }
 
-    /// Speaks with `ports` over `stream`, on which SPDY was agreed. Must be called within a runtime.
+    /// Connects to `ports` over `stream` after a SPDY handshake. Must be called within a runtime.
     pub fn over_spdy(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         Self::start(std::future::ready(Channels::spdy(stream, openings(ports))), ports, true)
     }
 
-    /// Speaks with `ports` over `stream`, on which SPDY inside of WebSocket was agreed. Must be called within a runtime.
+    /// Connects to `ports` over `stream` with SPDY tunnelled in WebSocket. Must be called within a
+    /// runtime.
     #[doc(alias = "NewSPDYOverWebsocketDialer")]
     pub fn over_tunnel(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         let openings = openings(ports);
@@ -110,29 +115,29 @@ impl PortForward {
         PortForward { ports: ours, tells_end, tasks }
     }
 
-    /// The ports of both, one after the other, each over its own connection.
+    /// Combines both, each over its own connection.
     pub(super) fn and(mut self, mut other: PortForward) -> Self {
         self.ports.append(&mut other.ports);
         self.tells_end &= other.tells_end;
-        // A set cannot be emptied into another, and one task more in the way of an end is none of the bytes.
+        // A `JoinSet` cannot be merged into another one. The additional task does not handle data.
         self.tasks.spawn(async move { other.wait().await });
         self
     }
 
-    /// The connection to the port that was named at this place. `None` if it was taken before.
+    /// The connection to the port at this index. `None` if it was taken before.
     pub fn take(&mut self, index: usize) -> Option<ForwardedPort> {
         self.ports.get_mut(index)?.take()
     }
 
-    /// Whether a port learns that we will write no more.
+    /// Whether a half-close is signalled to the port.
     pub(super) fn tells_end(&self) -> bool {
         self.tells_end
     }
 
-    /// Waits until the server ends the connections, or all readers have gone.
+    /// Waits until the server closes the connections, or all readers are dropped.
     ///
     /// # Errors
-    /// When the connection to the server breaks, or a port refuses.
+    /// If the connection to the server breaks, or a port reports an error.
     pub async fn wait(mut self) -> Result<(), RemoteError> {
         self.ports.clear();
         while let Some(ended) = self.tasks.join_next().await {
@@ -151,10 +156,10 @@ impl fmt::Debug for PortForward {
     }
 }
 
-/// The streams of `ports`: what is wrong with each comes first, as servers want it.
-fn openings(ports: &[u16]) -> Vec<Opening> {
+/// The streams of `ports`: the error stream of each first, as servers expect.
+fn openings(ports: &[u16]) -> Vec<StreamOpening> {
     let both = ports.iter().enumerate().flat_map(|(index, port)| {
-        [(index * 2 + 1, "error"), (index * 2, "data")].map(|(channel, kind)| Opening {
+        [(index * 2 + 1, "error"), (index * 2, "data")].map(|(channel, kind)| StreamOpening {
             channel: channel as u8,
             is_read: true,
             headers: vec![
@@ -167,7 +172,7 @@ fn openings(ports: &[u16]) -> Vec<Opening> {
     both.collect()
 }
 
-/// What a user has written to a port; nothing at the end.
+/// Data written by the user; empty at the end.
 type Input = (usize, Vec<u8>);
 
 async fn run<S: AsyncRead + AsyncWrite + Unpin>(
@@ -192,7 +197,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
         let _ = break_off.send(());
         broken
     };
-    // Who writes is told of the end by that of its stream, so that it must not be long in coming.
+    // The user learns of the failure from the end of its stream, so the wait is short.
     let last_words = async {
         match broke_off.await {
             Ok(()) => sleep(LAST_WORDS).await,
@@ -207,18 +212,18 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let (heard, broken) = side_by_side(listening, speaking).await;
     sender.end().await;
-    // What the other side has said of its own accord tells more than that it cannot be reached.
+    // The peer's own message is more informative than the broken connection.
     heard?;
     broken.map_or(Ok(()), Err)
 }
 
-/// Hands on what ports say, until all have ended or nobody listens to any.
+/// Delivers received data until all ports have ended or all readers are dropped.
 async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
     receiver: &mut Receiver<S>,
     is_spdy: bool,
     mut outputs: Vec<Option<WriteHalf<DuplexStream>>>,
 ) -> Result<(), RemoteError> {
-    // The first bytes of each channel of WebSocket are the number of its port.
+    // The first two bytes of each WebSocket channel are its port number.
     let mut named = vec![if is_spdy { 2u8 } else { 0 }; outputs.len() * 2];
     while outputs.iter().any(Option::is_some) {
         let Some((channel, mut bytes)) = receiver.receive().await? else { break };
@@ -239,7 +244,7 @@ async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(())
 }
 
-/// Sends what is written to the ports, until that breaks.
+/// Sends written data until that fails.
 async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
     sender: &mut Sender<S>,
     is_spdy: bool,
@@ -248,7 +253,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
 ) -> Result<Infallible, RemoteError> {
     sender.open().await?;
     if is_spdy {
-        // We have no complaints.
+        // We never write to error streams.
         for index in 0..count {
             sender.close((index * 2 + 1) as u8).await?;
         }
@@ -265,7 +270,7 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Hands on what a user writes, until the end.
+/// Forwards the user's data until its end.
 async fn read(index: usize, mut input: ReadHalf<DuplexStream>, inputs: mpsc::Sender<Input>) {
     loop {
         let mut bytes = Vec::with_capacity(BUFFER);

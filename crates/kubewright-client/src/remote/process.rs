@@ -1,4 +1,4 @@
-//! A process in a container, as far as it is connected.
+//! A remote process with its streams.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::channel::{Channels, Receiver, Sender, side_by_side};
 use super::exec::{AttachOptions, TerminalSize};
-use super::spdy::Opening;
+use super::spdy::StreamOpening;
 use super::{ExitStatus, RemoteError};
 
 const STDIN: u8 = 0;
@@ -20,13 +20,14 @@ const STDERR: u8 = 2;
 const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 
-/// How much is held of a stream whose reader is slow, and sent in one message.
+/// Buffer of a stream with a slow reader, and maximum message size.
 const BUFFER: usize = 32 << 10;
 
-/// A process in a container. Dropping it ends the connection, which ends the process if it was started for us.
+/// A process in a container. Dropping it closes the connection, which kills a process started by
+/// exec.
 ///
-/// What is connected has to be read: a process whose output nobody takes waits for it, and so does [`wait`](Self::wait). An
-/// output that is dropped is passed over.
+/// Connected outputs must be read: unread output blocks the process, and so [`wait`](Self::wait). A
+/// dropped output is discarded.
 pub struct Process {
     stdin: Option<DuplexStream>,
     stdout: Option<DuplexStream>,
@@ -36,18 +37,20 @@ pub struct Process {
 }
 
 impl Process {
-    /// Speaks with a process over `stream`, on which WebSocket was agreed. Must be called within a runtime.
+    /// Connects to a process over `stream` after a WebSocket handshake. Must be called within a
+    /// runtime.
     pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, options: &AttachOptions) -> Self {
         Self::start(Channels::web_socket(stream), options)
     }
 
-    /// Speaks with a process over `stream`, on which SPDY and `protocol` were agreed. Must be called within a runtime.
+    /// Connects to a process over `stream` after a SPDY handshake with `protocol`. Must be called
+    /// within a runtime.
     pub fn over_spdy(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         protocol: &str,
         options: &AttachOptions,
     ) -> Self {
-        // The first two versions know nothing of terminals' sizes.
+        // The first two versions have no resize stream.
         let has_sizes = protocol.starts_with("v3") || protocol.starts_with("v4");
         let streams = [
             (ERROR, "error", true),
@@ -56,7 +59,7 @@ impl Process {
             (STDERR, "stderr", options.stderr && !options.tty),
             (RESIZE, "resize", options.tty && has_sizes),
         ];
-        let openings = streams.into_iter().filter(|(.., wanted)| *wanted).map(|(channel, kind, _)| Opening {
+        let openings = streams.into_iter().filter(|(.., wanted)| *wanted).map(|(channel, kind, _)| StreamOpening {
             channel,
             is_read: !matches!(channel, STDIN | RESIZE),
             headers: vec![("streamType", kind.to_owned())],
@@ -78,32 +81,33 @@ impl Process {
         Process { stdin, stdout, stderr, sizes, task: Some(task) }
     }
 
-    /// What the process reads; its end is the end of what it reads. `None` if not connected, or taken before.
+    /// The process's stdin; dropping it is its end of file. `None` if not connected, or taken
+    /// before.
     pub fn stdin(&mut self) -> Option<impl AsyncWrite + Unpin + Send + use<>> {
         self.stdin.take()
     }
 
-    /// What the process writes. `None` if not connected, or taken before.
+    /// The process's stdout. `None` if not connected, or taken before.
     pub fn stdout(&mut self) -> Option<impl AsyncRead + Unpin + Send + use<>> {
         self.stdout.take()
     }
 
-    /// What the process complains of. `None` if not connected, or taken before.
+    /// The process's stderr. `None` if not connected, or taken before.
     pub fn stderr(&mut self) -> Option<impl AsyncRead + Unpin + Send + use<>> {
         self.stderr.take()
     }
 
-    /// Tells the process how large its terminal is.
+    /// Resizes the terminal.
     #[doc(alias = "TerminalSizeQueue")]
     pub fn resize(&self, size: TerminalSize) {
-        // After its end there is no terminal.
+        // Ignored after the end of the process.
         let _ = self.sizes.send(size);
     }
 
-    /// Waits for the end of the process. What was not taken of its streams is passed over.
+    /// Waits for the end of the process. Streams that were not taken are discarded.
     ///
     /// # Errors
-    /// When the connection breaks before the server has told how it ended.
+    /// If the connection breaks before the exit status was received.
     #[doc(alias = "StreamWithContext")]
     pub async fn wait(mut self) -> Result<ExitStatus, RemoteError> {
         (self.stdin, self.stdout, self.stderr) = (None, None, None);
@@ -129,7 +133,7 @@ impl fmt::Debug for Process {
     }
 }
 
-/// Our side of the streams.
+/// Our ends of the streams.
 struct Pipes {
     stdin: Option<DuplexStream>,
     stdout: Option<DuplexStream>,
@@ -145,7 +149,7 @@ impl Pipes {
         let (heard, broken) = side_by_side(reading, speak(&mut sender, self.stdin, self.sizes)).await;
         sender.end().await;
         if exit.is_none() && receiver.has_ended(ERROR) {
-            // Over SPDY, nothing to complain of is a good end.
+            // Over SPDY, an empty error stream means success.
             exit = Some(Ok(ExitStatus::new(Box::new(Status::success()))));
         }
         let untold = || RemoteError::Protocol("the connection ended without the status of the process".to_owned());
@@ -153,7 +157,7 @@ impl Pipes {
     }
 }
 
-/// Hands on what the process writes, and keeps what is said of its end.
+/// Delivers the process's output, and stores its exit status.
 async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
     receiver: &mut Receiver<S>,
     mut stdout: Option<DuplexStream>,
@@ -170,14 +174,14 @@ async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
                     break;
                 }
             }
-            // Servers may have channels that we do not know.
+            // Unknown channels are ignored.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Sends what the process is to read and the sizes of its terminal, until that breaks.
+/// Sends stdin and terminal sizes until that fails.
 async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
     sender: &mut Sender<S>,
     mut stdin: Option<DuplexStream>,
@@ -203,9 +207,9 @@ async fn speak<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// What the user has written next; never, if nothing is connected. Cancel safe.
+/// The next bytes written by the user; pending forever if stdin is not connected. Cancel safe.
 ///
-/// A pipe in memory fails only when its other end is gone, which is its end.
+/// An in-memory pipe fails only when its other end is dropped, which is its end.
 async fn read(stdin: &mut Option<DuplexStream>, buffer: &mut [u8]) -> usize {
     match stdin {
         Some(stdin) => stdin.read(buffer).await.unwrap_or(0),
@@ -213,7 +217,7 @@ async fn read(stdin: &mut Option<DuplexStream>, buffer: &mut [u8]) -> usize {
     }
 }
 
-/// Hands bytes to a reader, who may have gone.
+/// Writes to a reader that may have been dropped.
 async fn pass_on(output: &mut Option<DuplexStream>, bytes: &[u8]) {
     if let Some(pipe) = output
         && pipe.write_all(bytes).await.is_err()

@@ -1,4 +1,4 @@
-//! A stream of bytes inside of the messages of a WebSocket.
+//! A byte stream over WebSocket messages.
 
 use std::io;
 use std::pin::Pin;
@@ -12,15 +12,15 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-/// Reads the messages of a WebSocket one after the other, and writes each piece as one.
+/// Reads consecutive WebSocket messages, and writes each chunk as one message.
 pub(super) struct Tunnel<S> {
     socket: WebSocketStream<S>,
-    /// What has come and was not read.
+    /// Received but unread bytes.
     rest: Bytes,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
-    /// Over a stream on which WebSocket was agreed.
+    /// Over a stream after a WebSocket handshake.
     pub(super) async fn new(stream: S) -> Self {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
         Tunnel { socket, rest: Bytes::new() }

@@ -1,4 +1,4 @@
-//! Sends a request, again where that helps.
+//! Sends a request with retries.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,21 +10,22 @@ use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::metrics::AttemptReport;
 use super::negotiation::{Form, accept, is_json};
 use super::request::{Payload, Request};
-use super::{AttemptReport, failure, retry, warning};
+use super::{failure, retry, warning};
 use crate::error::{Error, Result};
-use crate::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
+use kubewright_net::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
 
-/// How much of a failed answer is read for the sake of its connection.
+/// How much of a failed response is drained to reuse its connection.
 const DRAINED: usize = 2048;
-/// How long is waited for what is read for the sake of a connection. Another one costs less.
+/// How long to drain a response. A new connection costs less.
 const DRAIN_WAIT: Duration = Duration::from_secs(1);
-/// A wait for the rate limit that is worth a word.
+/// Waits for the rate limiter longer than this are logged.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 const SHORT_THROTTLE: Duration = Duration::from_millis(50);
 
-/// A request that is complete, and how it is sent.
+/// A complete request and its retry policy.
 pub(super) struct Attempts<'a> {
     request: Request<'a>,
     uri: Uri,
@@ -44,15 +45,15 @@ impl<'a> Attempts<'a> {
         Ok(Attempts { request, uri, resource })
     }
 
-    /// Waits for the rate limit, which is no part of the request's time.
+    /// Waits for the rate limiter, which does not count for the request timeout.
     pub(super) async fn throttle(&self) {
         if !self.request.is_watch {
             self.wait_for_token().await;
         }
     }
 
-    /// The first answer that is a success. Boxed, so that what a request takes is compiled here, and not again in each crate that
-    /// sends one.
+    /// The first successful response. Boxed, so that it is compiled in this crate and not in each
+    /// caller's.
     pub(super) fn run(&self) -> Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + '_>> {
         Box::pin(self.try_until_success())
     }
@@ -110,7 +111,7 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// One attempt, and whether protobuf was a part of it.
+    /// One attempt, and whether it used protobuf.
     async fn send_once(&self, json_only: bool) -> (Result<Response<Body>, TransportError>, bool) {
         let (request, spoke_protobuf) = self.build(json_only);
         let settings = self.request.client.settings();
@@ -161,7 +162,8 @@ impl<'a> Attempts<'a> {
         let mut built = http::Request::new(body);
         *built.method_mut() = request.method.clone();
         *built.uri_mut() = self.uri.clone();
-        // A shorter limit is kept here. Of a longer one the transport has to know, which has the configuration's.
+        // A shorter limit is enforced here. A longer one is passed to the transport, which would
+        // otherwise enforce the configuration's.
         let limits = request.timeout.zip(request.client.settings().transport_timeout);
         if let Some((own, _)) = limits.filter(|(own, transport)| own > transport) {
             built.extensions_mut().insert(RequestTimeout(Some(own)));
@@ -173,10 +175,11 @@ impl<'a> Attempts<'a> {
         }
         let mut replaced = None;
         for (name, value) in &request.headers {
-            // The first of several replaces what was there, the others stand beside it.
-            match replaced == Some(name) {
-                true => drop(headers.append(name, value.clone())),
-                false => drop(headers.insert(name, value.clone())),
+            // The first of several values replaces the default, the others are appended.
+            if replaced == Some(name) {
+                headers.append(name, value.clone());
+            } else {
+                headers.insert(name, value.clone());
             }
             replaced = Some(name);
         }
@@ -208,25 +211,7 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// The whole of a body, or a little more of it than is allowed.
-pub(super) async fn collect(mut body: Body, limit: usize) -> Result<Bytes, TransportError> {
-    let Some(first) = body.chunk().await? else { return Ok(Bytes::new()) };
-    if first.len() >= limit {
-        return Ok(first);
-    }
-    let Some(second) = body.chunk().await? else { return Ok(first) };
-    let mut all = Vec::with_capacity(first.len() + second.len());
-    all.extend_from_slice(&first);
-    all.extend_from_slice(&second);
-    while all.len() < limit
-        && let Some(chunk) = body.chunk().await?
-    {
-        all.extend_from_slice(&chunk);
-    }
-    Ok(all.into())
-}
-
-/// Reads what little is left of an answer, so that its connection can be used again.
+/// Drains the rest of a response so that its connection can be reused.
 async fn drain(mut body: Body) {
     let mut read = 0;
     let all = async {
@@ -243,7 +228,7 @@ fn is_about_encoding(code: StatusCode) -> bool {
     matches!(code, StatusCode::NOT_ACCEPTABLE | StatusCode::UNSUPPORTED_MEDIA_TYPE)
 }
 
-/// The same error, whose cause also tells what went wrong before.
+/// Adds the previous error to the cause.
 fn with_previous(error: TransportError, previous: Option<String>) -> TransportError {
     let Some(previous) = previous else { return error };
     let cause = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);

@@ -1,4 +1,4 @@
-//! What an answer that is no success means.
+//! Interprets unsuccessful responses.
 
 use std::time::Duration;
 
@@ -10,29 +10,29 @@ use kubewright_core::stream::Encoding;
 use kubewright_core::{CauseType, Decoder, GroupResource};
 use tokio::time::timeout;
 
-use super::attempt::collect;
 use super::negotiation::encoding_of;
-use crate::transport::Body;
+use super::whole_body::collect;
+use kubewright_net::transport::Body;
 
-/// How much of a failed answer is read for the sake of its message.
+/// How much of a failed response is read for its message.
 const MAX_FAILURE: usize = 3 << 20;
-/// How long is waited for the message of a failure, whose code says most of it.
+/// How long to wait for the message of a failure; its code says most of it.
 const FAILURE_WAIT: Duration = Duration::from_secs(10);
-/// How much of a body that is no `Status` is repeated in the error.
+/// How much of a body that is not a `Status` is repeated in the error.
 const MAX_TEXT: usize = 2048;
 
-/// Whether the answer is what was asked for.
+/// Whether the response is successful.
 pub(super) fn is_success(code: StatusCode) -> bool {
     (200..=206).contains(&code.as_u16())
 }
 
-/// The message of a failure. One that is lost, or never ends, is none: it is still that failure.
+/// The body of a failure; empty if it is incomplete.
 pub(super) async fn message(body: Body) -> Bytes {
     let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
     collected.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// The failure that an answer tells of: its `Status`, or what its code means.
+/// The `Status` of a failed response, or one derived from its code.
 pub(super) fn status(
     method: &str,
     resource: &GroupResource,
@@ -60,20 +60,21 @@ pub(super) fn status(
     Box::new(status)
 }
 
-/// The failure of a `GET` that was answered in another way than by a connection.
+/// The failure of an upgrade request that was answered without an upgrade.
 #[cfg(feature = "ws")]
 pub(crate) async fn of_answer(resource: &GroupResource, name: &str, answer: http::Response<Body>) -> Box<Status> {
     let (head, body) = answer.into_parts();
     status("GET", resource, name, head.status, &head.headers, &message(body).await)
 }
 
-/// The `Status` in a body that holds one, or some other object that was asked for.
+/// The `Status` in a body, which may also contain a requested object.
 pub(super) fn status_in(encoding: Encoding, body: &[u8]) -> Option<Status> {
-    // Objects say their kind first, and a large one need not be read to see that it is another.
+    // Objects usually start with their kind, so a large object need not be parsed.
     status_within(encoding, body, 256)
 }
 
-/// The same where the kind may be anywhere in so many bytes: failures are small, and not all servers write their kind first.
+/// Like [`status_in`], with the kind anywhere in the first `bytes`: failures are small, and not all
+/// servers write the kind first.
 fn status_within(encoding: Encoding, body: &[u8], bytes: usize) -> Option<Status> {
     let mut decoder = Decoder::new();
     match encoding {

@@ -1,16 +1,17 @@
-//! What a client tells of its requests.
+//! Request metrics.
 
 use std::time::Duration;
 
-/// Somebody who counts requests, in whatever form the program shows its metrics.
+/// Receives request metrics.
 ///
-/// With the feature `metrics` there is one for Prometheus, with the names that Go's client uses.
+/// With the feature `metrics` there is an implementation for Prometheus with client-go's metric
+/// names.
 pub trait RequestMetrics: Send + Sync + 'static {
-    /// One attempt at a request has been answered, or has failed.
+    /// An attempt was answered or has failed.
     fn attempt(&self, report: &AttemptReport<'_>);
-    /// A request has waited so long for the rate limit.
+    /// A request waited for the rate limiter.
     fn throttled(&self, method: &str, waited: Duration);
-    /// A request will be sent again because of this code, or of a broken connection.
+    /// A request is retried because of this code, or of a broken connection.
     fn retried(&self, method: &str, code: Option<u16>);
 }
 
@@ -19,12 +20,12 @@ pub trait RequestMetrics: Send + Sync + 'static {
 pub struct AttemptReport<'a> {
     /// The method, such as `GET`.
     pub method: &'a str,
-    /// The code of the answer; none if there was no answer.
+    /// The status code; `None` without a response.
     pub code: Option<u16>,
-    /// How long it took until the head of the answer had come.
+    /// Time until the response headers.
     pub duration: Duration,
-    /// How many bytes were sent.
+    /// Size of the request body in bytes.
     pub request_size: usize,
-    /// How many bytes come, where the answer says so.
+    /// Size of the response body in bytes, if known.
     pub response_size: Option<u64>,
 }

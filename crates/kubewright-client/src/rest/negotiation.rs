@@ -1,4 +1,4 @@
-//! Which encodings a request offers, and which the server has shown to understand.
+//! Content negotiation.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
@@ -8,22 +8,22 @@ use http::header::CONTENT_TYPE;
 use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
 
-/// In which shape objects are asked for.
+/// The requested representation of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Form {
-    /// As they are.
+    /// Complete objects.
     #[default]
     Object,
-    /// Only their metadata.
+    /// Metadata only.
     Metadata,
-    /// Only the metadata of each object in a list.
+    /// Metadata of each list item only.
     MetadataList,
 }
 
-/// The resources for which a server speaks nothing but JSON. Shared by all clones of a client.
+/// The resources for which a server supports only JSON. Shared by all clones of a client.
 ///
-/// A server says so in three ways: it refuses a body (415), it refuses to answer (406), or it answers a client that
-/// would rather have protobuf in JSON.
+/// A server shows it by rejecting a body (415), by refusing to respond (406), or by responding with
+/// JSON to a client that prefers protobuf.
 #[derive(Debug, Default)]
 pub(crate) struct Negotiation {
     json_only: RwLock<HashSet<GroupVersionResource>>,
@@ -35,7 +35,7 @@ impl Negotiation {
         resource.is_some_and(|resource| known.contains(resource))
     }
 
-    /// Notes it and says whether that is news.
+    /// Records it; returns whether it is new.
     pub(super) fn learn_json_only(&self, resource: Option<&GroupVersionResource>) -> bool {
         let Some(resource) = resource else { return false };
         self.json_only.write().unwrap_or_else(PoisonError::into_inner).insert(resource.clone())
@@ -62,12 +62,12 @@ pub(super) fn accept(form: Form, protobuf: bool) -> &'static str {
     }
 }
 
-/// How the body of an answer is encoded; what does not say so is JSON.
+/// The encoding of a response; JSON if it does not state one.
 pub(super) fn encoding_of(headers: &HeaderMap) -> Encoding {
     if has_media_type(headers, Encoding::Protobuf) { Encoding::Protobuf } else { Encoding::Json }
 }
 
-/// Whether an answer says that it is JSON.
+/// Whether a response states that it is JSON.
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
     has_media_type(headers, Encoding::Json)
 }

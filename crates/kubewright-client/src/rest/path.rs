@@ -1,11 +1,10 @@
-//! The path of a request, checked before it is sent.
-
-use std::fmt::Write;
+//! Request paths, validated before sending.
 
 use http::Method;
 use kubewright_core::{GroupResource, GroupVersion, GroupVersionResource, Str};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Where a request goes: a resource and parts of it, or a path as it is.
+/// The target of a request: a resource and subresources, or an absolute path.
 #[derive(Debug, Clone)]
 pub(super) struct Path {
     pub(super) group_version: GroupVersion,
@@ -21,7 +20,7 @@ impl Path {
         Path { group_version, absolute: None, namespace: None, resource: None, name: None, subresources: Vec::new() }
     }
 
-    /// The path as it is, to which subresources are still added.
+    /// Sets an absolute path; subresources are still appended.
     #[inline]
     pub(super) fn set_absolute(&mut self, path: &str) -> Result<(), String> {
         let path = path.trim_end_matches('/');
@@ -60,7 +59,8 @@ impl Path {
         Ok(())
     }
 
-    /// What a server would refuse, or worse, understand otherwise: an empty name makes one object into all.
+    /// Rejects paths that a server would reject or misinterpret: an empty name would turn one
+    /// object into all.
     pub(super) fn check(&self, method: &Method) -> Result<(), String> {
         if self.absolute.is_some() || self.namespace.as_deref() != Some("") {
             return Ok(());
@@ -76,7 +76,7 @@ impl Path {
         GroupResource::new(self.group_version.group.clone(), self.resource.clone().unwrap_or_default())
     }
 
-    /// By what the encodings of the server are remembered.
+    /// The key for remembered encodings.
     pub(super) fn key(&self) -> Option<GroupVersionResource> {
         if self.absolute.is_some() {
             return None;
@@ -113,7 +113,7 @@ fn set_once<T>(place: &mut Option<T>, what: &str, value: T) -> Result<(), String
     Ok(())
 }
 
-/// Refuses what would change the path that it stands in.
+/// Rejects segments that would change the path.
 fn check_segment(what: &str, text: &str) -> Result<(), String> {
     match text {
         "." | ".." => Err(format!("invalid {what} {text:?}: may not be {text:?}")),
@@ -122,16 +122,14 @@ fn check_segment(what: &str, text: &str) -> Result<(), String> {
     }
 }
 
+/// Escaped in parameters: everything but the unreserved characters.
+const PARAMETER: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// Escaped in path segments, as Go does.
+const SEGMENT: &AsciiSet = &PARAMETER.remove(b':').remove(b'@').remove(b'$').remove(b'+');
+
 fn push_segment(out: &mut String, segment: &str) {
     out.push('/');
-    for byte in segment.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b':' | b'@' | b'$' | b'+' => {
-                out.push(byte.into());
-            }
-            byte => write!(out, "%{byte:02X}").expect("writing to a string cannot fail"),
-        }
-    }
+    out.extend(utf8_percent_encode(segment, SEGMENT));
 }
 
 /// Adds a parameter to a query, escaped.
@@ -139,15 +137,9 @@ pub(super) fn append_parameter(query: &mut String, name: &str, value: &str) {
     if !query.is_empty() {
         query.push('&');
     }
-    for (text, end) in [(name, "="), (value, "")] {
-        for byte in text.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => query.push(byte.into()),
-                byte => write!(query, "%{byte:02X}").expect("writing to a string cannot fail"),
-            }
-        }
-        query.push_str(end);
-    }
+    query.extend(utf8_percent_encode(name, PARAMETER));
+    query.push('=');
+    query.extend(utf8_percent_encode(value, PARAMETER));
 }
 
 #[cfg(test)]

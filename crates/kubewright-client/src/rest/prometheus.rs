@@ -1,4 +1,4 @@
-//! Shows requests in Prometheus' format, under the names that Go's client uses.
+//! Exposes request metrics in Prometheus' format under client-go's names.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use super::{AttemptReport, RequestMetrics};
-use crate::transport::{ExecOutcome, TransportMetrics};
+use kubewright_net::transport::{ExecOutcome, TransportMetrics};
 
 type Labels<const N: usize> = [(&'static str, String); N];
 type Histograms = Family<Labels<2>, Histogram, fn() -> Histogram>;
 
 const SECONDS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
-/// Ten minutes to four years, as Go has them.
+/// Ten minutes to four years, as in Go.
 const AGES: [f64; 12] = [
     600.0,
     1800.0,
@@ -37,7 +37,7 @@ const AGES: [f64; 12] = [
 ];
 const BYTES: [f64; 10] = [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0];
 
-/// The metrics of the requests to one server, in a registry of the caller's.
+/// The metrics of the requests to one server, in the caller's registry.
 ///
 /// ```
 /// # use kubewright_client::{Client, rest::PrometheusMetrics};
@@ -48,7 +48,8 @@ const BYTES: [f64; 10] = [64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 
 /// # }
 /// ```
 ///
-/// As the observer of a [`Config`](crate::Config) it also tells of look-ups of names and runs of exec plugins.
+/// As the observer of a [`Config`](crate::Config) it also counts DNS lookups and runs of exec
+/// plugins.
 #[derive(Debug, Clone)]
 pub struct PrometheusMetrics {
     host: String,
@@ -66,12 +67,12 @@ pub struct PrometheusMetrics {
     transport_calls: Family<Labels<1>, Counter>,
 }
 
-/// How long the credentials of an exec plugin are still of use, computed when somebody asks.
+/// Remaining lifetime of an exec plugin's credentials, computed at scrape time.
 #[derive(Debug, Clone, Default)]
 struct ExecExpiry(Arc<Mutex<Option<Instant>>>);
 
 impl ExecExpiry {
-    /// Seconds; for ever where nothing expires.
+    /// Seconds; infinite if nothing expires.
     fn seconds(&self) -> f64 {
         let expires = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         expires.map_or(f64::INFINITY, |at| at.saturating_duration_since(Instant::now()).as_secs_f64())

@@ -1,7 +1,6 @@
-//! A request as it is built.
+//! The request builder.
 
 use std::fmt::Display;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +8,14 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use kubewright_core::options::Patch;
 use kubewright_core::{GroupVersion, GroupVersionResource, Object, Str};
-use tokio::time::Instant;
+use kubewright_net::credentials::Impersonation;
 
-use super::attempt::Attempts;
+use super::client::Client;
 use super::negotiation::Form;
 use super::path::{Path, append_parameter};
-use super::{Impersonation, Response, Streaming, Warning, WarningHandler};
-use crate::client::Client;
-use crate::error::{Error, Result};
-use crate::transport::{TransportError, TransportErrorKind};
+use super::warning::{Warning, WarningHandler};
 
-/// A request that is being built. The first thing that is wrong with it is reported when it would be sent.
+/// A request under construction. The first problem is reported when it would be sent.
 #[must_use = "a request does nothing until it is sent"]
 pub struct Request<'a> {
     pub(super) client: Client,
@@ -29,14 +25,14 @@ pub struct Request<'a> {
     pub(super) headers: HeaderMap,
     pub(super) payload: Payload<'a>,
     pub(super) form: Form,
-    /// Whether an answer in protobuf can be understood.
+    /// Whether a protobuf response can be decoded.
     pub(super) protobuf: bool,
     pub(super) timeout: Option<Duration>,
     pub(super) retries: u32,
     pub(super) warnings: Option<WarningHandler>,
-    /// A watch lasts long and is opened seldom: it waits for the rate limit only when it is opened again.
+    /// Watches are long-lived: only reopening one waits for the rate limiter.
     pub(super) is_watch: bool,
-    problem: Option<String>,
+    pub(super) problem: Option<String>,
 }
 
 /// The body of a request.
@@ -46,15 +42,15 @@ pub(super) enum Payload<'a> {
         content_type: Option<&'static str>,
         bytes: Bytes,
     },
-    /// Written in whichever encoding the server understands.
+    /// Encoded in a format that the server supports.
     Object(&'a dyn Encode),
 }
 
-/// Something that can be the body of a request: any [`Object`].
+/// A request body: any [`Object`].
 pub trait Encode: Sync {
     /// As JSON.
     fn encode_json(&self) -> Vec<u8>;
-    /// As protobuf in its envelope, if it has that form.
+    /// As protobuf in its envelope, if supported.
     fn encode_protobuf(&self) -> Option<Vec<u8>>;
 }
 
@@ -97,7 +93,7 @@ impl<'a> Request<'a> {
         request
     }
 
-    /// Goes to this path, whatever the resource.
+    /// Sets an absolute path, independent of the resource.
     #[doc(alias = "AbsPath")]
     #[inline]
     pub fn absolute_path(mut self, path: &str) -> Self {
@@ -106,7 +102,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// In this namespace; the empty one stands for all.
+    /// Sets the namespace; the empty name means all.
     #[doc(alias = "Namespace")]
     pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
         let set = self.path.set_namespace(namespace.into());
@@ -114,7 +110,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The resource, plural.
+    /// Sets the resource (plural name).
     #[doc(alias = "Resource")]
     pub fn resource(mut self, resource: impl Into<Str>) -> Self {
         let set = self.path.set_resource(resource.into());
@@ -122,7 +118,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The object.
+    /// Sets the object name.
     #[doc(alias = "Name")]
     pub fn name(mut self, name: impl Into<Str>) -> Self {
         let set = self.path.set_name(name.into());
@@ -130,7 +126,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// A part of the object, such as `status`; called again, a part of that.
+    /// Appends a subresource, such as `status`; repeated calls append further segments.
     #[doc(alias = "SubResource")]
     #[doc(alias = "Suffix")]
     pub fn subresource(mut self, subresource: impl Into<Str>) -> Self {
@@ -146,7 +142,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds parameters that options write themselves.
+    /// Adds the parameters of options.
     ///
     /// ```
     /// # use kubewright_client::rest::Request;
@@ -168,25 +164,25 @@ impl<'a> Request<'a> {
     pub fn header(mut self, name: HeaderName, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => drop(self.headers.insert(name, value)),
-            Err(_) => self.note(Err(format!("the value of the header {name} is no text"))),
+            Err(_) => self.note(Err(format!("header {name} is not valid text"))),
         }
         self
     }
 
-    /// Sends these bytes, of a type that the header `Content-Type` tells.
+    /// Sets the body; the header `Content-Type` gives its type.
     #[doc(alias = "Body")]
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Self {
         self.payload = Payload::Bytes { content_type: None, bytes: bytes.into() };
         self
     }
 
-    /// Sends JSON text.
+    /// Sets a JSON body.
     pub fn json(mut self, json: impl Into<Bytes>) -> Self {
         self.payload = Payload::Bytes { content_type: Some("application/json"), bytes: json.into() };
         self
     }
 
-    /// Sends a patch.
+    /// Sets a patch as the body.
     #[inline]
     pub fn patch(mut self, patch: Patch) -> Self {
         let content_type = patch.content_type();
@@ -194,7 +190,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sends an object, in protobuf where type and server have it and else in JSON.
+    /// Sets an object as the body, in protobuf if both type and server support it, else in JSON.
     #[doc(alias = "Body")]
     #[inline]
     pub fn object<'b>(self, object: &'b dyn Encode) -> Request<'b>
@@ -204,32 +200,32 @@ impl<'a> Request<'a> {
         Request { payload: Payload::Object(object), ..self }
     }
 
-    /// Accepts an answer in protobuf as well, and prefers it. [`Response`] decodes either.
+    /// Accepts and prefers a protobuf response. [`Response`](super::Response) decodes either.
     pub fn accept_protobuf(mut self) -> Self {
         self.protobuf = !self.client.settings().json_only;
         self
     }
 
-    /// Gives up after so long, retries included, and tells the server so. In place of the client's
-    /// [limit](Client::request_timeout), whichever is longer.
+    /// Timeout including retries, which is also sent to the server. Replaces the client's
+    /// [limit](Client::request_timeout), even if it is longer.
     #[doc(alias = "Timeout")]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Sends the request again at most so often.
+    /// Maximum number of retries.
     ///
-    /// Every request is repeated when the server answers 429 or 503 with `Retry-After`, because it
-    /// has not executed it then. After other failures only a read is repeated: the server may have
-    /// executed a write, and somebody else may have written since.
+    /// Any request is retried when the server answers 429 or 503 with `Retry-After`, because it was
+    /// not executed then. After other failures only reads are retried: the server may have executed
+    /// a write, and another client may have written since.
     #[doc(alias = "MaxRetries")]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Asks in the name of somebody else, this once.
+    /// Impersonates another user for this request.
     #[inline]
     pub fn impersonate(mut self, who: &Impersonation) -> Self {
         let applied = who.replace(&mut self.headers).map_err(|error| error.to_string());
@@ -237,7 +233,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Gives warnings of this answer to `handler`, in place of the client's.
+    /// Passes warnings of this response to `handler` instead of the client's.
     #[doc(alias = "WarningHandler")]
     pub fn on_warning(mut self, handler: impl Fn(&Warning) + Send + Sync + 'static) -> Self {
         self.warnings = Some(Arc::new(handler));
@@ -260,76 +256,12 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sends the request and waits for the whole answer.
-    ///
-    /// # Errors
-    /// When the request is invalid, the server is not reached, it answers with a failure, or with more than the
-    /// [limit](Client::answer_limit).
-    #[doc(alias = "Do")]
-    #[doc(alias = "DoRaw")]
-    pub async fn send(self) -> Result<Response> {
-        let (timeout, resource, limit) = (self.timeout, self.path.key(), self.client.settings().answer_limit);
-        let attempts = self.prepare(true)?;
-        attempts.throttle().await;
-        let collected = pin!(async {
-            let answer = attempts.run().await?;
-            Response::collect(answer, resource, limit).await
-        });
-        within(timeout, collected).await
-    }
-
-    /// Sends the request and returns when the answer begins. The time-out of the request ends there.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
-    #[doc(alias = "Stream")]
-    pub async fn stream(self) -> Result<Streaming> {
-        let timeout = self.timeout;
-        let attempts = self.prepare(false)?;
-        attempts.throttle().await;
-        within(timeout, pin!(async { Ok(Streaming::new(attempts.run().await?)) })).await
-    }
-
-    /// As [`stream`](Self::stream), for an answer that will be read to its end: also until when.
-    pub(crate) async fn stream_whole(self) -> Result<(Streaming, Option<Instant>)> {
-        let timeout = self.timeout;
-        let attempts = self.prepare(true)?;
-        attempts.throttle().await;
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let answer = within(timeout, pin!(async { Ok(Streaming::new(attempts.run().await?)) })).await?;
-        Ok((answer, deadline))
-    }
-
-    /// The request as HTTP, for who sends it by other means than [`send`](Self::send), without limits and retries.
-    ///
-    /// # Errors
-    /// When the request is invalid.
-    #[inline]
-    pub fn into_http(self) -> Result<http::Request<Bytes>> {
-        let json_only = self.client.settings().json_only;
-        Ok(self.prepare(false)?.build(json_only).0)
-    }
-
-    fn prepare(mut self, tell_timeout: bool) -> Result<Attempts<'a>> {
-        let checked = self.path.check(&self.method);
-        self.note(checked);
-        if let Some(problem) = self.problem.take() {
-            return Err(Error::InvalidRequest(problem));
-        }
-        // No server reads more nanoseconds than these.
-        let is_told = |timeout: &Duration| tell_timeout && i64::try_from(timeout.as_nanos()).is_ok();
-        if let Some(timeout) = self.timeout.filter(is_told) {
-            append_parameter(&mut self.query, "timeout", &format!("{}ms", timeout.as_millis()));
-        }
-        Attempts::new(self)
-    }
-
     pub(super) fn key(&self) -> Option<GroupVersionResource> {
         self.path.key()
     }
 
-    /// Keeps the first problem.
-    fn note(&mut self, result: Result<(), String>) {
+    /// Records the first problem.
+    pub(super) fn note(&mut self, result: Result<(), String>) {
         if let Err(problem) = result {
             self.problem.get_or_insert(problem);
         }
@@ -340,12 +272,4 @@ impl std::fmt::Debug for Request<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.method, self.path.write())
     }
-}
-
-/// The result of `work`, unless it takes longer than allowed.
-async fn within<T>(timeout: Option<Duration>, work: Pin<&mut (dyn Future<Output = Result<T>> + Send)>) -> Result<T> {
-    let Some(timeout) = timeout else { return work.await };
-    tokio::time::timeout(timeout, work)
-        .await
-        .unwrap_or_else(|elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed).into()))
 }

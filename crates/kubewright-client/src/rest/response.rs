@@ -1,4 +1,4 @@
-//! Answers: held whole, or read as they come.
+//! Responses: buffered or streaming.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use kubewright_core::protobuf::Envelope;
 use kubewright_core::stream::Encoding;
 use kubewright_core::{DecodeError, Decoder, GroupVersionResource, Object, ObjectList};
 
-use super::attempt::collect;
 use super::failure::status_in;
 use super::negotiation::encoding_of;
+use super::whole_body::collect;
 use crate::error::{Error, Result};
-use crate::transport::Body;
+use kubewright_net::transport::Body;
 
-/// A successful answer, whole. Its `Debug` form does not show the body, which may be a secret.
+/// A successful, buffered response. Its `Debug` output omits the body, which may be secret.
 #[doc(alias = "Result")]
 pub struct Response {
     code: StatusCode,
@@ -33,7 +33,7 @@ impl Response {
         limit: usize,
     ) -> Result<Self> {
         let (head, body) = answer.into_parts();
-        // One more tells that there is too much.
+        // One more byte shows that the limit is exceeded.
         let body = collect(body, limit.saturating_add(1)).await?;
         if body.len() > limit {
             return Err(DecodeError::new(format!("the answer is longer than {limit} bytes")).into());
@@ -41,7 +41,7 @@ impl Response {
         Ok(Response { code: head.status, headers: head.headers, body, resource })
     }
 
-    /// The code, from 200 to 206: 201 tells that something was created.
+    /// The status code, from 200 to 206; 201 means created.
     #[doc(alias = "StatusCode")]
     pub fn code(&self) -> StatusCode {
         self.code
@@ -52,40 +52,40 @@ impl Response {
         &self.headers
     }
 
-    /// How the body is encoded.
+    /// The encoding of the body.
     pub fn encoding(&self) -> Encoding {
         encoding_of(&self.headers)
     }
 
-    /// The body as it came.
+    /// The raw body.
     #[doc(alias = "Raw")]
     #[inline]
     pub fn bytes(self) -> Bytes {
         self.body
     }
 
-    /// The body as text; what is no text is replaced.
+    /// The body as text; invalid UTF-8 is replaced.
     #[inline]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The object in the body.
+    /// Decodes the object in the body.
     ///
     /// # Errors
-    /// When the body is empty or no such object. A `Status` that tells of a failure is that failure.
+    /// If the body is empty or not such an object. A failure `Status` is returned as that failure.
     #[doc(alias = "Into")]
-    pub fn into<T: Object>(self) -> Result<T> {
+    pub fn decode<T: Object>(self) -> Result<T> {
         let encoding = self.encoding();
         self.check()?;
         decode(encoding, &self.body).map_err(Error::from)
     }
 
-    /// The list in the body.
+    /// Decodes the list in the body.
     ///
     /// # Errors
-    /// As [`into`](Self::into).
-    pub fn into_list<T: Object>(self) -> Result<ObjectList<T>> {
+    /// As [`decode`](Self::decode).
+    pub fn decode_list<T: Object>(self) -> Result<ObjectList<T>> {
         let encoding = self.encoding();
         self.check()?;
         let mut decoder = Decoder::new();
@@ -96,11 +96,11 @@ impl Response {
         list.map_err(Error::from)
     }
 
-    /// The message in the body: what is no object, such as `APIResourceList`.
+    /// Decodes the message in the body, for types that are not objects, such as `APIResourceList`.
     ///
     /// # Errors
-    /// As [`into`](Self::into).
-    pub fn into_message<M: Message + Default>(self) -> Result<M> {
+    /// As [`decode`](Self::decode).
+    pub fn decode_message<M: Message + Default>(self) -> Result<M> {
         let encoding = self.encoding();
         self.check()?;
         let mut decoder = Decoder::new();
@@ -111,7 +111,7 @@ impl Response {
         message.map_err(Error::from)
     }
 
-    /// The `Status` in the body, if that is what it is.
+    /// The `Status` in the body, if it is one.
     pub fn status(&self) -> Option<Status> {
         status_in(self.encoding(), &self.body)
     }
@@ -140,7 +140,7 @@ impl fmt::Debug for Response {
     }
 }
 
-/// A successful answer whose body is still on its way.
+/// A successful response whose body is still being received.
 #[derive(Debug)]
 pub struct Streaming {
     code: StatusCode,
@@ -154,7 +154,7 @@ impl Streaming {
         Streaming { code: head.status, headers: head.headers, body }
     }
 
-    /// The code, from 200 to 206.
+    /// The status code, from 200 to 206.
     pub fn code(&self) -> StatusCode {
         self.code
     }
@@ -164,18 +164,18 @@ impl Streaming {
         &self.headers
     }
 
-    /// How the body is encoded.
+    /// The encoding of the body.
     pub fn encoding(&self) -> Encoding {
         encoding_of(&self.headers)
     }
 
-    /// The body, chunk by chunk. Dropping it gives the request up.
+    /// The body, chunk by chunk. Dropping it cancels the request.
     pub fn into_body(self) -> Body {
         self.body
     }
 }
 
-/// One object of an answer.
+/// Decodes one object of a response.
 fn decode<T: Object>(encoding: Encoding, bytes: &[u8]) -> Result<T, DecodeError> {
     let mut decoder = Decoder::new();
     match encoding {

@@ -1,31 +1,32 @@
-//! Whether a request may be sent again.
+//! The retry policy of requests.
 
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::transport::{TransportError, TransportErrorKind};
+use kubewright_net::transport::{TransportError, TransportErrorKind};
 
-/// The longest wait before a retry. If the server asks for more, the request fails with its answer.
+/// The longest wait before a retry. If the server asks for more, the request fails with its
+/// response.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long to wait before the same request is sent again; none if it must not be.
+/// The delay before a retry; `None` if the request must not be retried.
 ///
-/// A `Retry-After` that is a date is ignored, as it depends on two clocks.
+/// A `Retry-After` date is ignored, because it depends on two clocks.
 pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let code = code.as_u16();
     let asks = code == 429 || code >= 500;
-    // Only these two say that nothing was done. After any other code the server may have executed a
-    // write. To repeat that, even a PUT or DELETE, could overwrite or delete what somebody else has
-    // written since.
+    // Only these two codes guarantee that nothing was done. After any other code the server may
+    // have executed a write. Repeating it, even a PUT or DELETE, could overwrite or delete what
+    // another client has written since.
     let safe = is_read(method) || matches!(code, 429 | 503);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
     let wait = Duration::from_secs(seconds.into());
     (asks && safe && wait <= LONGEST).then_some(wait)
 }
 
-/// As [`after_answer`], where the connection broke before an answer. The server may have executed a
+/// Like [`after_answer`], if the connection broke before a response. The server may have executed a
 /// write.
 pub(super) fn after_failure(method: &Method, error: &TransportError) -> Option<Duration> {
     let broken = error.kind() == TransportErrorKind::Disconnected;

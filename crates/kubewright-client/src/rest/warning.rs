@@ -1,4 +1,4 @@
-//! What a server wants known besides its answer.
+//! Warnings of the server.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderMap;
 use http::header::WARNING;
 
-/// How many different warnings are remembered as told; an endless variety must not take endless memory.
+/// Maximum number of remembered warnings, to bound the memory.
 const REMEMBERED: usize = 1000;
 
-/// Somebody who is told of warnings.
+/// Receives warnings.
 pub(crate) type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
 
-/// A warning of the server, for example that a version is about to go.
+/// A warning of the server, for example about a deprecated version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[doc(alias = "WarningHeader")]
 pub struct Warning {
-    /// 299 for those that people should read.
+    /// 299 for user-visible warnings.
     pub code: u16,
-    /// Who warns; `-` if nobody says.
+    /// The sender; `-` if unknown.
     pub agent: String,
-    /// What it says.
+    /// The message.
     pub text: String,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Logs a warning that people should read. What clients do by default.
+/// Logs a user-visible warning. The default of clients.
 #[doc(alias = "WarningLogger")]
 pub fn log_warning(warning: &Warning) {
     if warning.code == 299 && !warning.text.is_empty() {
@@ -39,7 +39,7 @@ pub fn log_warning(warning: &Warning) {
     }
 }
 
-/// Logs each warning once, however often it comes.
+/// Logs each distinct warning once.
 #[doc(alias = "NewWarningWriter")]
 #[doc(alias = "Deduplicate")]
 #[inline]
@@ -56,7 +56,7 @@ pub fn log_warnings_once() -> impl Fn(&Warning) + Send + Sync + 'static {
     }
 }
 
-/// The warnings of an answer; what is malformed is passed over.
+/// The warnings of a response; malformed ones are skipped.
 pub(super) fn warnings(headers: &HeaderMap) -> Vec<Warning> {
     let lines = headers.get_all(WARNING).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
     let mut all = Vec::new();
@@ -73,7 +73,7 @@ pub(super) fn warnings(headers: &HeaderMap) -> Vec<Warning> {
     all
 }
 
-/// `299 - "text" "date"`, of which the date may be missing; also what follows.
+/// Parses `299 - "text" "date"`, where the date is optional; also returns the rest.
 fn parse(line: &str) -> Option<(Warning, &str)> {
     let (code, rest) = line.split_once(' ')?;
     let (agent, rest) = rest.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! Waiting until one object is as it should be.
+//! Waits for a condition of one object.
 
 use std::time::Duration;
 
@@ -10,14 +10,16 @@ use super::RetryWatcher;
 use crate::api::{Api, Scope};
 use crate::error::{Error, Result};
 
-/// How long to wait before an object is looked at anew, where the server has forgotten what happened to it.
+/// Delay before an object is read again after its version has expired.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Waits until the condition holds for the object of this name, and returns the object as it was then.
+/// Waits until the condition holds for the object of this name, and returns that state of the
+/// object.
 ///
-/// Begins with the object as it is now; the condition is given `None` while there is none, which is also how to wait for its
-/// end. Goes on over lost connections and versions that the server has forgotten: states that lay between may then be missed,
-/// the last one is not. How long to wait is the caller's business: put `tokio::time::timeout` around it.
+/// Starts with the current object; the condition receives `None` while it does not exist, which is
+/// also how to wait for its deletion. Survives lost connections and expired versions: intermediate
+/// states may then be missed, but not the last one. There is no timeout: wrap the call in
+/// `tokio::time::timeout`.
 ///
 /// ```
 /// # use kubewright_client::{Api, Result, watch::await_condition};
@@ -31,9 +33,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// ```
 ///
 /// # Errors
-/// When the server refuses to list or to watch, when the list cannot be had, or when what the
-/// server sends cannot be understood. Without a name, and for an object in all namespaces, where
-/// several can have the name.
+/// If the server refuses to list or to watch, the list fails, or a response cannot be decoded. Also
+/// without a name, and for a namespaced object in all namespaces, where the name is ambiguous.
 #[doc(alias = "wait")]
 #[doc(alias = "ListWatchUntil")]
 pub async fn await_condition<T: Object>(

@@ -1,11 +1,12 @@
-//! What is waited for most often, for [`await_condition`](super::await_condition).
+//! Common conditions for [`await_condition`](super::await_condition).
 //!
-//! They read objects as JSON, and so fit types of all kinds, dynamic ones too.
+//! They read objects as JSON, so they work with all types, including dynamic ones.
 
 use kubewright_core::{Object, Value};
 
-/// Whether the status has this condition, and it is true: `Ready`, `Complete`, `Available`, `Established`. As
-/// `kubectl wait --for=condition=…` does, it leaves out what was said of an earlier generation of the object.
+/// Whether the status has this condition with status `True`: `Ready`, `Complete`, `Available`,
+/// `Established`. Like `kubectl wait --for=condition=…`, it ignores conditions of an earlier
+/// generation.
 ///
 /// ```
 /// # use kubewright_client::{Api, Result, watch::{await_condition, conditions}};
@@ -25,21 +26,22 @@ pub fn has_condition<T: Object>(name: &str) -> impl FnMut(Option<&T>) -> bool {
     })
 }
 
-/// Whether the status has this phase: `Running` of a pod, `Bound` of a claim, `Active` of a namespace.
+/// Whether the status has this phase: `Running` for a pod, `Bound` for a claim, `Active` for a
+/// namespace.
 #[inline]
 pub fn has_phase<T: Object>(phase: &str) -> impl FnMut(Option<&T>) -> bool {
     on_tree(move |tree| at(tree, &["status", "phase"]).and_then(Value::as_str) == Some(phase))
 }
 
-/// Whether a Deployment, or whatever counts its replicas as one does, has only replicas of its present template, and all of them available:
-/// what `kubectl rollout status` waits for.
+/// Whether the rollout of a Deployment, or of another kind with the same status, is complete: all
+/// replicas are of the current template and available. What `kubectl rollout status` waits for.
 #[inline]
 pub fn has_rolled_out<T: Object>() -> impl FnMut(Option<&T>) -> bool {
     on_tree(|tree| {
         let count = |field: &str| at(tree, &["status", field]).and_then(Value::as_i64).unwrap_or_default();
         let wanted = at(tree, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
         let updated = count("updatedReplicas");
-        // Its controller has not seen an object whose status says nothing.
+        // Without a status, the controller has not seen the object.
         let generation = at(tree, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or_default();
         tree.get("status").is_some()
             && count("observedGeneration") >= generation
@@ -49,7 +51,7 @@ pub fn has_rolled_out<T: Object>() -> impl FnMut(Option<&T>) -> bool {
     })
 }
 
-/// Whether the object of this uid is gone, also if there is another one of its name by now.
+/// Whether the object of this uid is deleted, even if another one of its name exists.
 #[inline]
 pub fn is_deleted<T: Object>(uid: &str) -> impl FnMut(Option<&T>) -> bool {
     move |object| object.is_none_or(|object| object.uid() != uid)
@@ -65,7 +67,7 @@ fn at<'t>(tree: &'t Value, path: &[&str]) -> Option<&'t Value> {
     path.iter().try_fold(tree, |value, field| value.get(field))
 }
 
-/// Whether a part of the status was written for the present generation; where it does not say, it is taken to be.
+/// Whether a part of the status is of the current generation; true if it does not state one.
 #[inline]
 fn is_observed(tree: &Value, part: &Value) -> bool {
     let generation = at(tree, &["metadata", "generation"]).and_then(Value::as_i64);

@@ -1,9 +1,10 @@
-//! Watches that outlive their connections, and waiting for something to become true.
+//! Watches that survive lost connections, and waiting for conditions.
 //!
-//! [`RetryWatcher`] opens a watch again where it ended and misses nothing; it ends only when the server no longer
-//! remembers the version, or does not let us watch. [`await_condition`] waits until one object is as it should be, as [`conditions`] has it or a closure, [`until`] for events that meet conditions. Waiting on a cache, which recovers from
-//! forgotten versions but may miss what lay between, is for the crate of caches: its `until_with_sync` is [`until_on`] over
-//! other [`Events`].
+//! [`RetryWatcher`] reopens a watch where it ended and misses nothing; it ends only when its
+//! version has expired, or when the user may not watch. [`await_condition`] waits until one object
+//! meets a condition, one of [`conditions`] or a closure; [`until`] waits for events that meet
+//! conditions. To wait on a cache, which recovers from expired versions but may miss intermediate
+//! states, use `until_with_sync` of the cache crate: it is [`until_on`] over other [`Events`].
 
 mod await_condition;
 pub mod conditions;
@@ -20,7 +21,7 @@ pub use await_condition::await_condition;
 pub use retry_watcher::RetryWatcher;
 pub use until::{Condition, UntilError, until, until_on};
 
-/// Somewhere that events come from, one after the other.
+/// A source of events.
 #[doc(alias = "watch.Interface")]
 pub trait Events<T> {
     /// The next event, or `None` after the last. Cancel safe.

@@ -1,4 +1,4 @@
-//! A watch that is opened again where it ended.
+//! A watch that is reopened where it ended.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,53 +11,55 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::api::{Api, WatchStream};
 use crate::error::{Error, Result};
-use crate::task::BoxFuture;
+use kubewright_net::task::BoxFuture;
 
-/// The least time from one start to the next, so that a server which closes at once is not hammered.
+/// Minimum time between two starts, so that a server that closes watches immediately is not
+/// flooded.
 const MIN_RESTART: Duration = Duration::from_secs(1);
-/// The most, whatever the server asks for: it may not mean it.
+/// Maximum time between two starts, whatever the server's Retry-After.
 const MAX_RESTART: Duration = Duration::from_secs(600);
 
-/// The events of a resource from one version on, over as many watches as it takes.
+/// The events of a resource from a version on, over any number of watches.
 ///
-/// No event is missed and none comes twice. Bookmarks move the version forward and are not handed
-/// on. It ends, with an [`WatchEvent::Error`] that says why, when the server says in the watch that
-/// it no longer remembers the version, when we may not watch (401 and 403), when the request itself
-/// is invalid, and when it sends what cannot be decoded. All else
-/// is tried again for ever, as in Go: also a 404 or a 410 in place of a watch, which
-/// [`until`](super::until) and [`await_condition`](super::await_condition) take as an answer.
+/// No event is missed or repeated. Bookmarks advance the version and are not delivered. It ends,
+/// with a final [`WatchEvent::Error`], when the server reports in the watch that the version has
+/// expired, when the user may not watch (401 and 403), when the request is invalid, and when an
+/// event cannot be decoded. Everything else is retried forever, as in client-go: also a 404 or a
+/// 410 instead of a watch, which
+/// [`until`](super::until) and [`await_condition`](super::await_condition) treat as final.
 #[derive(Debug)]
 #[doc(alias = "NewRetryWatcher")]
 pub struct RetryWatcher<T> {
     api: Api<T>,
     options: WatchOptions,
     version: Str,
-    stage: Stage<T>,
-    /// Not before this is the next watch opened.
+    stage: WatchStage<T>,
+    /// The earliest start of the next watch.
     next_start: Instant,
-    /// Whether any refusal is the end that waiting will not change.
+    /// Whether any refusal is final.
     ends_when_refused: bool,
-    /// Why it ended, if that is nothing that the server has said.
+    /// Why it ended, if the reason is not a server status.
     failure: Option<Error>,
 }
 
-/// How far the watch of the moment has come.
-enum Stage<T> {
-    /// There is none; the next one has its time.
+/// State of the current watch.
+enum WatchStage<T> {
+    /// There is none; the next one is scheduled.
     Closed,
-    /// It was asked for. Kept here, so that who looks away meanwhile does not ask again.
+    /// It is being opened. Stored here, so that a cancelled `next` does not open another one.
     Opening(BoxFuture<'static, Result<WatchStream<T>>>),
     Open(WatchStream<T>),
-    /// There will be no other.
+    /// No other one follows.
     Ended,
 }
 
 impl<T: Object> RetryWatcher<T> {
-    /// Events after the version in `options`, which that of a list is good for.
+    /// Events after the version in `options`, for example that of a list.
     ///
     /// # Errors
-    /// Without a version, or with version 0: from there a watch begins at a moment of the server's choice, and could not be
-    /// continued without a gap. With initial events: every new watch would send them again.
+    /// Without a version, or with version 0: such a watch starts at a version of the server's
+    /// choice and could not be continued without a gap. With initial events: every new watch would
+    /// repeat them.
     pub fn new(api: Api<T>, options: WatchOptions) -> Result<Self> {
         let version = options.resource_version.clone().unwrap_or_default();
         if version.is_empty() || version == "0" {
@@ -74,22 +76,22 @@ impl<T: Object> RetryWatcher<T> {
             api,
             options,
             version,
-            stage: Stage::Closed,
+            stage: WatchStage::Closed,
             next_start: Instant::now(),
             ends_when_refused: false,
             failure: None,
         })
     }
 
-    /// Also ends where the server refuses for another reason than being busy: for who waits, and would do so for ever.
+    /// Also ends when the server refuses for another reason than overload, for callers that would
+    /// otherwise wait forever.
     #[must_use]
     pub(super) fn end_when_refused(mut self) -> Self {
         self.ends_when_refused = true;
         self
     }
 
-    /// Why it ended, if that is nothing that the server has said: then the event can only say it in
-    /// other words.
+    /// Why it ended, if the reason is not a server status; the event only paraphrases it.
     pub(super) fn take_failure(&mut self) -> Option<Error> {
         self.failure.take()
     }
@@ -105,22 +107,22 @@ impl<T: Object> RetryWatcher<T> {
     pub async fn next(&mut self) -> Option<WatchEvent<T>> {
         loop {
             match &mut self.stage {
-                Stage::Ended => return None,
-                Stage::Closed => {
+                WatchStage::Ended => return None,
+                WatchStage::Closed => {
                     sleep_until(self.next_start).await;
-                    // Counted from start to start, so that a watch that lasted needs no pause.
+                    // Measured from start to start, so that a long watch needs no delay.
                     self.next_start = Instant::now() + MIN_RESTART;
                     let (api, options) =
                         (self.api.clone(), self.options.clone().resource_version(self.version.clone()));
-                    self.stage = Stage::Opening(Box::pin(async move { api.watch(&options).await }));
+                    self.stage = WatchStage::Opening(Box::pin(async move { api.watch(&options).await }));
                 }
-                Stage::Opening(opening) => match opening.await {
-                    Ok(watch) => self.stage = Stage::Open(watch),
+                WatchStage::Opening(opening) => match opening.await {
+                    Ok(watch) => self.stage = WatchStage::Open(watch),
                     Err(error) if self.is_the_end(&error) => return self.end(error),
                     Err(error) => self.postpone(&error),
                 },
-                Stage::Open(watch) => match watch.next().await {
-                    None => self.stage = Stage::Closed,
+                WatchStage::Open(watch) => match watch.next().await {
+                    None => self.stage = WatchStage::Closed,
                     Some(Err(error @ (Error::Decode(_) | Error::Undecodable(_)))) => return self.end(error),
                     Some(Err(error)) => self.postpone(&error),
                     Some(Ok(WatchEvent::Error(status))) if status.is_expired() => {
@@ -149,24 +151,24 @@ impl<T: Object> RetryWatcher<T> {
         }
     }
 
-    /// Whether there is no use in asking for a watch again.
+    /// Whether reopening the watch is pointless.
     fn is_the_end(&self, error: &Error) -> bool {
         let is_refused = matches!(error, Error::Status(_)) && !error.is_retriable();
         let is_invalid = matches!(error, Error::InvalidRequest(_));
         is_invalid || error.is_forbidden() || error.is_unauthorized() || (self.ends_when_refused && is_refused)
     }
 
-    /// Gives the watch up until another time.
+    /// Schedules the next watch.
     fn postpone(&mut self, error: &Error) {
         tracing::debug!(error = error as &dyn std::error::Error, version = &*self.version, "watch is opened again");
-        self.stage = Stage::Closed;
+        self.stage = WatchStage::Closed;
         if let Some(wait) = error.retry_after() {
             self.next_start = self.next_start.max(Instant::now() + wait.min(MAX_RESTART));
         }
     }
 
     fn end(&mut self, error: Error) -> Option<WatchEvent<T>> {
-        self.stage = Stage::Ended;
+        self.stage = WatchStage::Ended;
         let status = match error {
             Error::Status(status) => return Some(WatchEvent::Error(status)),
             Error::Decode(ref error) => Status::internal(format!("unable to decode an event: {error}")),
@@ -179,13 +181,13 @@ impl<T: Object> RetryWatcher<T> {
     }
 }
 
-impl<T> fmt::Debug for Stage<T> {
+impl<T> fmt::Debug for WatchStage<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Stage::Closed => "Closed",
-            Stage::Opening(_) => "Opening",
-            Stage::Open(_) => "Open",
-            Stage::Ended => "Ended",
+            WatchStage::Closed => "Closed",
+            WatchStage::Opening(_) => "Opening",
+            WatchStage::Open(_) => "Open",
+            WatchStage::Ended => "Ended",
         })
     }
 }

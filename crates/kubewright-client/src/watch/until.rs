@@ -1,4 +1,4 @@
-//! Waiting until something has happened.
+//! Waits for events.
 
 use kubewright_core::Object;
 use kubewright_core::meta::v1::Status;
@@ -9,31 +9,31 @@ use super::{Events, RetryWatcher};
 use crate::api::Api;
 use crate::error::Error;
 
-/// Whether an event is the one that was waited for.
+/// Whether an event is the expected one.
 #[doc(alias = "ConditionFunc")]
 pub type Condition<'a, T> = Box<dyn FnMut(&WatchEvent<T>) -> Result<bool, Error> + Send + 'a>;
 
-/// Why waiting ended without what was waited for.
+/// Why waiting ended without a match.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UntilError {
     /// There are no more events.
     #[doc(alias = "ErrWatchClosed")]
-    #[error("watch closed before what was waited for has happened")]
+    #[error("watch closed before the condition was met")]
     Closed,
-    /// The watch failed for good, for example because its version is forgotten.
+    /// The watch failed permanently, for example because its version has expired.
     #[error("watch failed while waiting: {0}")]
     Failed(Box<Status>),
-    /// The watch could not be read, or a condition gave an error.
+    /// The watch is unreadable, or a condition returned an error.
     #[error(transparent)]
     Error(#[from] Error),
 }
 
-/// Waits until each condition in turn has been met, and returns the event that met the last one.
+/// Waits until each condition in turn is met, and returns the event that met the last one.
 ///
-/// Sees every change since the version in `options`, over lost connections too, and fails when the server no longer
-/// remembers where it was. Each condition is first tried on the event that met the one before it. How long to wait is
-/// the caller's business: put `tokio::time::timeout` around it.
+/// Sees every change since the version in `options`, also across lost connections, and fails when
+/// the version has expired. Each condition is first tested on the event that met the previous one.
+/// There is no timeout: wrap the call in `tokio::time::timeout`.
 ///
 /// ```
 /// # use kubewright_client::{Api, watch::{until, UntilError}};
@@ -45,7 +45,8 @@ pub enum UntilError {
 /// ```
 ///
 /// # Errors
-/// When the watch ends for good, the server refuses it for another reason than being busy, or a condition fails.
+/// When the watch ends for good, the server refuses it for another reason than being busy, or a
+/// condition fails.
 #[doc(alias = "Until")]
 pub async fn until<T: Object>(
     api: &Api<T>,

@@ -1,4 +1,4 @@
-//! What writers are told, what a watch tells and what a list shows are the same, however many write at once.
+//! Responses to writes, watch events and lists agree under concurrent writers.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use kubewright_core::{Decoder, Object, json};
 
 use crate::support::test_client;
 
-/// How many write at once, and what each of them does.
+/// Number of concurrent writers, and of steps of each.
 const WRITERS: u64 = 4;
 const WRITES: usize = 120;
 
@@ -21,7 +21,7 @@ fn pod(name: &str) -> Pod {
     Decoder::new().json(json.to_string().as_bytes()).unwrap()
 }
 
-/// One step of one writer, by chance: the object as the server has told it, if it was written.
+/// One random step of a writer; returns the written object.
 async fn write(pods: &Api<Pod>, step: u64) -> Result<Option<Pod>> {
     let name = ["a", "b", "c"][(step >> 8) as usize % 3];
     let label = format!("v{}", step >> 20 & 7);
@@ -71,7 +71,7 @@ async fn writers_watches_and_lists_agree() {
                     Ok(object) => told.extend(object),
                     Err(error) => {
                         let loses = error.is_not_found() || error.is_conflict() || error.is_already_exists();
-                        // Whoever adds a finalizer to what is on its way is refused.
+                        // Adding a finalizer to an object that is being deleted is rejected.
                         assert!(loses || error.is_invalid(), "{error}");
                     }
                 }
@@ -94,10 +94,8 @@ async fn writers_watches_and_lists_agree() {
             WatchEvent::Deleted(object) => (object, false, true),
             other => panic!("{other:?}"),
         };
-        let before = match is_gone {
-            true => state.remove(object.name()),
-            false => state.insert(object.name().to_owned(), object.clone()),
-        };
+        let before =
+            if is_gone { state.remove(object.name()) } else { state.insert(object.name().to_owned(), object.clone()) };
         assert_eq!(before.is_none(), is_new, "{} at {}", object.name(), object.resource_version());
         let version: u64 = object.resource_version().parse().unwrap();
         assert!(version > latest, "{version} after {latest}");
@@ -107,7 +105,8 @@ async fn writers_watches_and_lists_agree() {
     let listed = pods.list(&ListOptions::default()).await.unwrap().items;
     assert_eq!(listed.iter().collect::<Vec<_>>(), state.values().collect::<Vec<_>>());
     assert!(told.len() > WRITES / 2, "only {} were written", told.len());
-    // Who takes the last finalizer away is told what would have been written, had it not been removed instead.
+    // Removing the last finalizer returns the object that would have been written, had it not been
+    // removed instead.
     let is_gone = |pod: &Pod| pod.metadata.deletion_timestamp.is_some() && pod.finalizers().is_empty();
     for object in told.iter().filter(|pod| !is_gone(pod)) {
         let shown = seen.get(object.resource_version());

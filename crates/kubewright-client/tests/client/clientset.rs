@@ -71,7 +71,7 @@ async fn status_is_written_by_itself() {
     let server = test_client().await;
     let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
     deployments.create(&deployment("web")).await.unwrap();
-    // A controller of the server may write to it as well.
+    // A controller of the server may write to it concurrently.
     let written = retry_on_conflict(RetryPolicy::CONFLICT, async || {
         let mut web = deployments.get("web").await?;
         web.status.get_or_insert_default().replicas = Some(2);
@@ -166,7 +166,8 @@ async fn logs_come_whole_or_line_by_line() {
     );
 }
 
-/// Each piece was once looked through again with the next: of a line like this, a thousand gigabytes.
+/// Each piece was once looked through again with the next: of a line like this, a thousand
+/// gigabytes.
 #[tokio::test]
 async fn a_line_without_end_is_looked_through_once() {
     let piece = Bytes::from(vec![b'x'; 512]);
@@ -190,7 +191,7 @@ async fn proxies_are_asked_below_their_object() {
     assert_eq!(script.lines(), ["GET /api/v1/namespaces/default/services/https:web:8443/proxy/metrics/all"]);
 }
 
-/// Every part of every object in the resource table has a method; who adds one to the table finds out here.
+/// Every subresource in the resource table has a method.
 #[test]
 fn no_part_of_an_object_is_forgotten() {
     let covered = BTreeSet::from([
@@ -216,7 +217,8 @@ fn no_part_of_an_object_is_forgotten() {
     assert_eq!(all, covered);
 }
 
-/// Whoever waits for the mark of a deletion, as a kubelet does, may be the one who removes the pod.
+/// A client that waits for a deletion timestamp, as a kubelet does, may be the one that removes the
+/// pod.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_another_removes_first_is_deleted_all_the_same() {
     let server = test_client().await;

@@ -1,4 +1,4 @@
-//! What a server has, and by which names.
+//! Discovery and resource names.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ async fn both_ways_of_asking_give_the_same() {
     let shape = |discovery: &kubewright_client::discovery::Discovery| {
         let mut all: Vec<String> = discovery
             .resources()
-            // Tests that run beside this one on a shared server come and go with kinds of their own.
+            // Concurrent tests on a shared server create and delete kinds.
             .filter(|(version, _)| !version.group.ends_with("example.com"))
             .map(|(version, one)| {
                 let mut parts: Vec<String> =
@@ -59,7 +59,7 @@ async fn both_ways_of_asking_give_the_same() {
         all.sort();
         all
     };
-    // How much there is, is the server's business; ours has the whole stable API.
+    // The number depends on the server; the embedded one has the whole stable API.
     assert!(aggregated.resources().count() > if server.is_embedded() { 50 } else { 5 });
     assert_eq!(shape(&aggregated), shape(&legacy));
     assert!(aggregated.failures.is_empty());
@@ -186,7 +186,7 @@ async fn the_disk_remembers_for_its_time() {
     }
     let file = std::fs::File::options().write(true).open(directory.join("discovery.json")).unwrap();
     for (ahead, is_known) in [(300, true), (86_400, false)] {
-        // The clock was wrong, now or then: what is of tomorrow would be believed until then.
+        // The clock was wrong, now or then: a file from the future would be valid until then.
         file.set_modified(std::time::SystemTime::now() + Duration::from_secs(ahead)).unwrap();
         let other = CachedDiscovery::new(nobody.client().discovery()).disk(disk.clone());
         assert_eq!(other.get().await.is_ok(), is_known, "{ahead} seconds ahead");
@@ -206,7 +206,7 @@ async fn what_has_not_changed_is_not_sent_again() {
     // DI-4
     let directory = std::env::temp_dir().join(format!("kubewright-tags-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
-    // Nothing is young enough to be believed, so each program asks the server.
+    // Nothing is fresh enough, so each program contacts the server.
     let disk = DiskCache::new(&directory, Duration::ZERO);
     let unchanged = || answer(304, "").header("etag", "\"1\"");
     let script = Script::new([
@@ -239,7 +239,7 @@ async fn what_has_not_changed_is_not_sent_again() {
     assert_eq!(tags(&nobody)[0], None, "a broken file is no file");
     std::fs::remove_dir_all(&directory).unwrap();
 
-    // Servers do name the state of what they answer.
+    // Servers do send ETags.
     let server = test_client().await;
     let discovery = server.client.discovery();
     let once = discovery.discover().await.unwrap();
@@ -306,8 +306,8 @@ async fn a_miss_asks_the_server_again() {
     let server = test_client().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = server.client.dynamic(definitions);
-    // The server may be shared, and have other kinds of the usual names. So group and names are of
-    // this run alone.
+    // The server may be shared and have other kinds of common names, so group and names are unique
+    // to this run.
     let id = unique().replace('-', "");
     let (group, plural, short, kind) =
         (format!("t{id}.example.com"), format!("foos{id}"), format!("fo{id}"), format!("Foo{id}"));
@@ -325,7 +325,7 @@ async fn a_miss_asks_the_server_again() {
         }
     });
     let definition = definitions.create(&DynamicObject::try_from(definition).unwrap()).await.unwrap();
-    // Other servers take a moment to serve what was defined.
+    // Other servers take a moment to serve a new definition.
     let mut found = mapper.find(&short).await;
     for _ in 0..50 {
         if found.is_err() {

@@ -1,4 +1,4 @@
-//! What discovery remembers while parts of a server fail, while others ask, and on a disk that forgets.
+//! The discovery cache during partial failures, concurrent requests, and with an unreliable disk.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use tokio::time::timeout;
 use crate::discovery::{AGGREGATED, document, resource_list};
 use crate::script::{Answer, Script, answer};
 
-/// Longer than anything here takes, for what would otherwise never end.
+/// Longer than anything here takes, as a timeout.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A script whose answers are held back where a test says so.
+/// A script whose responses a test can delay.
 struct Held<F> {
     script: Script,
     hold: F,
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// A document whose groups are known to the server from earlier times only.
+/// A document with stale groups.
 fn stale(groups: &[&str]) -> Answer {
     let items: Vec<String> = groups
         .iter()
@@ -62,7 +62,7 @@ async fn what_is_known_is_found_without_a_request_while_another_group_fails() {
         stale(&["example.com"]),
         document(&[("", "v1", "pods")]),
         stale(&["example.com"]),
-        // What is not known is asked for where it failed.
+        // On a miss, the failed version is requested again.
         resource_list("example.com/v1", &kind("foos")),
     ]);
     let mapper = script.client().rest_mapper();
@@ -111,7 +111,7 @@ async fn what_failed_is_asked_for_at_once_and_by_one_for_all() {
     assert_eq!(script.asked().len(), 7);
 }
 
-/// A transport that says when `/api` is asked for, and answers it when it is let.
+/// A transport that signals requests for `/api`, and answers them with a permit.
 fn gated(script: &Script) -> (Client, mpsc::UnboundedReceiver<()>, Arc<Semaphore>) {
     let (asked, hears) = mpsc::unbounded_channel();
     let gate = Arc::new(Semaphore::new(0));
@@ -184,7 +184,7 @@ async fn a_miss_finds_what_was_made_after_another_had_asked_and_holds_up_nobody(
     asked.recv().await.unwrap();
     let known = timeout(LONG, mapper.find("pods")).await.expect("what is known is known while the server is asked");
     assert_eq!(known.unwrap().resource.resource, "pods");
-    // Here somebody makes bars.
+    // In the meantime, bars are created.
     let second = look_for("bars");
     tokio::task::yield_now().await;
     gate.add_permits(2);
@@ -253,7 +253,7 @@ async fn what_failed_comes_back_to_its_place_in_the_order_of_the_server() {
         let answers = [found("v1"), busy(), busy(), busy(), busy(), found("a.example/v2"), busy()];
         [core(), groups()].into_iter().chain(answers)
     };
-    // The failures are asked for again in the order of their names.
+    // Failures are retried in the order of their names.
     let mended = [busy(), found("a.example/v3"), found("z.example/v1"), busy(), found("z.example/v2")];
     let again = [found("a.example/v1"), found("z.example/v1beta1")];
     let script = Script::new(round().chain(round()).chain(mended).chain(again));

@@ -2,7 +2,7 @@
 
 use kubewright_api::autoscaling::v1::Scale;
 use kubewright_api::core::v1::ConfigMap;
-use kubewright_client::{Api, RetryPolicy, ScaleClient, retry_on_conflict};
+use kubewright_client::{Api, RetryPolicy, ScaleApi, retry_on_conflict};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, PatchOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, Object, Value};
@@ -28,7 +28,7 @@ async fn objects_without_a_type_have_all_verbs() {
     let deployments = server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str());
     let web = deployments.create(&deployment()).await.unwrap();
     assert_eq!(web.get(&["spec", "replicas"]), Some(Value::Int(2)), "an integer stays one");
-    // A controller of the server may write to it as well.
+    // A controller of the server may write to it concurrently.
     retry_on_conflict(RetryPolicy::CONFLICT, async || {
         let mut web = deployments.get("web").await?;
         web.set(&["spec", "replicas"], 3).unwrap();
@@ -120,7 +120,7 @@ async fn anything_that_scales_is_scaled_by_its_name() {
         return;
     }
     server.client.dynamic(DEPLOYMENTS).namespace(server.namespace.as_str()).create(&deployment()).await.unwrap();
-    let scales = ScaleClient::new(&server.client, server.client.rest_mapper(), server.namespace.as_str());
+    let scales = ScaleApi::new(&server.client, server.client.rest_mapper(), server.namespace.as_str());
     let deployments = GroupResource::new("apps", "deployments");
     let mut scale: Scale;
     loop {
@@ -129,7 +129,7 @@ async fn anything_that_scales_is_scaled_by_its_name() {
         assert_eq!(scale.status.as_ref().unwrap().selector.as_deref(), Some("a=b"));
         scale.spec.get_or_insert_default().replicas = Some(4);
         match scales.update(&deployments, &scale).await {
-            // A controller of the server may write to it as well.
+            // A controller of the server may write to it concurrently.
             Err(error) if error.is_conflict() => continue,
             updated => break assert_eq!(updated.unwrap().spec.unwrap().replicas, Some(4)),
         }

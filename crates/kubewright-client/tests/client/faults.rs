@@ -1,4 +1,4 @@
-//! Streams that are cut, slow, or tell of their own end.
+//! Streams that are cut, slow, or report their own end.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ async fn an_expired_version_is_an_error_or_an_event() {
 #[tokio::test(start_paused = true)]
 async fn the_embedded_server_forgets_versions_too() {
     let server = kubewright_apiserver::ApiServer::in_memory().history(10).start().await.unwrap();
-    // The server waits before it says that a version lies ahead, and asks to be asked again.
+    // The server waits before it reports a version that is too large, and asks for a retry.
     let api = Api::<ConfigMap>::namespaced(&server.client().retries(0), "default");
     for index in 0..30 {
         api.create(&config_map(&format!("m{index}"))).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_list_cut_at_any_byte_is_no_list() {
     for whole in answers {
         let media_type = whole.headers()["content-type"].to_str().unwrap().to_owned();
         let bytes = whole.bytes();
-        // An envelope ends with two empty fields, which may as well be missing.
+        // An envelope ends with two empty fields, which may be missing.
         let end = if bytes.starts_with(b"k8s") { bytes.len() - 4 } else { bytes.trim_ascii_end().len() };
         for cut in 0..end {
             let script = Script::new([answer(200, bytes.slice(..cut)).header("content-type", &media_type)]);

@@ -1,4 +1,5 @@
-//! The client against the embedded server, and against scripts of faults. Contracts are cited by their ids.
+//! The client against the embedded server, and against scripts of faults. Contracts are cited by
+//! their ids.
 
 mod agreement;
 mod applying;

@@ -1,4 +1,4 @@
-//! What a list costs that is not kept.
+//! The memory cost of a list that is not stored.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -15,10 +15,10 @@ use kubewright_core::stream::Encoding;
 use kubewright_core::{Decoder, Object};
 
 const PODS: usize = 100_000;
-/// How much of a body comes at a time.
+/// Chunk size of a body.
 const CHUNK: usize = 64 << 10;
 
-/// The bytes of a list that nobody holds as a whole.
+/// The bytes of a list, generated on the fly.
 struct Endless {
     head: Vec<u8>,
     item: Vec<u8>,
@@ -69,7 +69,7 @@ fn list(encoding: Encoding) -> Endless {
             Encoder { out: &mut meta }.delimited(1, |list| list.bytes(2, b"9"));
             let mut head = b"k8s\0".to_vec();
             let length = (meta.len() + item.len() * PODS) as u64;
-            // The field of the list, whose content comes later.
+            // The tag of the list field; its content follows.
             head.push(2 << 3 | 2);
             let mut rest = length;
             while rest >= 0x80 {

@@ -84,7 +84,7 @@ async fn a_list_comes_item_by_item_with_its_version() {
             count += 1;
         }
         assert_eq!(count, 10);
-        // Others may write to the same server meanwhile, and the version is that of all objects.
+        // Other clients may write to the same server, and the version is global.
         let streamed = ResourceVersion::from(stream.metadata().resource_version.as_deref().unwrap());
         assert!(streamed >= version, "{streamed} after {version}");
         assert!(stream.metadata().continue_.is_some());
@@ -100,7 +100,7 @@ async fn a_watch_tells_of_each_change() {
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
         let api = Api::<ConfigMap>::namespaced(&client, server.namespace.as_str());
         let version = api.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
-        // Controllers of the server may have config maps of their own in each namespace.
+        // The server's controllers may create config maps in each namespace.
         let options = WatchOptions::default().resource_version(version).fields("metadata.name=a".parse().unwrap());
         let mut watch = api.watch(&options).await.unwrap();
         let created = api.create(&config_map("a")).await.unwrap();

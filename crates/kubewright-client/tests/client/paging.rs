@@ -98,7 +98,7 @@ async fn items_come_page_by_page_and_never_twice() {
         map.metadata.labels.insert("of", "test".into());
         api.create(&map).await.unwrap();
     }
-    // Controllers of the server may have config maps of their own in each namespace.
+    // The server's controllers may create config maps in each namespace.
     let ours = ListOptions::default().labels("of=test".parse().unwrap());
     let all = Pager::new(api).page_size(4);
     let list = all.list(&ours).await.unwrap();

@@ -41,12 +41,12 @@ async fn hear(server: &mut Server) -> Bytes {
     }
 }
 
-/// How much is said in a conversation of those who speak and listen at the same time.
+/// Bytes transferred in a full-duplex conversation.
 pub const LONG: usize = 1 << 20;
-/// Less than a message: neither side can say more than the other takes.
+/// Less than a message: neither side can send more than the other consumes.
 pub const NARROW: usize = 1024;
 
-/// Writes a lot, and reads as much at the same time.
+/// Writes and reads [`LONG`] bytes concurrently.
 pub async fn converse(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
     let (said, mut heard) = (vec![b'x'; LONG], Vec::new());
     let speaking = async {
@@ -60,7 +60,7 @@ pub async fn converse(from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Un
     assert!(heard == said);
 }
 
-/// Repeats what comes on channel 0 on another, for a whole conversation.
+/// Echoes channel 0 on another channel for a whole conversation.
 async fn repeat(server: &mut Server, channel: u8) {
     let mut left = LONG;
     while left > 0 {
@@ -101,7 +101,7 @@ fn a_request_asks_for_the_protocol_and_checks_the_answer() {
     let accept = derive_accept_key(headers["sec-websocket-key"].as_bytes());
     answer.insert("sec-websocket-accept", accept.parse().unwrap());
     let error = handshake.finish(&answer).unwrap_err();
-    assert_eq!(error.to_string(), "the server broke the protocol: the server does not speak v5.channel.k8s.io");
+    assert_eq!(error.to_string(), "protocol violation by the server: the server does not speak v5.channel.k8s.io");
     answer.insert("sec-websocket-protocol", "v5.channel.k8s.io".parse().unwrap());
     handshake.finish(&answer).unwrap();
     let (request, _) = pods.attach_request("web", &AttachOptions::default()).unwrap();
@@ -260,7 +260,7 @@ async fn who_writes_to_a_port_that_does_not_read_is_told_in_the_end() {
         for channel in [0, 1] {
             say(&mut server, channel, &80u16.to_le_bytes()).await;
         }
-        // It is well heard all the time.
+        // The peer keeps sending.
         loop {
             say(&mut server, 0, b"x").await;
             sleep(Duration::from_secs(5)).await;
@@ -281,7 +281,7 @@ async fn who_reads_late_has_not_lost_the_connection() {
     let mut process = Process::over(client, &AttachOptions::default());
     let serving = tokio::spawn(async move {
         say(&mut server, 1, &[b'x'; 100_000]).await;
-        // The process is quiet for six minutes. Pings are answered on the way.
+        // The process is silent for six minutes; pings are answered.
         for _ in 0..72 {
             assert!(matches!(server.next().await, Some(Ok(Message::Ping(_)))));
         }
@@ -393,7 +393,7 @@ async fn of_the_two_addresses_of_this_machine_one_is_enough() {
     let first = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = first.local_addr().unwrap().port();
     let pair = [format!("{port}:80").parse().unwrap()];
-    // Where there is no IPv6 at all, nothing is left.
+    // Without IPv6 there is nothing to test.
     if let Ok(second) = tokio::net::TcpListener::bind(("::1", port)).await {
         assert!(PortListener::bind(&["localhost"], &pair, connect).await.is_err(), "both are taken");
         drop(second);

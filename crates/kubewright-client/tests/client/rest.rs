@@ -34,9 +34,9 @@ async fn requests_reach_any_path_and_their_answers_any_form() {
     let rest = server.client.rest();
     assert_eq!(rest.get().absolute_path("/healthz").send().await.unwrap().bytes(), "ok");
     let namespaces = rest.get().resource("namespaces").options(|query| ListOptions::default().append_query(query));
-    let list = namespaces.accept_protobuf().send().await.unwrap().into_list::<DynamicObject>();
+    let list = namespaces.accept_protobuf().send().await.unwrap().decode_list::<DynamicObject>();
     assert!(list.is_err(), "a dynamic object has no protobuf form");
-    let list = rest.get().resource("namespaces").send().await.unwrap().into_list::<DynamicObject>().unwrap();
+    let list = rest.get().resource("namespaces").send().await.unwrap().decode_list::<DynamicObject>().unwrap();
     assert!(list.items.iter().any(|one| one.name() == server.namespace));
     let apps = server.client.rest().group_version(GroupVersion::new("apps", "v1"));
     let missing =
@@ -124,7 +124,7 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    /// A first answer, and how many attempts follow from it.
+    /// A first response, and the number of attempts that it causes.
     type Case = (&'static str, fn() -> Step, usize);
     let first: [Case; 8] = [
         ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
@@ -229,7 +229,7 @@ async fn an_answer_has_to_begin_in_time_and_may_take_longer() {
     let pods = Api::<Pod>::namespaced(&silent.answer_timeout(Duration::from_secs(5)), "default");
     assert!(pods.get("web").await.unwrap_err().is_timeout());
     assert_eq!((start.elapsed().as_secs(), *asked.lock().unwrap()), (5, 1));
-    // Neither the rest of an answer counts, nor what the server has asked for.
+    // Neither the rest of a response nor a Retry-After counts.
     let slow = answer(200, POD).dripping(Duration::from_secs(1));
     let script = Script::new([busy(429).header("retry-after", "60"), slow]);
     let pods = Api::<Pod>::namespaced(&script.client().answer_timeout(Duration::from_secs(5)), "default");

@@ -1,4 +1,4 @@
-//! A server that answers what it is told to, and keeps what it was asked.
+//! A server with scripted responses that records its requests.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -61,7 +61,7 @@ impl From<Answer> for Step {
     }
 }
 
-/// What was asked, and when.
+/// A recorded request with its time.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub line: String,

@@ -25,7 +25,7 @@ use crate::remote::{LONG, NARROW, converse};
 const EXIT_3: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NonZeroExitCode",
     "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
 
-/// What a frame of the client is.
+/// A frame of the client.
 #[derive(Debug, PartialEq)]
 enum Heard {
     Opened(u32, String),
@@ -118,7 +118,7 @@ async fn tunnel(size: usize, message: usize) -> (DuplexStream, Peer<DuplexStream
     (client, Peer::new(ours))
 }
 
-/// Repeats what comes on one stream on another, for a whole conversation.
+/// Echoes one stream on another for a whole conversation.
 async fn repeat<S: AsyncRead + AsyncWrite + Unpin>(peer: &mut Peer<S>, from: u32, to: u32) {
     let mut left = LONG;
     while left > 0 {
@@ -142,7 +142,7 @@ async fn a_process_speaks_on_streams_of_spdy() {
     let mut process = Process::over_spdy(client, "v4.channel.k8s.io", &AttachOptions::default().stdin());
     for (number, kind) in [(1, "error"), (3, "stdin"), (5, "stdout"), (7, "stderr")] {
         assert_eq!(peer.hear().await, Heard::Opened(number, format!("streamtype={kind}")));
-        // The headers of an answer are compressed and say nothing.
+        // The headers of a reply are compressed and carry no information.
         peer.frame(0x8003_0002, 0, &[0, 0, 0, number as u8, 1, 2, 3]).await;
     }
     let (mut stdin, mut stdout) = (process.stdin().unwrap(), process.stdout().unwrap());
@@ -302,7 +302,7 @@ async fn who_reads_late_has_not_lost_the_connection() {
     serving.await.unwrap();
 }
 
-/// What the text of a refusal is.
+/// The body of a refusal.
 #[derive(Clone, Copy, Default)]
 enum Words {
     #[default]
@@ -322,11 +322,11 @@ impl Words {
     }
 }
 
-/// Answers wishes for other protocols one after the other, and keeps what was wished.
+/// Answers upgrade requests in order, and records them.
 #[derive(Clone, Default)]
 struct Switching {
     answers: Arc<Mutex<VecDeque<Result<DuplexStream, u16>>>>,
-    /// What the texts of refusals are.
+    /// The bodies of refusals.
     words: Words,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -456,7 +456,7 @@ async fn a_port_that_is_not_read_holds_up_no_other() {
     for (peer, port) in [(&mut web_peer, 80), (&mut database_peer, 5432)] {
         assert_eq!(peer.hear().await, Heard::Opened(1, format!("streamtype=error port={port} requestid=0")));
     }
-    // More than all buffers on the way hold.
+    // More than all buffers in between hold.
     let flood = tokio::spawn(async move {
         for _ in 0..300 {
             web_peer.say(3, &[0; 10_000]).await;

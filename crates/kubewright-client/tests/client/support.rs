@@ -1,4 +1,4 @@
-//! What the tests stand on.
+//! Support for the tests.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,8 @@ pub struct TestServer {
     _embedded: Option<RunningServer>,
 }
 
-/// A client of the server that the suite runs against. The only place that decides which one that is.
+/// A client of the server that the suite runs against. The only place that decides which one that
+/// is.
 ///
 /// Ours, unless `KUBEWRIGHT_TEST_KUBECONFIG` names the kubeconfig of another.
 pub async fn test_client() -> TestServer {
@@ -39,7 +40,7 @@ async fn in_new_namespace(client: Client, embedded: Option<RunningServer>) -> Te
     TestServer { client: client.namespace(namespace.as_str()), namespace, _embedded: embedded }
 }
 
-/// A text that no other test uses, neither in this run nor in another one on the same server.
+/// A text that no other test uses, in this run or in another one on the same server.
 pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -53,8 +54,9 @@ impl TestServer {
         self._embedded.is_some()
     }
 
-    /// Whether the server serves all of these, each as `apps/v1 deployments/scale`. What is missing is said aloud, because
-    /// the test goes on without it; ours may miss nothing.
+    /// Whether the server serves all of these, each written as `apps/v1 deployments/scale`. Missing
+    /// ones are printed, because the test continues without them; the embedded server must have
+    /// all.
     pub async fn serves(&self, wanted: &[&str]) -> bool {
         let discovery = self.client.discovery().discover().await.expect("it says what it serves");
         let is_served = |wanted: &&&str| {

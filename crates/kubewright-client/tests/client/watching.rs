@@ -34,13 +34,13 @@ fn error_event(code: u16, reason: &str, retry_after: u32) -> String {
     format!(r#"{{"type":"ERROR","object":{}}}"#, failure(code, reason, retry_after))
 }
 
-/// What a watcher from version 1 gives, where its watches began, and when.
+/// The events of a watcher from version 1, with the versions and times of its watches.
 async fn play(answers: Vec<Answer>) -> (Vec<String>, Vec<String>, Vec<u64>) {
     let script = Script::new(answers);
     let api = Api::<ConfigMap>::namespaced(&script.client().retries(0), "default");
     let mut watcher = RetryWatcher::new(api, WatchOptions::default().resource_version("1").bookmarks()).unwrap();
     let mut seen = Vec::new();
-    // When the script is over nobody is connected to, which the watcher bears for ever.
+    // After the script no connection succeeds, and the watcher retries forever.
     while let Ok(Some(event)) = tokio::time::timeout(Duration::from_secs(60), watcher.next()).await {
         seen.push(match event {
             WatchEvent::Added(object) => format!("added {}", object.name()),
@@ -203,7 +203,7 @@ async fn an_object_is_waited_for_from_what_it_is_now_to_its_end() {
         api.update(&object).await.unwrap()
     });
     assert_eq!(waited.unwrap().unwrap().resource_version(), created.resource_version());
-    // What holds already is not waited for.
+    // A condition that already holds returns immediately.
     assert!(await_condition(&api, "a", has("new")).await.unwrap().is_some());
     let (gone, deleted) = tokio::join!(await_condition(&api, "a", |map| map.is_none()), api.delete("a"));
     assert!(gone.unwrap().is_none() && deleted.is_ok());

@@ -1,4 +1,4 @@
-//! The jobs of a cron job: which are active, which have ended, and how many of those are kept.
+//! The jobs of a cron job: active, finished, and history limits.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use kubewright_core::{Object, Time, owner};
 use super::{CronJobs, KIND};
 use crate::error::Error;
 
-/// The moment that a job was made for.
+/// The annotation with the scheduled time of a job.
 #[doc(alias = "CronJobScheduledTimestampAnnotation")]
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-/// The condition that says that a job is over.
+/// The condition that marks a finished job.
 pub(super) fn finished(job: &Job) -> Option<&JobCondition> {
     let conditions = &job.status.as_ref()?.conditions;
     conditions.iter().find(|one| matches!(&*one.type_, "Complete" | "Failed") && one.status == "True")
 }
 
-/// The name of the job for a moment, so that there is one only.
+/// The name of the job for a scheduled time, which makes it unique.
 #[doc(alias = "getJobName")]
 pub(super) fn name(cron: &CronJob, at: Time) -> String {
     format!("{}-{}", cron.name(), at.as_unix() / 60)
 }
 
-/// A job of the template, for a moment.
+/// A job from the template for a scheduled time.
 #[doc(alias = "getJobFromTemplate2")]
 pub(super) fn job(cron: &CronJob, at: Time) -> Job {
     let template = &cron.spec.job_template;
@@ -41,7 +41,7 @@ pub(super) fn job(cron: &CronJob, at: Time) -> Job {
     job
 }
 
-/// A reference to a job that is active.
+/// A reference to an active job.
 pub(super) fn reference(job: &Job) -> ObjectReference {
     ObjectReference {
         api_version: Some("batch/v1".into()),
@@ -59,7 +59,7 @@ fn is_about(reference: &ObjectReference, job: &Job) -> bool {
 }
 
 impl CronJobs {
-    /// Brings the list of active jobs, and the time of the last success, up to date.
+    /// Updates the list of active jobs and the time of the last success.
     pub(super) fn note(&self, cron: &mut CronJob, jobs: &[Arc<Job>]) {
         let told = cron.clone();
         let status = cron.status.get_or_insert_default();
@@ -91,7 +91,7 @@ impl CronJobs {
         status.active.retain(|one| !missing(one));
     }
 
-    /// Deletes the oldest jobs that have ended, beyond those that are kept.
+    /// Deletes the oldest finished jobs beyond the history limits.
     #[doc(alias = "cleanupFinishedJobs")]
     pub(super) async fn trim(&self, cron: &mut CronJob, jobs: &[Arc<Job>]) -> Result<(), Error> {
         let limits =

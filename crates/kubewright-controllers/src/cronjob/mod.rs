@@ -1,7 +1,7 @@
-//! Cron jobs: a job whenever the schedule says so.
+//! Cron jobs: jobs on a schedule.
 //!
-//! Start at `Reconcile::sync`; `schedule` knows when, `timing` which moment is due, and `jobs` what has become of the jobs. A schedule
-//! without a time zone is meant in UTC.
+//! Start at `Reconcile::sync`; `schedule` parses schedules, `timing` finds the due time, and `jobs`
+//! tracks the jobs. A schedule without a time zone is in UTC.
 
 mod jobs;
 mod schedule;
@@ -39,12 +39,12 @@ struct CronJobs {
     events: EventRecorder,
 }
 
-/// Makes jobs when schedules say so, until `stop` is cancelled, with so many workers.
+/// Creates jobs on schedule until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the cron job in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "CronJobController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -66,7 +66,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     })?;
     let of_jobs = jobs.add_handler({
         let (queue, crons) = (queue.clone(), crons.lister());
-        // Jobs are not adopted: none is looked for by its labels.
+        // Jobs are never adopted by labels.
         let nothing = |_: &CronJob| None::<Selector>;
         move |event: &Event<Job>| owners_of(event, &crons, "CronJob", nothing, |key| queue.add(key))
     })?;
@@ -92,16 +92,13 @@ impl Reconcile for CronJobs {
         let is_current =
             self.own_crons.are_seen(key, self.crons.store()) && self.own_jobs.are_seen(key, self.jobs.store());
         if !is_current {
-            // What was done before shows soon, and wakes us again.
+            // The cache will show the last write soon, which queues the key again.
             return Ok(Some(PATIENCE));
         }
         let jobs = indices::controlled_by(&self.jobs.lister(), cron.uid());
         let mut changed = (*cron).clone();
         self.note(&mut changed, &jobs);
-        let done = match cron.is_being_deleted() {
-            true => Ok(None),
-            false => self.keep_to_schedule(&mut changed).await,
-        };
+        let done = if cron.is_being_deleted() { Ok(None) } else { self.keep_to_schedule(&mut changed).await };
         let trimmed = if cron.is_being_deleted() { Ok(()) } else { self.trim(&mut changed, &jobs).await };
         if changed.status.clone().unwrap_or_default() != cron.status.clone().unwrap_or_default() {
             match Api::<CronJob>::namespaced(&self.client, cron.namespace()).update_status(&changed).await {
@@ -116,7 +113,7 @@ impl Reconcile for CronJobs {
 }
 
 impl CronJobs {
-    /// Makes the job that is due, if one is; returns how long until the next.
+    /// Creates the due job, if there is one; returns the time until the next.
     #[doc(alias = "syncCronJob")]
     async fn keep_to_schedule(&self, cron: &mut CronJob) -> Synced {
         if cron.spec.suspend == Some(true) {
@@ -147,7 +144,7 @@ impl CronJobs {
         Ok(timing.wait)
     }
 
-    /// The schedule in its zone; tells what is wrong with one that makes no sense.
+    /// The schedule in its time zone; records an event if it is invalid.
     fn schedule_of(&self, cron: &CronJob) -> Option<Schedule> {
         let zone = match cron.spec.time_zone.as_deref() {
             None | Some("UTC") => TimeZone::UTC,
@@ -178,7 +175,7 @@ impl CronJobs {
                 self.events.normal(&*cron, "SuccessfulCreate", format!("Created job {}", made.name()));
                 made
             }
-            // Ours, of which the status was not told; or somebody else's, of that very name.
+            // Either ours, not yet in the status, or a foreign job of the same name.
             Err(error) if error.is_already_exists() => {
                 let found = api.get(&jobs::name(cron, due)).await?;
                 if !owner::is_controlled_by(&found.metadata, &cron.metadata) {

@@ -1,7 +1,7 @@
-//! Schedules of cron: five fields, or a word that stands for them, or a period.
+//! Cron schedules: five fields, a macro, or a period.
 //!
-//! They mean what they mean to Go's library robfig/cron. An hour that a zone leaves out has no moments, and one that it has twice has
-//! them twice.
+//! Compatible with Go's robfig/cron. An hour skipped by a time zone has no matches, and a repeated
+//! hour has them twice.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use kubewright_core::Time;
 
-/// A field: its least and greatest number, and names for numbers from the least on.
+/// Minimum, maximum and names of a field.
 type Bounds = (u8, u8, &'static [&'static str]);
 
 const MINUTES: Bounds = (0, 59, &[]);
@@ -19,19 +19,19 @@ const DAYS: Bounds = (1, 31, &[]);
 const MONTHS: Bounds = (1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]);
 const WEEKDAYS: Bounds = (0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
 
-/// A schedule that has no moment in so many years has none.
+/// A schedule without a match within this many years has none.
 const YEARS: i16 = 5;
 
-/// When something is to happen.
+/// A schedule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Schedule {
-    /// Whenever the clock of a zone shows such a time.
+    /// Calendar times in a time zone.
     Calendar { fields: Box<Fields>, zone: TimeZone },
-    /// So long after the last time.
+    /// A fixed period after the last time.
     Every(Duration),
 }
 
-/// The minutes, hours and days that are meant, a bit for each.
+/// Matching minutes, hours and days as bit sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fields {
     minutes: u64,
@@ -41,7 +41,7 @@ pub(super) struct Fields {
     weekdays: Field,
 }
 
-/// Numbers, and whether a star says that any is fine.
+/// Matching numbers, and whether the field is a star.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Field {
     bits: u64,
@@ -49,15 +49,15 @@ struct Field {
 }
 
 impl Schedule {
-    /// Reads a schedule that is meant in a zone.
+    /// Parses a schedule in a time zone.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem.
     #[doc(alias = "ParseStandard")]
     pub(super) fn parse(text: &str, zone: TimeZone) -> Result<Self, String> {
         if let Some(period) = text.strip_prefix("@every ") {
             let period = duration(period).ok_or_else(|| format!("failed to parse duration {text}"))?;
-            // Fractions of seconds are cut, as times in objects have none.
+            // Fractions of seconds are truncated, as times in objects have none.
             return Ok(Schedule::Every(Duration::from_secs(period.as_secs().max(1))));
         }
         let text = match text {
@@ -83,7 +83,7 @@ impl Schedule {
         Ok(Schedule::Calendar { fields: Box::new(fields), zone })
     }
 
-    /// The first moment after this one, if there is any within years.
+    /// The next time after this one, if there is one within the search limit.
     #[doc(alias = "Next")]
     pub(super) fn next(&self, after: Time) -> Option<Time> {
         match self {
@@ -99,7 +99,7 @@ impl Fields {
         let mut at = Timestamp::from_second(minute * 60).ok()?.to_zoned(zone.clone());
         let last = at.year() + YEARS;
         while at.year() <= last {
-            // The first field that does not fit says where to look next.
+            // The first field that does not match determines where to continue.
             at = if !has(self.months, at.month()) {
                 midnight(at.date().last_of_month().tomorrow().ok()?, zone)?
             } else if !self.is_day(&at) {
@@ -115,7 +115,7 @@ impl Fields {
         None
     }
 
-    /// Both days have to fit if a star stands for one of them, else one of the two is enough.
+    /// If one of the day fields is a star both must match, otherwise either.
     #[doc(alias = "dayMatches")]
     fn is_day(&self, at: &Zoned) -> bool {
         let day = has(self.days.bits, at.day());
@@ -128,18 +128,18 @@ fn has(bits: u64, number: i8) -> bool {
     u32::try_from(number).is_ok_and(|number| bits & (1 << number) != 0)
 }
 
-/// The beginning of a day, which in some zones is not at midnight each year.
+/// The start of a day, which in some time zones is not always midnight.
 fn midnight(date: Date, zone: &TimeZone) -> Option<Zoned> {
     date.to_zoned(zone.clone()).ok()
 }
 
-/// So many minutes later.
+/// The time some minutes later.
 fn later(at: &Zoned, minutes: i64) -> Option<Zoned> {
     let later = at.timestamp().as_second() + minutes * 60;
     Some(Timestamp::from_second(later).ok()?.to_zoned(at.time_zone().clone()))
 }
 
-/// Reads one field: ranges with commas between.
+/// Parses a field: comma-separated ranges.
 fn field(text: &str, bounds: Bounds) -> Result<Field, String> {
     let mut all = Field { bits: 0, is_any: false };
     for part in text.split(',').filter(|part| !part.is_empty()) {
@@ -149,7 +149,7 @@ fn field(text: &str, bounds: Bounds) -> Result<Field, String> {
     Ok(all)
 }
 
-/// Reads `*`, `n` or `n-m`, each perhaps with `/step`.
+/// Parses `*`, `n` or `n-m`, optionally with `/step`.
 fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
     let (range, step) = match text.split_once('/') {
         Some((range, step)) => (range, Some(number(step)?)),
@@ -161,10 +161,10 @@ fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
         None => number(text),
     };
     let (is_star, start, end) = match range.split_once('-') {
-        // Whatever may follow it, as the server takes it.
+        // Anything may follow a star, as in kube-apiserver.
         _ if matches!(range.split('-').next(), Some("*" | "?")) => (true, least, most),
         Some((start, end)) => (false, parse(start)?, parse(end)?),
-        // With a step, one number is the first of all that follow.
+        // With a step, a single number starts a range.
         None => (false, parse(range)?, if step.is_some() { most } else { parse(range)? }),
     };
     let step = step.unwrap_or(1);
@@ -184,7 +184,7 @@ fn number(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("failed to parse int from {text}"))
 }
 
-/// Reads a period as Go writes it: `1h30m`, `90s`, `1.5h`.
+/// Parses a Go duration: `1h30m`, `90s`, `1.5h`.
 #[doc(alias = "ParseDuration")]
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text;
@@ -227,14 +227,14 @@ mod tests {
             ("5/20 3-5,9 * * *", "2024-01-01T05:45:00Z", "2024-01-01T09:05:00Z"),
             ("0 0 29 2 *", "2025-01-01T00:00:00Z", "2028-02-29T00:00:00Z"),
             ("30 4 1 jan-mar/2 ?", "2024-01-02T00:00:00Z", "2024-03-01T04:30:00Z"),
-            // A Monday, since any day of the month is fine.
+            // A Monday, because any day of the month matches.
             ("0 12 * * MON", "2024-01-02T00:00:00Z", "2024-01-08T12:00:00Z"),
             // The 13th or a Friday, whichever is first.
             ("0 0 13 * 5", "2024-01-06T00:00:00Z", "2024-01-12T00:00:00Z"),
             ("0 0 13 * 5", "2024-01-12T00:00:00Z", "2024-01-13T00:00:00Z"),
-            // A step is no star: one of the two is enough.
+            // A step is not a star: either day field suffices.
             ("0 0 */30 * 5", "2024-01-06T00:00:00Z", "2024-01-12T00:00:00Z"),
-            // What the server takes: a step beyond all there is, and whatever follows a star.
+            // Accepted by kube-apiserver: a step beyond the range, and anything after a star.
             ("*/300 * * * *", "2024-01-01T00:00:00Z", "2024-01-01T01:00:00Z"),
             ("*-5 * * * *", "2024-01-01T00:30:00Z", "2024-01-01T00:31:00Z"),
             ("@hourly", "2024-01-01T00:00:01Z", "2024-01-01T01:00:00Z"),
@@ -253,7 +253,7 @@ mod tests {
         let zone = "Europe/Berlin";
         assert_eq!(next("30 9 * * *", zone, "2024-01-15T00:00:00Z").unwrap(), "2024-01-15T08:30:00Z");
         assert_eq!(next("30 9 * * *", zone, "2024-07-15T00:00:00Z").unwrap(), "2024-07-15T07:30:00Z");
-        // The hour from 2 is left out on one day, and comes twice on another.
+        // The hour from 2 is skipped on one day, and repeated on another.
         assert_eq!(next("30 2 * * *", zone, "2024-03-31T00:00:00Z").unwrap(), "2024-04-01T00:30:00Z");
         assert_eq!(next("30 2 * * *", zone, "2024-10-26T12:00:00Z").unwrap(), "2024-10-27T00:30:00Z");
         assert_eq!(next("30 2 * * *", zone, "2024-10-27T00:30:00Z").unwrap(), "2024-10-27T01:30:00Z");

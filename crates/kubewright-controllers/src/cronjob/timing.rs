@@ -1,4 +1,4 @@
-//! Which moment of its schedule a cron job is at.
+//! The due time of a cron job.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use kubewright_core::{Object, Time};
 
 use super::schedule::Schedule;
 
-/// The last moment that has come, and how long until the next.
+/// The last due time, and the time until the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Timing {
-    /// The last moment for which no job was made, if there is one. Earlier ones that were missed are made up for by none.
+    /// The last time without a job, if there is one. Earlier missed times are skipped.
     pub(super) due: Option<Time>,
-    /// Whether so many were missed that somebody should look after it.
+    /// Whether too many times were missed.
     pub(super) has_missed_many: bool,
     pub(super) wait: Option<Duration>,
 }
 
-/// More moments than this in one go are told of.
+/// More missed times than this cause a warning.
 const MANY: u32 = 100;
 
-/// Finds where a cron job is.
+/// Computes the due time.
 #[doc(alias = "mostRecentScheduleTime")]
 #[doc(alias = "nextScheduleTimeDuration")]
 pub(super) fn timing(cron: &CronJob, schedule: &Schedule, now: Time) -> Timing {
     let last = cron.status.as_ref().and_then(|status| status.last_schedule_time);
     let since = last.or_else(|| cron.creation_timestamp()).unwrap_or(now);
-    // What is too late to be started need not be looked for.
+    // Times beyond the starting deadline need not be searched.
     let deadline = cron.spec.starting_deadline_seconds.and_then(|seconds| u64::try_from(seconds).ok());
     let oldest = deadline.and_then(|seconds| now.checked_sub(Duration::from_secs(seconds)));
     let from = oldest.map_or(since, |oldest| oldest.max(since));
     let (_, count) = latest(schedule, from, now);
-    // Periods go on from the last moment, whether or not it was too late.
+    // Periods continue from the last time, too late or not.
     let (base, _) = latest(schedule, since, now);
     let due = base.filter(|due| oldest.is_none_or(|oldest| *due >= oldest));
     let next = schedule.next(base.unwrap_or(since));
     Timing { due, has_missed_many: count > MANY, wait: next.map(|next| next.duration_since(now).unwrap_or_default()) }
 }
 
-/// The last moment after `from` that has come by `now`, and about how many there were.
+/// The last time after `from` up to `now`, and the approximate number of times.
 fn latest(schedule: &Schedule, from: Time, now: Time) -> (Option<Time>, u32) {
     let passed = |from: Time| schedule.next(from).filter(|time| *time <= now);
     let Some(first) = passed(from) else { return (None, 0) };
@@ -46,7 +46,7 @@ fn latest(schedule: &Schedule, from: Time, now: Time) -> (Option<Time>, u32) {
     let step = second.duration_since(first).unwrap_or_default().max(Duration::from_secs(1));
     let count = now.duration_since(first).unwrap_or_default().as_secs() / step.as_secs() + 1;
     let count = u32::try_from(count).unwrap_or(u32::MAX);
-    // From the end, lest years of minutes be walked through one by one; but at moments that a period has.
+    // Searches from the end, to avoid walking through years of minutes; aligned to the period.
     let mut start = first.checked_add(step.saturating_mul(count.saturating_sub(2))).unwrap_or(first);
     while start > first && passed(start).is_none() {
         let back = now.duration_since(start).unwrap_or_default().max(step) * 2;
@@ -81,10 +81,10 @@ mod tests {
             ("0 * * * *", None, None, "2024-01-01T00:30:30Z", None, 1770),
             ("0 * * * *", None, None, "2024-01-01T01:00:00Z", Some("2024-01-01T01:00:00Z"), 3600),
             ("0 * * * *", Some("2024-01-01T01:00:00Z"), None, "2024-01-01T01:00:01Z", None, 3599),
-            // A deadline that is shorter than the period.
+            // A deadline shorter than the period.
             ("@every 1h", None, Some(60), "2024-01-01T01:00:40Z", Some("2024-01-01T01:00:30Z"), 3590),
             ("@every 1h", None, Some(60), "2024-01-01T01:02:40Z", None, 3470),
-            // Those that were missed are made up for by one.
+            // One job replaces all missed ones.
             (
                 "0 * * * *",
                 Some("2024-01-01T01:00:00Z"),
@@ -94,7 +94,7 @@ mod tests {
                 3000,
             ),
             ("* * * * *", None, None, "2026-06-01T12:00:30Z", Some("2026-06-01T12:00:00Z"), 30),
-            // On working days only; a Sunday.
+            // Working days only; this is a Sunday.
             ("*/5 * * * 1-5", None, None, "2024-02-04T12:00:00Z", Some("2024-02-02T23:55:00Z"), 43_200),
             ("0 * * * *", None, Some(60), "2024-01-01T05:10:00Z", None, 3000),
             ("0 * * * *", None, Some(660), "2024-01-01T05:10:00Z", Some("2024-01-01T05:00:00Z"), 3000),

@@ -1,6 +1,6 @@
-//! How long a pod that has failed is left before another takes its place: the first on a node not at all, others until some time after the
-//! one before, longer each time, since a node that refuses a pod would refuse the next one as quickly. One that has succeeded is
-//! replaced at once.
+//! Back-off of failed pods: the first failed pod of a node is replaced immediately, later ones with
+//! exponential back-off, since a node that rejects a pod would reject the next one. A succeeded pod
+//! is replaced immediately.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use kubewright_api::core::v1::Pod;
 use kubewright_core::{Object, ObjectKey, Str};
 use tokio::time::Instant;
 
-/// How far apart two pods of a node go at first, and at the most.
+/// Minimum and maximum back-off.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
 
-/// The pods of daemon sets that have failed, by the key of the set, which one worker has in hand at a time: who finds that it is gone
-/// forgets it.
+/// Failed pods of daemon sets, by the key of the set. One worker handles a key at a time; it
+/// removes the entry of a deleted set.
 #[derive(Debug, Default)]
 #[doc(alias = "failedPodsBackoff")]
 pub(super) struct Failures {
@@ -24,32 +24,32 @@ pub(super) struct Failures {
 
 #[derive(Debug, Default)]
 struct Record {
-    /// That of the set: another of its name begins anew.
+    /// The uid of the set: another set of its name starts over.
     uid: Str,
     last_of_node: HashMap<String, Failure>,
 }
 
-/// The last pod of a node that was given up.
+/// The last failed pod of a node.
 #[derive(Debug)]
 struct Failure {
     pod: Str,
     at: Instant,
-    /// How long another is left after that.
+    /// The back-off after that.
     wait: Duration,
 }
 
 impl Failures {
-    /// How long a pod that has failed is still to be left; nothing when it is to go.
+    /// The remaining back-off of a failed pod; `None` if it is to be replaced.
     pub(super) fn wait(&self, set: &DaemonSet, node: &str, pod: &Pod) -> Option<Duration> {
         let (mut records, now) = (self.lock(), Instant::now());
         let record = records.entry(set.key()).or_default();
         if record.uid != set.uid() {
             *record = Record { uid: set.uid().into(), ..Record::default() };
         }
-        // A node that was fine for twice as long as the longest wait begins anew.
+        // After twice the maximum back-off without a failure, a node starts over.
         let before = record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) <= 2 * WAITS.1);
         if let Some(failure) = before {
-            // It was to go, and may still be there: the cache is late, or the server has not done it.
+            // It was to be deleted and may still be in the cache, or on the server.
             if failure.pod == pod.uid() {
                 return None;
             }
@@ -63,12 +63,12 @@ impl Failures {
         None
     }
 
-    /// Forgets a set that is gone.
+    /// Removes the entry of a deleted set.
     pub(super) fn forget(&self, set: &ObjectKey) {
         self.lock().remove(set);
     }
 
-    /// Whether nothing is remembered of a set.
+    /// Whether there is no entry of a set.
     #[cfg(test)]
     pub(super) fn is_forgotten(&self, set: &ObjectKey) -> bool {
         !self.lock().contains_key(set)
@@ -100,7 +100,7 @@ mod tests {
         tokio::time::sleep(seconds(1)).await;
         assert_eq!(failures.wait(&set, "node", &pod("b")), None);
         assert_eq!(failures.wait(&set, "node", &pod("d")), Some(seconds(2)));
-        // One that has run for a while goes at once as well.
+        // A pod that ran for a while is replaced immediately too.
         tokio::time::sleep(seconds(60)).await;
         assert_eq!(failures.wait(&set, "node", &pod("d")), None);
         assert_eq!(failures.wait(&set, "node", &pod("e")), Some(seconds(4)));

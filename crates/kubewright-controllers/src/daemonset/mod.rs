@@ -1,7 +1,7 @@
-//! Daemon sets: a pod on each node that fits.
+//! Daemon sets: a pod on each matching node.
 //!
-//! `pod` says which nodes those are and makes pods that ask for theirs, `plan` decides what is next, `failures` holds back what fails
-//! again and again, and `status` tells. The history of the template is in `revisions`.
+//! `pod` matches nodes and creates pods, `plan` decides the next step, `failures` backs off failing
+//! pods, and `status` computes the status. `revisions` has the template history.
 
 mod failures;
 mod plan;
@@ -31,11 +31,11 @@ use crate::pods::{is_finished, next_available, phase};
 use crate::revisions::{Owner, REVISION_LABEL, Revisions};
 use crate::worker::{self, Reconcile, Synced, work};
 use failures::Failures;
-use plan::{Picture, Plan};
+use plan::{Plan, PlanInput};
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
 
-/// So many pods are created or deleted at the most before a set is looked at again.
+/// Maximum number of pods created or deleted per reconcile.
 const BURST: usize = 250;
 
 struct DaemonSets {
@@ -51,12 +51,12 @@ struct DaemonSets {
     events: EventRecorder,
 }
 
-/// Keeps a pod of each daemon set on every node that fits until `stop` is cancelled, with so many workers.
+/// Runs daemon sets until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the set in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "DaemonSetsController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -111,16 +111,16 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     Ok(())
 }
 
-/// Which pods are a set's.
+/// The selector of a set's pods.
 fn selector(set: &DaemonSet) -> Result<Selector, Error> {
     Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
 }
 
-/// Whether what happened to a node can change who is on it; its heart-beats cannot.
+/// Whether an event of a node can affect its pods; heartbeats cannot.
 fn may_move_pods(event: &Event<Node>) -> bool {
     match event {
         Event::Updated { old, new } => old.spec != new.spec || !old.labels().iter().eq(new.labels().iter()),
-        event => !event.is_reminder(),
+        event => !event.is_resync(),
     }
 }
 
@@ -137,7 +137,7 @@ impl Reconcile for DaemonSets {
             && self.control.are_seen(key, self.pods.store())
             && self.revisions.are_seen(key);
         if !is_current {
-            // What was done before shows soon, and wakes us again.
+            // The cache will show the last write soon, which queues the key again.
             return Ok(Some(PATIENCE));
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
@@ -162,7 +162,7 @@ impl Reconcile for DaemonSets {
         let present = self.revisions.present(&owner, &known, &mut collisions).await?;
         let hash = hash_of(&present);
         let now = self.clock.now();
-        let mut picture = Picture::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
+        let mut picture = PlanInput::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
         let wait = self.hold_back(&set, &mut picture);
         let done = self.carry_out(&set, spec, hash, picture.plan()).await;
         self.write_status(&set, status::calculate(&set, &picture, collisions)).await?;
@@ -177,13 +177,13 @@ impl Reconcile for DaemonSets {
     }
 }
 
-/// The hash that a revision gives its pods.
+/// The hash label that a revision gives its pods.
 fn hash_of(revision: &ControllerRevision) -> &str {
     revision.labels().get(REVISION_LABEL).unwrap_or_else(|| revision.name())
 }
 
 impl DaemonSets {
-    /// Forgets a set that is gone.
+    /// Drops the state of a deleted set.
     fn forget(&self, key: &ObjectKey) {
         self.revisions.forget(key);
         self.own_sets.forget(key);
@@ -191,8 +191,8 @@ impl DaemonSets {
         self.failures.forget(key);
     }
 
-    /// Marks the pods that have failed and are left for a while; returns when the first of them may go.
-    fn hold_back(&self, set: &DaemonSet, picture: &mut Picture<'_>) -> Option<Duration> {
+    /// Marks failed pods in back-off; returns when the first of them is due.
+    fn hold_back(&self, set: &DaemonSet, picture: &mut PlanInput<'_>) -> Option<Duration> {
         let mut first = None::<Duration>;
         for (node, pod) in picture.pods.iter().flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))) {
             if phase(pod) == "Failed"
@@ -215,7 +215,7 @@ impl DaemonSets {
         self.control.create(set, pods).await.1
     }
 
-    /// Says of a pod that has ended that it goes.
+    /// Records an event for a pod that has ended and is deleted.
     fn tell_of_ended(&self, set: &DaemonSet, pod: &Pod) {
         let node = pod::target(pod).unwrap_or_default();
         let found = |state: &str| format!("Found {state} daemon pod {} on node {node}, will try to", pod.key());

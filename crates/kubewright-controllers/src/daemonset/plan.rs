@@ -1,4 +1,4 @@
-//! What a daemon set needs next, decided without doing anything: which nodes lack a pod, and which pods have to go.
+//! Plans the next step of a daemon set: nodes that need a pod, and pods to delete.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -7,35 +7,35 @@ use kubewright_api::apps::v1::DaemonSetSpec;
 use kubewright_api::core::v1::{Node, Pod};
 use kubewright_core::{IntOrString, Object, Str, Time};
 
-use super::pod::{Place, place, target};
+use super::pod::{NodeMatch, place, target};
 use crate::pods::{is_finished, is_ready, node_name, phase, until_available};
 use crate::revisions::REVISION_LABEL;
 
-/// What is to be done.
+/// The planned actions.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    /// Nodes that get a pod.
+    /// Nodes that need a pod.
     pub(super) create: Vec<String>,
-    /// Pods that go.
+    /// Pods to delete.
     pub(super) delete: Vec<Arc<Pod>>,
 }
 
-/// A daemon set's nodes and pods as they are.
-pub(super) struct Picture<'a> {
+/// The nodes and pods of a daemon set.
+pub(super) struct PlanInput<'a> {
     pub(super) spec: &'a DaemonSetSpec,
-    /// That of the present template.
+    /// The hash of the current template.
     pub(super) hash: &'a str,
     pub(super) now: Time,
-    pub(super) nodes: Vec<(String, Place)>,
-    /// By node, the oldest first of each.
+    pub(super) nodes: Vec<(String, NodeMatch)>,
+    /// Pods by node, oldest first.
     pub(super) pods: BTreeMap<String, Vec<Arc<Pod>>>,
-    /// By uid, pods that have failed and are left for a while before others take their places.
+    /// Uids of failed pods in back-off.
     pub(super) held: HashSet<Str>,
-    /// How many pods there may be too many, and how many may be missing.
+    /// Maximum surge and maximum unavailable.
     limits: (usize, usize),
 }
 
-impl<'a> Picture<'a> {
+impl<'a> PlanInput<'a> {
     #[doc(alias = "getNodesToDaemonPods")]
     pub(super) fn new(
         spec: &'a DaemonSetSpec,
@@ -47,18 +47,19 @@ impl<'a> Picture<'a> {
         let nodes: Vec<_> = nodes.iter().map(|node| (node.name().to_owned(), place(spec, node))).collect();
         let mut of_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
         for pod in pods {
-            // One that has ended and is going needs nothing from us, and takes no place.
+            // An ended pod that is being deleted is ignored.
             if let Some(node) = target(pod).filter(|_| !(pod.is_being_deleted() && is_finished(pod))) {
                 of_node.entry(node).or_default().push(pod.clone());
             }
         }
         for pods in of_node.values_mut() {
-            // Times have no fractions: of two that are equally old the one that is further on is the older.
+            // Creation times have no fractions: of two equally old pods, the one that is further
+            // along counts as older.
             let is_bound = |pod: &Pod| !node_name(pod).is_empty();
             pods.sort_by_key(|pod| (pod.creation_timestamp(), !is_bound(pod), !is_ready(pod)));
         }
         let limits = limits(spec, nodes.iter().filter(|(_, place)| place.is_wanted).count());
-        Picture { spec, hash, now, nodes, pods: of_node, held: HashSet::new(), limits }
+        PlanInput { spec, hash, now, nodes, pods: of_node, held: HashSet::new(), limits }
     }
 
     pub(super) fn pods_of(&self, node: &str) -> &[Arc<Pod>] {
@@ -74,7 +75,7 @@ impl<'a> Picture<'a> {
         pod.labels().get(REVISION_LABEL) == Some(self.hash)
     }
 
-    /// One pod for each node that is to have one; replaced by ones of the present template when nothing else is to be done.
+    /// One pod per matching node; rolling updates only when nothing else is to do.
     pub(super) fn plan(&self) -> Plan {
         let plan = self.keep();
         let strategy = self.spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
@@ -89,8 +90,8 @@ impl<'a> Picture<'a> {
             let pods = self.pods_of(node);
             let staying = pods.iter().filter(|pod| !pod.is_being_deleted()).cloned();
             match place {
-                Place { is_wanted: true, .. } if pods.is_empty() => plan.create.push(node.clone()),
-                Place { may_stay: true, .. } => {
+                NodeMatch { is_wanted: true, .. } if pods.is_empty() => plan.create.push(node.clone()),
+                NodeMatch { may_stay: true, .. } => {
                     let (ended, running): (Vec<_>, Vec<_>) = staying.partition(|pod| is_finished(pod));
                     plan.delete.extend(ended.into_iter().filter(|pod| !self.held.contains(pod.uid())));
                     plan.delete.extend(self.surplus(running));
@@ -98,7 +99,7 @@ impl<'a> Picture<'a> {
                 _ => plan.delete.extend(staying),
             }
         }
-        // Pods that wait for a node that does not exist would wait for ever.
+        // Pods for a missing node would be pending forever.
         let known: HashSet<&str> = self.nodes.iter().map(|(node, _)| node.as_str()).collect();
         let lost = self.pods.iter().filter(|(node, _)| !known.contains(node.as_str())).flat_map(|(_, pods)| pods);
         let waits = |pod: &&Arc<Pod>| phase(pod) == "Pending" && node_name(pod).is_empty();
@@ -106,8 +107,8 @@ impl<'a> Picture<'a> {
         plan
     }
 
-    /// Which of the pods of one node are too many: all but the oldest, or where pods may surge, all but the oldest of the present template
-    /// and, until that is available, the oldest of those before.
+    /// The surplus pods of a node: all but the oldest or, with surge, all but the oldest of the
+    /// current template and, until that is available, the oldest previous one.
     fn surplus(&self, running: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
         if running.len() <= 1 {
             return Vec::new();
@@ -126,7 +127,7 @@ impl<'a> Picture<'a> {
         surplus
     }
 
-    /// Replaces pods of older templates, as many at a time as may be missing, or be too many.
+    /// Replaces pods of older templates within the limits.
     #[doc(alias = "rollingUpdate")]
     fn replace(&self) -> Plan {
         let (surge, unavailable) = self.limits;
@@ -135,7 +136,7 @@ impl<'a> Picture<'a> {
             let staying = self.pods_of(node).iter().filter(|pod| !pod.is_being_deleted());
             let (new, old): (Vec<_>, Vec<_>) = staying.partition(|pod| self.is_new(pod));
             match (new.first(), old.first()) {
-                // Where an old one is not available, nothing is lost with it.
+                // Replacing an unavailable pod costs nothing.
                 (None, Some(old)) if surge == 0 && !self.is_available(old) => {
                     plan.delete.push((*old).clone());
                     busy += 1;
@@ -156,7 +157,8 @@ impl<'a> Picture<'a> {
     }
 }
 
-/// How many pods there may be too many, and how many may be missing. Where both are none nothing could ever move, so one may be missing.
+/// Maximum surge and maximum unavailable. If both are zero, one pod may be unavailable, so that the
+/// rollout can progress.
 #[doc(alias = "updatedDesiredNodeCounts")]
 fn limits(spec: &DaemonSetSpec, wanted: usize) -> (usize, usize) {
     let resolve = |value: Option<&IntOrString>, default: usize| {
@@ -191,8 +193,8 @@ mod tests {
         spec
     }
 
-    /// What is to be done on nodes `a`, `b` and `c` about pods that are written as a node, a state and a revision: ready, waiting, going or
-    /// failed. Pods are named by what is written.
+    /// The actions on nodes `a`, `b` and `c` for pods written as node, state and revision: ready,
+    /// waiting, going or failed. Pods are named by that text.
     fn acts(spec: &DaemonSetSpec, pods: &[&str]) -> String {
         let now = Time::now();
         let node = |name: &&str| {
@@ -213,7 +215,7 @@ mod tests {
         };
         let nodes: Vec<_> = ["a", "b", "c"].iter().map(node).collect();
         let pods: Vec<_> = pods.iter().enumerate().map(pod).collect();
-        let plan = Picture::new(spec, "2", &nodes, &pods, now).plan();
+        let plan = PlanInput::new(spec, "2", &nodes, &pods, now).plan();
         let created = plan.create.iter().map(|node| format!("+{node}"));
         created.chain(plan.delete.iter().map(|pod| format!("-{}", pod.name()))).collect::<Vec<_>>().join(" ")
     }
@@ -256,7 +258,7 @@ mod tests {
         };
         for (hash, want) in [("1", &["a"][..]), ("2", &[])] {
             let pods = [pod("a", "Failed", hash), pod("b", "Running", "1")];
-            let mut picture = Picture::new(&spec, "2", &[node("a"), node("b")], &pods, now);
+            let mut picture = PlanInput::new(&spec, "2", &[node("a"), node("b")], &pods, now);
             picture.held.insert("a".into());
             let going: Vec<_> = picture.plan().delete.iter().map(|pod| pod.name().to_owned()).collect();
             assert_eq!(going, want, "{hash}");
@@ -286,7 +288,7 @@ mod tests {
         let mut lost = new_pod(&set, &spec, "2", "x");
         lost.status.get_or_insert_default().phase = Some("Pending".into());
         let lost = Arc::new(lost);
-        let plan = Picture::new(&spec, "2", &[], std::slice::from_ref(&lost), now).plan();
+        let plan = PlanInput::new(&spec, "2", &[], std::slice::from_ref(&lost), now).plan();
         assert_eq!(plan, Plan { create: Vec::new(), delete: vec![lost] });
     }
 }

@@ -1,4 +1,4 @@
-//! The pods of a daemon set: each asks for its node, and tolerates what would keep others away from it.
+//! The pods of a daemon set: node affinity and tolerations.
 
 use kubewright_api::apps::v1::{DaemonSet, DaemonSetSpec};
 use kubewright_api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Toleration};
@@ -9,7 +9,7 @@ use crate::placement::{self, NODE_NAME_FIELD, UNSCHEDULABLE};
 use crate::pods::node_name;
 use crate::revisions::REVISION_LABEL;
 
-/// What every pod of a daemon set tolerates: it belongs to its node, in whatever state that is.
+/// Tolerations of every daemon pod: it stays on its node in any state.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -18,27 +18,27 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     (UNSCHEDULABLE, "NoSchedule"),
 ];
-/// Tolerated by pods that use the network of their node.
+/// Toleration of pods with host networking.
 const NO_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
 
-/// Whether a node is to have a pod, and whether one that is there may stay.
+/// Whether a node should have a pod, and whether an existing one may stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NodeMatch {
     pub(super) is_wanted: bool,
     pub(super) may_stay: bool,
 }
 
-/// What a node is to a daemon set.
+/// Matches a node against a daemon set.
 #[doc(alias = "NodeShouldRunDaemonPod")]
-pub(super) fn place(spec: &DaemonSetSpec, node: &Node) -> Place {
-    let Some(template) = &spec.template.spec else { return Place { is_wanted: false, may_stay: false } };
+pub(super) fn place(spec: &DaemonSetSpec, node: &Node) -> NodeMatch {
+    let Some(template) = &spec.template.spec else { return NodeMatch { is_wanted: false, may_stay: false } };
     let is_named = template.node_name.as_deref().is_none_or(|name| name.is_empty() || name == node.name());
     if !is_named || !placement::is_allowed(template, node) {
-        return Place { is_wanted: false, may_stay: false };
+        return NodeMatch { is_wanted: false, may_stay: false };
     }
     let repelling = placement::repelling(&tolerations(template), node);
     let has = |effects: &[&str]| repelling.iter().any(|taint| effects.contains(&&*taint.effect));
-    Place { is_wanted: !has(&["NoSchedule", "NoExecute"]), may_stay: !has(&["NoExecute"]) }
+    NodeMatch { is_wanted: !has(&["NoSchedule", "NoExecute"]), may_stay: !has(&["NoExecute"]) }
 }
 
 #[doc(alias = "AddOrUpdateDaemonPodTolerations")]
@@ -78,7 +78,7 @@ pub(super) fn new_pod(set: &DaemonSet, spec: &DaemonSetSpec, hash: &str, node: &
     pod
 }
 
-/// Has the scheduler give a pod this node and no other. What else the pod requires of its node was looked at when the node was chosen.
+/// Adds an affinity for this node only. Other requirements were checked when the node was matched.
 #[doc(alias = "ReplaceDaemonSetPodNodeNameNodeAffinity")]
 fn ask_for(spec: &mut PodSpec, node: &str) {
     let affinity = spec.affinity.get_or_insert_default().node_affinity.get_or_insert_default();
@@ -88,7 +88,7 @@ fn ask_for(spec: &mut PodSpec, node: &str) {
     required.node_selector_terms = [NodeSelectorTerm { match_fields: [name].into(), ..Default::default() }].into();
 }
 
-/// The node of a pod: the one it has, or the one it asks for.
+/// The node of a pod: the assigned one, or the one in its affinity.
 #[doc(alias = "GetTargetNodeName")]
 pub(super) fn target(pod: &Pod) -> Option<String> {
     if !node_name(pod).is_empty() {
@@ -131,7 +131,7 @@ mod tests {
             ("worker", Some((UNSCHEDULABLE, "NoSchedule")), true, true),
             ("worker", Some(("node.kubernetes.io/not-ready", "NoExecute")), true, true),
         ] {
-            assert_eq!(place(&spec, &node(role, taint)), Place { is_wanted, may_stay }, "{role} {taint:?}");
+            assert_eq!(place(&spec, &node(role, taint)), NodeMatch { is_wanted, may_stay }, "{role} {taint:?}");
         }
         let mut cordoned = node("worker", None);
         cordoned.spec.get_or_insert_default().unschedulable = Some(true);

@@ -1,17 +1,17 @@
-//! What a daemon set tells of its nodes and pods.
+//! The status of a daemon set.
 
 use kubewright_api::apps::v1::{DaemonSet, DaemonSetStatus};
 use kubewright_client::Api;
 use kubewright_core::Object;
 
 use super::DaemonSets;
-use super::plan::Picture;
+use super::plan::PlanInput;
 use crate::error::Error;
 use crate::pods::is_ready;
 
-/// The status that follows from nodes and pods; of several on a node the oldest counts.
+/// Computes the status; of several pods on a node the oldest counts.
 #[doc(alias = "updateDaemonSetStatus")]
-pub(super) fn calculate(set: &DaemonSet, picture: &Picture<'_>, collisions: i32) -> DaemonSetStatus {
+pub(super) fn calculate(set: &DaemonSet, picture: &PlanInput<'_>, collisions: i32) -> DaemonSetStatus {
     let mut status = DaemonSetStatus { observed_generation: set.metadata.generation, ..Default::default() };
     let (mut available, mut updated) = (0, 0);
     for (node, place) in &picture.nodes {
@@ -27,7 +27,7 @@ pub(super) fn calculate(set: &DaemonSet, picture: &Picture<'_>, collisions: i32)
         available += i32::from(picture.is_available(pod));
         updated += i32::from(picture.is_new(pod));
     }
-    // Zero is not told, as a Go server leaves it out.
+    // Zero is omitted, as a Go server does.
     let told = |count: i32| (count != 0).then_some(count);
     status.number_available = told(available);
     status.updated_number_scheduled = told(updated);
@@ -39,7 +39,7 @@ pub(super) fn calculate(set: &DaemonSet, picture: &Picture<'_>, collisions: i32)
 }
 
 impl DaemonSets {
-    /// Writes the status where it is news.
+    /// Writes the status if it changed.
     pub(super) async fn write_status(&self, set: &DaemonSet, status: DaemonSetStatus) -> Result<(), Error> {
         if set.status.as_ref() == Some(&status) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a deployment writes into the annotations of its replica sets, and of its own.
+//! Annotations of deployments and their replica sets.
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_core::{Map, Object, Str};
@@ -13,26 +13,26 @@ const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 pub(super) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The history of revisions of a set is cut to so many characters.
+/// Maximum length of a set's revision history.
 const MAX_HISTORY: usize = 2000;
 
-/// The revision of an object, 0 if it has none.
+/// The revision of an object; 0 if it has none.
 #[doc(alias = "Revision")]
 pub(super) fn revision(object: &impl Object) -> i64 {
     object.annotations().get(REVISION).and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// For how many replicas the deployment was made when it last sized this set.
+/// The deployment's replicas when this set was last sized.
 pub(super) fn desired_replicas(set: &ReplicaSet) -> Option<i32> {
     set.annotations().get(DESIRED_REPLICAS)?.parse().ok()
 }
 
-/// How many replicas there could be at the most when the deployment last sized this set.
+/// The maximum replicas when this set was last sized.
 pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
     set.annotations().get(MAX_REPLICAS)?.parse().ok()
 }
 
-/// Writes how large the deployment is; returns whether that was news.
+/// Records the deployment's size; returns whether it changed.
 #[doc(alias = "SetReplicasAnnotations")]
 pub(super) fn set_replicas(annotations: &mut Map<Str>, rollout: &Rollout) -> bool {
     let most = rollout.replicas() + max_surge(&rollout.spec);
@@ -40,7 +40,8 @@ pub(super) fn set_replicas(annotations: &mut Map<Str>, rollout: &Rollout) -> boo
     put(annotations, MAX_REPLICAS, most.to_string()) || desired
 }
 
-/// Makes the annotations of the new set those of the deployment, with its revision; returns whether anything changed.
+/// Copies the deployment's annotations and revision to the new set; returns whether anything
+/// changed.
 #[doc(alias = "SetNewReplicaSetAnnotations")]
 pub(super) fn copy_to_set(deployment: &Deployment, annotations: &mut Map<Str>, new_revision: i64) -> bool {
     let mut changed = false;
@@ -51,7 +52,7 @@ pub(super) fn copy_to_set(deployment: &Deployment, annotations: &mut Map<Str>, n
     let old_revision = written.as_deref().and_then(|text| text.parse::<i64>().ok());
     if old_revision.unwrap_or_default() < new_revision {
         changed |= put(annotations, REVISION, new_revision.to_string());
-        // A set that becomes the newest again keeps the numbers that it had.
+        // A set that becomes the newest again keeps its previous revisions.
         if let Some(old) = written.filter(|_| old_revision.is_some()) {
             let history = annotations.get(REVISION_HISTORY).map_or("", |text| text.as_str());
             put(annotations, REVISION_HISTORY, append_history(history, &old));
@@ -60,7 +61,7 @@ pub(super) fn copy_to_set(deployment: &Deployment, annotations: &mut Map<Str>, n
     changed
 }
 
-/// Makes the annotations of the deployment those of a set that is rolled back to.
+/// Copies the annotations of a set that is rolled back to.
 pub(super) fn copy_from_set(set: &ReplicaSet, annotations: &mut Map<Str>) {
     annotations.retain(|key, _| !is_copied(key));
     for (key, value) in set.annotations().iter().filter(|(key, _)| is_copied(key)) {
@@ -68,7 +69,7 @@ pub(super) fn copy_from_set(set: &ReplicaSet, annotations: &mut Map<Str>) {
     }
 }
 
-/// Sets an annotation; returns whether it was another.
+/// Sets an annotation; returns whether it changed.
 pub(super) fn put(annotations: &mut Map<Str>, key: &str, value: impl Into<Str>) -> bool {
     let value = value.into();
     if annotations.get(key) == Some(&value) {
@@ -85,7 +86,7 @@ fn is_copied(key: &str) -> bool {
 fn append_history(history: &str, revision: &str) -> String {
     let mut revisions: Vec<&str> = history.split(',').filter(|text| !text.is_empty()).collect();
     revisions.push(revision);
-    // The oldest go first.
+    // Drops the oldest first.
     while revisions.len() > 1 && revisions.iter().map(|text| text.len() + 1).sum::<usize>() > MAX_HISTORY {
         revisions.remove(0);
     }

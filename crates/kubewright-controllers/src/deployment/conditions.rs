@@ -16,7 +16,7 @@ pub(super) fn get<'a>(status: &'a DeploymentStatus, type_: &str) -> Option<&'a D
     status.conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// A condition that holds from now on.
+/// A new condition.
 pub(super) fn new(type_: &str, status: &str, reason: &str, message: &str, now: Time) -> DeploymentCondition {
     DeploymentCondition {
         type_: type_.into(),
@@ -28,7 +28,7 @@ pub(super) fn new(type_: &str, status: &str, reason: &str, message: &str, now: T
     }
 }
 
-/// Sets a condition, unless there is one with the same status and reason.
+/// Sets a condition, unless its status and reason are unchanged.
 #[doc(alias = "SetDeploymentCondition")]
 pub(super) fn set(status: &mut DeploymentStatus, mut condition: DeploymentCondition) {
     if let Some(current) = get(status, &condition.type_) {

@@ -1,4 +1,4 @@
-//! Old revisions: rolled back to on request, and removed beyond the limit.
+//! Rollbacks and the revision history limit.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Deployments, Rollout};
 use crate::error::Error;
 
 impl Deployments {
-    /// Makes the template that of an older revision, where an annotation asks for it; returns whether one did.
+    /// Rolls back to an older revision if an annotation requests it; returns whether it does.
     #[doc(alias = "rollback")]
     pub(super) async fn roll_back(&self, rollout: &mut Rollout) -> Result<bool, Error> {
         let Some(text) = rollout.deployment.metadata.annotations.get(ROLLBACK_TO) else { return Ok(false) };
@@ -48,7 +48,7 @@ impl Deployments {
         Ok(true)
     }
 
-    /// Removes the oldest sets beyond the limit, of those that are empty.
+    /// Deletes the oldest empty sets beyond the limit.
     #[doc(alias = "cleanupDeployment")]
     pub(super) async fn trim_history(&self, rollout: &Rollout, old: &[Arc<ReplicaSet>]) -> Result<(), Error> {
         let Some(limit) = rollout.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok()) else {
@@ -68,7 +68,7 @@ impl Deployments {
     }
 }
 
-/// The set of this revision; 0 stands for the last but one.
+/// The set of this revision; 0 means the previous one.
 fn find_revision(sets: &[Arc<ReplicaSet>], asked: i64) -> Option<&Arc<ReplicaSet>> {
     let mut sets: Vec<_> = sets.iter().collect();
     sets.sort_by_key(|set| revision(&***set));

@@ -1,7 +1,8 @@
-//! Deployments: a replica set for each version of the template, and the way from one to the next.
+//! Deployments: a replica set per template, and rollouts between them.
 //!
-//! Start at `Reconcile::sync`, which decides what a deployment needs; `revision` finds or makes its new set, `rolling`
-//! and `recreate` move replicas from old sets to the new one, `scaling` changes sizes while nothing else moves, and `status` tells.
+//! Start at `Reconcile::sync`, which chooses the next step; `revision` finds or creates the new
+//! set, `rolling` and `recreate` move replicas to it, `scaling` resizes sets outside of a rollout,
+//! and `status` computes the status.
 
 mod annotations;
 mod conditions;
@@ -46,12 +47,12 @@ struct Deployments {
     events: EventRecorder,
 }
 
-/// Rolls deployments out until `stop` is cancelled, with so many workers.
+/// Runs deployments until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the deployment in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "DeploymentController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -97,7 +98,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     Ok(())
 }
 
-/// The deployment that waits for this pod to go before it starts new ones.
+/// The deployment that waits for this pod to end before it creates new ones.
 fn recreated_by(event: &Event<Pod>, sets: &Lister<ReplicaSet>, deployments: &Lister<Deployment>) -> Option<ObjectKey> {
     let pod = match event {
         Event::Deleted(deleted) => deleted.object()?,
@@ -109,7 +110,7 @@ fn recreated_by(event: &Event<Pod>, sets: &Lister<ReplicaSet>, deployments: &Lis
     is_recreate(deployment.spec.as_ref()?).then(|| deployment.key())
 }
 
-/// Which replica sets are a deployment's.
+/// The selector of a deployment's replica sets.
 fn selector(deployment: &Deployment) -> Result<Selector, Error> {
     Ok(Selector::from_label_selector(deployment.spec.as_ref().map(|spec| &spec.selector))?)
 }
@@ -118,7 +119,7 @@ fn is_recreate(spec: &DeploymentSpec) -> bool {
     spec.strategy.as_ref().is_some_and(|strategy| strategy.type_.as_deref() == Some("Recreate"))
 }
 
-/// A deployment that is being looked at, with the replica sets that are its own.
+/// A deployment being reconciled, with its replica sets.
 struct Rollout {
     deployment: Deployment,
     spec: DeploymentSpec,
@@ -135,7 +136,7 @@ impl Rollout {
     }
 }
 
-/// The sets of a rollout, told apart.
+/// The new and the old sets of a rollout.
 struct Sets {
     new: Option<Arc<ReplicaSet>>,
     /// Oldest first.
@@ -162,7 +163,8 @@ impl Reconcile for Deployments {
         let is_current = self.own_deployments.are_seen(key, self.deployments.store())
             && self.own_sets.are_seen(key, self.sets.store());
         if !is_current {
-            // To act on what was before our own last writes ends in conflicts. What we wrote shows soon, and wakes us.
+            // Acting on a cache without our own last writes leads to conflicts. The writes will
+            // show soon, which queues the key again.
             return Ok(Some(PATIENCE));
         }
         let Some(spec) = deployment.spec.clone() else { return Ok(None) };
@@ -184,7 +186,7 @@ impl Reconcile for Deployments {
         rollout.sets = claim(&claimant, &self.sets.lister(), &api, |_| true).await?;
 
         if deployment.is_being_deleted() {
-            return self.tell_only(&mut rollout).await;
+            return self.update_counts_of_deleted(&mut rollout).await;
         }
         self.note_pause(&mut rollout).await?;
         if rollout.is_paused() {

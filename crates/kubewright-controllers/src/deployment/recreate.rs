@@ -1,4 +1,4 @@
-//! Recreation: all old pods go before the first new one comes.
+//! The Recreate strategy: all old pods end before the first new one is created.
 
 use kubewright_core::Object;
 
@@ -11,21 +11,21 @@ use crate::pods::is_finished;
 use crate::worker::Synced;
 
 impl Deployments {
-    /// Takes the next step of a recreation.
+    /// Takes the next step.
     #[doc(alias = "rolloutRecreate")]
     pub(super) async fn recreate(&self, rollout: &mut Rollout) -> Synced {
-        let mut sets = self.tell_apart(rollout, false).await?;
+        let mut sets = self.classify(rollout, false).await?;
         if self.empty_old(rollout, &sets).await? || self.are_old_pods_left(&sets) {
-            return self.tell(rollout, &sets).await;
+            return self.update_status(rollout, &sets).await;
         }
         if sets.new.is_none() {
-            sets = self.tell_apart(rollout, true).await?;
+            sets = self.classify(rollout, true).await?;
         }
         self.grow_new(rollout, &sets).await?;
         if rollout.deployment.status.as_ref().is_some_and(|status| is_complete(rollout, status)) {
             self.trim_history(rollout, &sets.old).await?;
         }
-        self.tell(rollout, &sets).await
+        self.update_status(rollout, &sets).await
     }
 
     async fn empty_old(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
@@ -36,7 +36,7 @@ impl Deployments {
         Ok(changed)
     }
 
-    /// Whether pods of old sets still run, those on their way out included.
+    /// Whether pods of old sets still run, including terminating ones.
     fn are_old_pods_left(&self, sets: &Sets) -> bool {
         let mut pods = sets.old.iter().flat_map(|set| indices::controlled_by(&self.pods, set.uid()));
         pods.any(|pod| !is_finished(&pod))

@@ -1,4 +1,4 @@
-//! The new replica set of a deployment: found by its template, or made.
+//! Finds or creates the new replica set of a deployment.
 
 use std::sync::Arc;
 
@@ -15,9 +15,10 @@ use super::{Deployments, KIND, Rollout, Sets};
 use crate::error::{Error, is_namespace_terminating};
 
 impl Deployments {
-    /// Tells the sets of a rollout apart, with revisions up to date; makes the new one if asked to and there is none.
+    /// Classifies the sets of a rollout and updates revisions; creates the new set if requested and
+    /// missing.
     #[doc(alias = "getAllReplicaSetsAndSyncRevision")]
-    pub(super) async fn tell_apart(&self, rollout: &mut Rollout, may_create: bool) -> Result<Sets, Error> {
+    pub(super) async fn classify(&self, rollout: &mut Rollout, may_create: bool) -> Result<Sets, Error> {
         rollout.sets.sort_by(|a, b| by_creation(a, b));
         let is_new = |set: &Arc<ReplicaSet>| template_is(set, &rollout.spec.template);
         let new = rollout.sets.iter().find(|set| is_new(set)).cloned();
@@ -32,7 +33,7 @@ impl Deployments {
         Ok(Sets { new, old })
     }
 
-    /// Brings annotations of the new set, and the revision of the deployment, up to date.
+    /// Updates the annotations of the new set, and the revision of the deployment.
     async fn keep(&self, rollout: &mut Rollout, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>, Error> {
         let mut changed = (*set).clone();
         let mut is_changed = annotations::copy_to_set(&rollout.deployment, &mut changed.metadata.annotations, next);
@@ -42,14 +43,13 @@ impl Deployments {
             spec.min_ready_seconds = rollout.spec.min_ready_seconds;
             is_changed = true;
         }
-        let set = match is_changed {
-            true => {
-                let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
-                let changed = api.update(&changed).await?;
-                self.own_sets.written(&rollout.deployment.key(), &changed);
-                Arc::new(changed)
-            }
-            false => set,
+        let set = if is_changed {
+            let api = Api::<ReplicaSet>::namespaced(&self.client, set.namespace());
+            let changed = api.update(&changed).await?;
+            self.own_sets.written(&rollout.deployment.key(), &changed);
+            Arc::new(changed)
+        } else {
+            set
         };
         let reason = ("FoundNewReplicaSet", format!("Found new replica set {:?}", set.name()));
         let is_unknown = conditions::get(rollout.deployment.status.get_or_insert_default(), PROGRESSING).is_none();
@@ -66,13 +66,13 @@ impl Deployments {
                 let existing = api.get(set.name()).await?;
                 let is_ours = owner::is_controlled_by(&existing.metadata, &rollout.deployment.metadata);
                 if is_ours && template_is(&existing, &rollout.spec.template) {
-                    // Our own of a moment ago, which the cache has not shown yet.
+                    // Our own set, which the cache does not show yet.
                     self.note_revision(rollout, &existing, None).await?;
                     return Ok(Arc::new(existing));
                 }
                 return Err(self.note_collision(rollout, set.name()).await?);
             }
-            // All that is created from now on fails, and nobody is left to be told.
+            // Further creations will fail too, and no event can be recorded.
             Err(error) if is_namespace_terminating(&error) => return Err(error.into()),
             Err(error) => {
                 let message = format!("Failed to create new replica set {:?}: {error}", set.name());
@@ -97,7 +97,7 @@ impl Deployments {
         Ok(Arc::new(made))
     }
 
-    /// Another template has the same hash: the next one is made from one more collision.
+    /// Records a hash collision with another template; the next attempt uses another hash.
     async fn note_collision(&self, rollout: &mut Rollout, name: &str) -> Result<Error, Error> {
         let status = rollout.deployment.status.get_or_insert_default();
         status.collision_count = Some(status.collision_count.unwrap_or_default() + 1);
@@ -105,7 +105,7 @@ impl Deployments {
         Ok(Error::HashCollision { name: name.into() })
     }
 
-    /// Writes the revision of the set, and a reason for progress, to the deployment where they are news.
+    /// Writes the set's revision and a progress condition to the deployment if they changed.
     async fn note_revision(
         &self,
         rollout: &mut Rollout,
@@ -127,7 +127,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Writes status and annotations of the deployment, and goes on with what the server has.
+    /// Writes status and annotations of the deployment, and continues with the server's response.
     pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
         let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
         rollout.deployment = api.update_status(&rollout.deployment).await?;
@@ -161,7 +161,7 @@ fn new_set(rollout: &Rollout, old: &[Arc<ReplicaSet>], next: i64) -> ReplicaSet 
     set
 }
 
-/// Whether a set is of this template.
+/// Whether a set has this template.
 pub(super) fn template_is(set: &ReplicaSet, template: &kubewright_api::core::v1::PodTemplateSpec) -> bool {
     let own = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
     own.is_some_and(|own| template::are_equal(own, template))

@@ -1,4 +1,4 @@
-//! Rolling updates: the new set grows and the old ones shrink, step by step within the limits.
+//! Rolling updates: the new set grows and the old ones shrink within the limits.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ impl Deployments {
     /// Takes the next step of a rolling update.
     #[doc(alias = "rolloutRolling")]
     pub(super) async fn roll(&self, rollout: &mut Rollout) -> Synced {
-        let sets = self.tell_apart(rollout, true).await?;
+        let sets = self.classify(rollout, true).await?;
         if self.grow_new(rollout, &sets).await? || self.shrink_old(rollout, &sets).await? {
-            // The changed set wakes us again.
-            return self.tell(rollout, &sets).await;
+            // The changed set queues the key again.
+            return self.update_status(rollout, &sets).await;
         }
         if rollout.deployment.status.as_ref().is_some_and(|status| is_complete(rollout, status)) {
             self.trim_history(rollout, &sets.old).await?;
         }
-        self.tell(rollout, &sets).await
+        self.update_status(rollout, &sets).await
     }
 
-    /// Brings the new set to the size that there is room for; returns whether it changed.
+    /// Scales the new set up within the limits; returns whether it changed.
     #[doc(alias = "reconcileNewReplicaSet")]
     pub(super) async fn grow_new(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
         let Some(new) = &sets.new else { return Ok(false) };
@@ -39,7 +39,7 @@ impl Deployments {
         Ok(self.resize(rollout, new, size).await?.is_some())
     }
 
-    /// Takes from old sets what can be missed; returns whether anything was taken.
+    /// Scales old sets down within the limits; returns whether any changed.
     #[doc(alias = "reconcileOldReplicaSets")]
     async fn shrink_old(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
         let mut old = active(&sets.old);
@@ -52,15 +52,16 @@ impl Deployments {
         }
         old.sort_by(|a, b| by_creation(a, b));
         let unhealthy = self.take(rollout, &mut old, budget, |set| wanted(set) - available(set)).await?;
-        // Of the healthy ones, as many as are available beyond the minimum. A status may still count pods that were taken already, and
-        // Go's controller with it: those are not there to be missed twice.
+        // Available replicas beyond the minimum. A status may still count replicas that were
+        // already removed, which client-go's controller counts twice.
         let remaining = sum(&old, |set| available(set).min(wanted(set)));
         let spare = remaining + available(new) - minimum;
         let healthy = if spare > 0 { self.take(rollout, &mut old, spare, wanted).await? } else { 0 };
         Ok(unhealthy + healthy > 0)
     }
 
-    /// Takes up to `budget` replicas from these sets, oldest first, and of each as many as `of` says.
+    /// Removes up to `budget` replicas from these sets, oldest first, from each as many as `of`
+    /// returns.
     async fn take(
         &self,
         rollout: &Rollout,

@@ -1,4 +1,4 @@
-//! Changing sizes of replica sets: one, or several in proportion.
+//! Resizes replica sets: one, or several in proportion.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -13,27 +13,28 @@ use super::{Deployments, Rollout, Sets, is_recreate};
 use crate::error::Error;
 use crate::worker::Synced;
 
-/// Whether the size of the deployment has changed since its sets were last sized.
+/// Whether the deployment was resized since its sets were last sized.
 #[doc(alias = "isScalingEvent")]
 pub(super) fn is_scaling(rollout: &Rollout) -> bool {
     active(&rollout.sets).iter().filter_map(|set| desired_replicas(set)).any(|size| size != rollout.replicas())
 }
 
 impl Deployments {
-    /// Brings sizes up to date without rolling on.
+    /// Resizes sets without continuing a rollout.
     #[doc(alias = "sync")]
     pub(super) async fn scale_only(&self, rollout: &mut Rollout) -> Synced {
-        let sets = self.tell_apart(rollout, false).await?;
+        let sets = self.classify(rollout, false).await?;
         self.scale(rollout, &sets).await?;
         if rollout.is_paused() {
             self.trim_history(rollout, &sets.old).await?;
         }
-        self.tell_sizes(rollout, &sets).await
+        self.update_counts(rollout, &sets).await
     }
 
     async fn scale(&self, rollout: &Rollout, sets: &Sets) -> Result<(), Error> {
         if let Some(only) = active_or_latest(sets) {
-            // Also where only its annotations are behind: otherwise it would count as being scaled for ever.
+            // Also if only its annotations are stale: otherwise it would count as being scaled
+            // forever.
             self.resize(rollout, &only, rollout.replicas()).await?;
             return Ok(());
         }
@@ -51,7 +52,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Makes a set this large, and notes how large the deployment is; returns the set if it changed.
+    /// Resizes a set and records the deployment's size; returns the set if it changed.
     #[doc(alias = "scaleReplicaSet")]
     pub(super) async fn resize(
         &self,
@@ -77,7 +78,7 @@ impl Deployments {
     }
 }
 
-/// The only set with replicas, or the newest where none has any; nothing where several have.
+/// The only set with replicas, or the newest if none has any; `None` if several have.
 fn active_or_latest(sets: &Sets) -> Option<Arc<ReplicaSet>> {
     let mut with_replicas = active(&sets.all());
     match with_replicas.len() {
@@ -87,21 +88,22 @@ fn active_or_latest(sets: &Sets) -> Option<Arc<ReplicaSet>> {
     }
 }
 
-/// Whether the new set is as large as it will be, and all of it available.
+/// Whether the new set has its full size, and all of it is available.
 fn is_saturated(rollout: &Rollout, new: &ReplicaSet) -> bool {
     let replicas = rollout.replicas();
     wanted(new) == replicas && desired_replicas(new) == Some(replicas) && available(new) == replicas
 }
 
-/// Sizes for several sets, so that each keeps its share; what rounding leaves over goes to the largest.
+/// Distributes replicas in proportion; the rounding remainder goes to the largest set.
 fn in_proportion(rollout: &Rollout, mut sets: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<ReplicaSet>, i32)> {
     let replicas = rollout.replicas();
     let allowed = if replicas > 0 { replicas + max_surge(&rollout.spec) } else { 0 };
     let to_add = allowed - sum(&sets, wanted);
-    // The largest first; of equal ones the newer grows first, and the older shrinks first.
-    match to_add > 0 {
-        true => sets.sort_by_key(|set| (Reverse(wanted(set)), Reverse(set.creation_timestamp()))),
-        false => sets.sort_by_key(|set| (Reverse(wanted(set)), set.creation_timestamp())),
+    // Largest first; of equal ones the newer grows first, and the older shrinks first.
+    if to_add > 0 {
+        sets.sort_by_key(|set| (Reverse(wanted(set)), Reverse(set.creation_timestamp())))
+    } else {
+        sets.sort_by_key(|set| (Reverse(wanted(set)), set.creation_timestamp()))
     }
     let mut added = 0;
     let mut sizes: Vec<i32> = Vec::new();
@@ -116,7 +118,7 @@ fn in_proportion(rollout: &Rollout, mut sets: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<
     sets.into_iter().zip(sizes).collect()
 }
 
-/// How much of `to_add` this set takes, when `added` is gone already.
+/// The share of this set in `to_add`, after `added` was distributed.
 #[doc(alias = "GetReplicaSetProportion")]
 fn share(rollout: &Rollout, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     if wanted(set) == 0 || to_add == 0 || to_add == added {
@@ -139,7 +141,7 @@ fn fraction(rollout: &Rollout, set: &ReplicaSet) -> i32 {
         return 0;
     }
     let scaled = f64::from(size) * f64::from(most) / f64::from(before);
-    // Sizes of sets fit by far.
+    // Sizes of sets fit in 32 bits.
     scaled.round() as i32 - size
 }
 

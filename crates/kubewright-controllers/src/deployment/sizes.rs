@@ -1,4 +1,4 @@
-//! How many replicas each replica set may have.
+//! Sizes and limits of replica sets.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use kubewright_core::IntOrString;
 
 use super::is_recreate;
 
-/// How many replicas a set is asked to have.
+/// The desired replicas of a set.
 pub(super) fn wanted(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().map_or(0, |spec| spec.replicas.unwrap_or(1))
 }
 
-/// How many replicas of a set are available.
+/// The available replicas of a set.
 pub(super) fn available(set: &ReplicaSet) -> i32 {
     set.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default()
 }
@@ -22,14 +22,15 @@ pub(super) fn sum(sets: &[Arc<ReplicaSet>], of: impl Fn(&ReplicaSet) -> i32) -> 
     sets.iter().map(|set| of(set)).sum()
 }
 
-/// The sets that are asked to have any replicas.
+/// The sets with desired replicas.
 pub(super) fn active(sets: &[Arc<ReplicaSet>]) -> Vec<Arc<ReplicaSet>> {
     sets.iter().filter(|set| wanted(set) > 0).cloned().collect()
 }
 
-/// By how many replicas a deployment may exceed its size, and how many may be missing.
+/// Maximum surge and maximum unavailable.
 ///
-/// Surge is rounded up and unavailability down; where both are zero nothing could ever move, so one may be missing.
+/// Surge is rounded up and unavailability down; if both are zero, one replica may be unavailable,
+/// so that the rollout can progress.
 #[doc(alias = "ResolveFenceposts")]
 pub(super) fn fence_posts(surge: Option<&IntOrString>, unavailable: Option<&IntOrString>, replicas: i32) -> (i32, i32) {
     let resolve = |value: Option<&IntOrString>, round_up: bool| {
@@ -49,18 +50,18 @@ fn limits(spec: &DeploymentSpec) -> (i32, i32) {
     fence_posts(surge, unavailable, spec.replicas.unwrap_or(1))
 }
 
-/// By how many replicas a deployment may exceed its size.
+/// Maximum surge of a deployment.
 pub(super) fn max_surge(spec: &DeploymentSpec) -> i32 {
     if is_recreate(spec) { 0 } else { limits(spec).0 }
 }
 
-/// How many replicas of a deployment may be missing.
+/// Maximum unavailable replicas of a deployment.
 pub(super) fn max_unavailable(spec: &DeploymentSpec) -> i32 {
     let replicas = spec.replicas.unwrap_or(1);
     if is_recreate(spec) || replicas == 0 { 0 } else { limits(spec).1.min(replicas) }
 }
 
-/// The size to which the new set may grow beside the others, of which there are `total` replicas with its own.
+/// The size to which the new set may grow, with `total` replicas in all sets.
 #[doc(alias = "NewRSNewReplicas")]
 pub(super) fn of_new_set(spec: &DeploymentSpec, total: i32, current: i32) -> i32 {
     let replicas = spec.replicas.unwrap_or(1);

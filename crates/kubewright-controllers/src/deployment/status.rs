@@ -1,4 +1,4 @@
-//! What a deployment tells: numbers, conditions, and whether it gets on.
+//! The status of a deployment: counts, conditions and progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::{Deployments, Rollout, Sets};
 use crate::error::Error;
 use crate::worker::Synced;
 
-/// Whether somebody wants to know when a deployment gets stuck.
+/// Whether the deployment has a progress deadline.
 pub(super) fn has_progress_deadline(spec: &DeploymentSpec) -> bool {
     spec.progress_deadline_seconds.is_some_and(|seconds| seconds != i32::MAX)
 }
 
-/// Whether all replicas are of the new set and available, and no older ones are left.
+/// Whether all replicas are of the new set and available, and no old ones are left.
 #[doc(alias = "DeploymentComplete")]
 pub(super) fn is_complete(rollout: &Rollout, status: &DeploymentStatus) -> bool {
     let replicas = rollout.replicas();
@@ -28,7 +28,8 @@ pub(super) fn is_complete(rollout: &Rollout, status: &DeploymentStatus) -> bool 
 }
 
 impl Deployments {
-    /// Notes that a rollout is paused or goes on, lest a pause count as being stuck.
+    /// Records that a rollout is paused or resumed, so that a pause does not count as a lack of
+    /// progress.
     #[doc(alias = "checkPausedConditions")]
     pub(super) async fn note_pause(&self, rollout: &mut Rollout) -> Result<(), Error> {
         if !has_progress_deadline(&rollout.spec) {
@@ -49,7 +50,7 @@ impl Deployments {
         self.write(rollout).await
     }
 
-    /// Says no more than that the generation was seen.
+    /// Only records the observed generation.
     pub(super) async fn observe(&self, rollout: &Rollout) -> Synced {
         let mut changed =
             Rollout { deployment: rollout.deployment.clone(), spec: rollout.spec.clone(), sets: Vec::new() };
@@ -61,15 +62,15 @@ impl Deployments {
         Ok(None)
     }
 
-    /// Tells the numbers of a deployment that is on its way out.
-    pub(super) async fn tell_only(&self, rollout: &mut Rollout) -> Synced {
-        let sets = self.tell_apart(rollout, false).await?;
-        self.tell_sizes(rollout, &sets).await
+    /// Updates the counts of a deployment that is being deleted.
+    pub(super) async fn update_counts_of_deleted(&self, rollout: &mut Rollout) -> Synced {
+        let sets = self.classify(rollout, false).await?;
+        self.update_counts(rollout, &sets).await
     }
 
-    /// Tells the numbers.
+    /// Updates the counts.
     #[doc(alias = "syncDeploymentStatus")]
-    pub(super) async fn tell_sizes(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
+    pub(super) async fn update_counts(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
         let status = calculate(rollout, sets, self.clock.now());
         if rollout.deployment.status.as_ref() != Some(&status) {
             rollout.deployment.status = Some(status);
@@ -78,9 +79,9 @@ impl Deployments {
         Ok(None)
     }
 
-    /// Tells the numbers, and how the rollout gets on; looks again when the deadline has passed.
+    /// Updates counts and progress; returns when the deadline is to be checked.
     #[doc(alias = "syncRolloutStatus")]
-    pub(super) async fn tell(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
+    pub(super) async fn update_status(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
         let now = self.clock.now();
         let mut status = calculate(rollout, sets, now);
         note_progress(rollout, sets, &mut status, now);
@@ -100,7 +101,7 @@ impl Deployments {
     }
 }
 
-/// The numbers, and whether enough replicas are available.
+/// Computes the counts, and whether enough replicas are available.
 fn calculate(rollout: &Rollout, sets: &Sets, now: Time) -> DeploymentStatus {
     let all = sets.all();
     let of = |pick: fn(&ReplicaSetStatus) -> i32| move |set: &ReplicaSet| set.status.as_ref().map_or(0, pick);
@@ -116,15 +117,16 @@ fn calculate(rollout: &Rollout, sets: &Sets, now: Time) -> DeploymentStatus {
     status.available_replicas = told(are_available);
     status.unavailable_replicas = told((sum(&all, wanted) - are_available).max(0));
     status.terminating_replicas = Some(sum(&all, of(|status| status.terminating_replicas.unwrap_or_default())));
-    let (is_available, reason, message) = match are_available >= rollout.replicas() - max_unavailable(&rollout.spec) {
-        true => ("True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
-        false => ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability."),
+    let (is_available, reason, message) = if are_available >= rollout.replicas() - max_unavailable(&rollout.spec) {
+        ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    } else {
+        ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
     conditions::set(&mut status, conditions::new(AVAILABLE, is_available, reason, message, now));
     status
 }
 
-/// Sets the condition that tells how the rollout gets on.
+/// Sets the progress condition.
 fn note_progress(rollout: &Rollout, sets: &Sets, status: &mut DeploymentStatus, now: Time) {
     if !has_progress_deadline(&rollout.spec) {
         conditions::remove(status, PROGRESSING);
@@ -145,7 +147,7 @@ fn note_progress(rollout: &Rollout, sets: &Sets, status: &mut DeploymentStatus, 
     } else if is_progressing(rollout, status) {
         let message = format!("{who} is progressing.");
         let mut condition = conditions::new(PROGRESSING, "True", "ReplicaSetUpdated", &message, now);
-        // Each step counts, so the time of the update moves on even if nothing else changes.
+        // Each step updates the time of the condition, even if nothing else changes.
         if let Some(current) = current.filter(|current| current.status == "True") {
             condition.last_transition_time = current.last_transition_time;
         }
@@ -157,7 +159,7 @@ fn note_progress(rollout: &Rollout, sets: &Sets, status: &mut DeploymentStatus, 
     }
 }
 
-/// Whether any number has moved in the right direction.
+/// Whether any count has improved.
 #[doc(alias = "DeploymentProgressing")]
 fn is_progressing(rollout: &Rollout, new: &DeploymentStatus) -> bool {
     let nothing = DeploymentStatus::default();
@@ -187,7 +189,7 @@ fn deadline(rollout: &Rollout, status: &DeploymentStatus) -> Option<Time> {
     since.checked_add(Duration::from_secs(seconds))
 }
 
-/// When to look whether the rollout got stuck; a second late, since times in objects have no fractions.
+/// When to check the deadline; a second late, since times in objects have no fractions.
 #[doc(alias = "requeueStuckDeployment")]
 fn until_deadline(rollout: &Rollout, status: &DeploymentStatus, now: Time) -> Option<Duration> {
     let condition = conditions::get(status, PROGRESSING).filter(|_| has_progress_deadline(&rollout.spec))?;

@@ -1,17 +1,18 @@
-//! Pod templates: which are the same, and the short hash that names each.
+//! Pod templates: comparison and hash.
 
 use kubewright_api::core::v1::PodTemplateSpec;
 use kubewright_core::json::Writer;
 
-/// The label that tells the sets and pods of a deployment's templates apart.
+/// The label with the template hash of sets and pods.
 pub(super) const HASH_LABEL: &str = "pod-template-hash";
 
-/// Letters without vowels, so that no hash spells a word.
+/// Without vowels, so that no hash spells a word.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The hash of a template, another one for each number of collisions.
+/// The hash of a template and the number of collisions.
 ///
-/// Go hashes how a debugger prints its structs, which nobody else can; all that matters is that hashes are stable, short and differ.
+/// Go hashes a debug print of its structs, which cannot be reproduced; it suffices that hashes are
+/// stable, short and different.
 #[doc(alias = "ComputeHash")]
 pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> String {
     let mut bytes = Vec::new();
@@ -26,14 +27,14 @@ pub(super) fn hash(template: &PodTemplateSpec, collisions: Option<i32>) -> Strin
     safe_encode(hash)
 }
 
-/// A hash as text that may be part of a name.
+/// A hash as part of a name.
 #[doc(alias = "SafeEncodeString")]
 pub(crate) fn safe_encode(hash: u32) -> String {
     let digits = hash.to_string();
     digits.bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
 
-/// Whether two templates are the same but for the label with their hash.
+/// Whether two templates are equal except for their hash label.
 #[doc(alias = "EqualIgnoreHash")]
 pub(super) fn are_equal(a: &PodTemplateSpec, b: &PodTemplateSpec) -> bool {
     let without = |template: &PodTemplateSpec| {

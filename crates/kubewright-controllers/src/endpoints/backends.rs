@@ -1,4 +1,4 @@
-//! What is behind a service: addresses and ports of its pods.
+//! The backends of a service: addresses and ports of its pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use kubewright_core::{IntOrString, Object, Str};
 
 use crate::pods::{is_finished, is_ready, node_name};
 
-/// A port on which pods answer.
+/// A port of pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Port {
     pub(super) name: Option<Str>,
@@ -17,7 +17,7 @@ pub(super) struct Port {
     pub(super) app_protocol: Option<Str>,
 }
 
-/// A pod that answers, or will.
+/// A pod behind a service.
 #[derive(Debug, Clone)]
 pub(super) struct Backend {
     pub(super) address: Str,
@@ -29,11 +29,11 @@ pub(super) struct Backend {
     pub(super) is_terminating: bool,
 }
 
-/// Pods by the ports on which they answer: pods may call different numbers by one name. One that has no port of that name answers on the
-/// others, or on none.
+/// Pods grouped by their ports: a port name may have different numbers. A pod without a port of
+/// that name is listed with its other ports, or with none.
 pub(super) type Groups = BTreeMap<Vec<Port>, Vec<Backend>>;
 
-/// What is behind a service, in the order of addresses.
+/// The backends of a service, sorted by address.
 pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
     let mut groups = Groups::new();
     let Some(spec) = &service.spec else { return groups };
@@ -56,7 +56,7 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
                 ..Default::default()
             },
             is_ready: publishes_all || is_serving && !is_terminating,
-            // What is published all the same does not serve for that.
+            // Published not-ready addresses are not serving.
             is_serving,
             is_terminating,
         };
@@ -68,14 +68,14 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
     groups
 }
 
-/// The number of a service's port on a pod.
+/// The number of a service port on a pod.
 #[doc(alias = "FindPort")]
 fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,
         Some(IntOrString::String(name)) if !name.is_empty() => {
             let spec = pod.spec.as_ref()?;
-            // A container that goes on beside the others is one of them, wherever it is listed.
+            // Sidecars are init containers with a restart policy, and have ports too.
             let is_sidecar = |container: &&Container| container.restart_policy.as_deref() == Some("Always");
             let containers = spec.containers.iter().chain(spec.init_containers.iter().filter(is_sidecar));
             let mut ports = containers.flat_map(|container| container.ports.iter());

@@ -1,4 +1,4 @@
-//! Endpoints of a service as one object, for clients from before slices.
+//! `Endpoints` objects, for clients that predate slices.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,14 +14,14 @@ use crate::worker::Synced;
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpoint-controller";
-/// The annotation of an object that has not all addresses.
+/// The annotation of a truncated object.
 #[doc(alias = "EndpointsOverCapacity")]
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// So many addresses fit into one object; slices have no such limit.
+/// Maximum number of addresses in an object; slices have no such limit.
 const ROOM: usize = 1000;
 
 impl Endpoints {
-    /// Makes the endpoints object what it should be.
+    /// Creates or updates the endpoints object.
     pub(super) async fn write_legacy(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
         let known = self.legacy.namespace(service.namespace()).get(service.name());
         let (mut subsets, labels) = (subsets(service, groups), labels(service));
@@ -50,7 +50,8 @@ impl Endpoints {
         }
     }
 
-    /// Removes the endpoints of a service that is gone, whoever wrote them. Those that are there before their service is are left alone.
+    /// Deletes the endpoints of a deleted service, even user-written ones. Endpoints that precede
+    /// their service are kept.
     pub(super) async fn remove_legacy(&self, key: &ObjectKey) -> Synced {
         let known = self.legacy.namespace(key.namespace().clone()).get(key.name());
         let is_ours = known.as_ref().is_some_and(|known| known.labels().get(MANAGED_BY) == Some(CONTROLLER));
@@ -61,7 +62,7 @@ impl Endpoints {
         let api = Api::<EndpointsObject>::namespaced(&self.client, key.namespace().clone());
         let found = match known {
             Some(known) => Some(known),
-            // Written just before the service was deleted, so the cache may not show it yet.
+            // Written just before the deletion, so the cache may not show it yet.
             None => api.get_opt(key.name()).await?.map(Arc::new),
         };
         if let Some(found) = found {
@@ -84,7 +85,7 @@ fn labels(service: &Service) -> Map<Str> {
 fn subsets(service: &Service, groups: &Groups) -> List<EndpointSubset> {
     let mut subsets = List::new();
     let has_ports = service.spec.as_ref().is_some_and(|spec| !spec.ports.is_empty());
-    // Here a pod without any of the ports is not behind the service; in slices it is.
+    // A pod without any of the ports is omitted here, but not in slices.
     for (ports, backends) in groups.iter().filter(|(ports, _)| !has_ports || !ports.is_empty()) {
         let addresses = |is_ready: bool| -> List<EndpointAddress> {
             let wanted = backends.iter().filter(|one| one.is_ready == is_ready && (is_ready || !one.is_terminating));
@@ -110,7 +111,8 @@ fn subsets(service: &Service, groups: &Groups) -> List<EndpointSubset> {
     subsets
 }
 
-/// Leaves out what is too much: addresses that are not ready first, and of each subset its share. Returns whether anything was.
+/// Truncates the addresses: those that are not ready first, proportionally per subset. Returns
+/// whether anything was removed.
 #[doc(alias = "truncateEndpoints")]
 fn truncate(subsets: &mut List<EndpointSubset>) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
@@ -134,9 +136,10 @@ fn truncate(subsets: &mut List<EndpointSubset>) -> bool {
 }
 
 fn note_cut(annotations: &mut Map<Str>, is_cut: bool) {
-    match is_cut {
-        true => drop(annotations.insert(OVER_CAPACITY, "truncated".into())),
-        false => drop(annotations.remove(OVER_CAPACITY)),
+    if is_cut {
+        drop(annotations.insert(OVER_CAPACITY, "truncated".into()))
+    } else {
+        drop(annotations.remove(OVER_CAPACITY))
     }
 }
 

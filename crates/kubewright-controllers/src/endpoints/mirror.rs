@@ -1,4 +1,4 @@
-//! Endpoints that somebody wrote by hand, for a service without a selector, as slices: for clients that read nothing else.
+//! Mirrors user-written endpoints of services without a selector to slices.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -18,44 +18,44 @@ use crate::indices;
 
 const CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
 const ENDPOINTS: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Endpoints");
-/// The label of endpoints that are not to be mirrored.
+/// The label of endpoints that are not mirrored.
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
-/// The annotation of endpoints that are somebody's lease.
+/// The annotation of endpoints used for leader election.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// Annotations that are about the endpoints themselves.
+/// Annotations that are not mirrored.
 const OWN_ANNOTATIONS: [&str; 2] =
     ["endpoints.kubernetes.io/last-change-trigger-time", "kubectl.kubernetes.io/last-applied-configuration"];
 
-/// So many addresses of a subset are mirrored, and so many fit into a slice.
+/// Maximum number of mirrored addresses of a subset, and of a slice.
 #[doc(alias = "MaxEndpointsPerSubset")]
 const ROOM: usize = 1000;
 
-/// What endpoints become.
+/// The result of mirroring.
 #[derive(Default)]
 struct Mirrored {
-    /// By the type of their addresses and their ports, which all endpoints of a slice share.
+    /// By address type and ports, which all endpoints of a slice share.
     slices: BTreeMap<(&'static str, Vec<Port>), Unique>,
     invalid: usize,
-    /// Invalid ones included.
+    /// Including invalid ones.
     skipped: usize,
 }
 
-/// Endpoints of a slice, no two of which are the same, ready or not.
+/// Unique endpoints of a slice, ready or not.
 #[derive(Default)]
 struct Unique {
     all: Vec<Endpoint>,
-    /// Where each one is. Who writes many subsets with the same ports writes many addresses, so that nobody looks through them all.
+    /// Positions by identity, because many subsets with equal ports may have many addresses.
     places: HashMap<Identity, usize>,
 }
 
-/// Address, name of the host, node, and what is there.
+/// Address, host name, node and target.
 type Identity = (Str, Option<Str>, Option<Str>, Option<[Option<Str>; 7]>);
 
-/// Name, protocol, number and protocol of the application.
+/// Name, protocol, number and application protocol.
 type Port = (Str, Option<Str>, i32, Option<Str>);
 
 impl Endpoints {
-    /// Makes the mirrored slices of a service what its endpoints say.
+    /// Updates the mirrored slices of a service.
     #[doc(alias = "EndpointSliceMirroringController")]
     pub(super) async fn mirror(&self, service: &ObjectKey) -> Result<(), Error> {
         let endpoints = self.legacy.namespace(service.namespace().clone()).get(service.name());
@@ -63,14 +63,15 @@ impl Endpoints {
             return self.remove_mirrored(service).await;
         };
         if !self.own_slices.are_seen(service, self.slices.store()) {
-            // The slices that we wrote a moment ago wake us when they show.
+            // The cache will show our last writes soon, which queues the key again.
             return Ok(());
         }
         let mirrored = Mirrored::of(&endpoints);
         self.tell_of_skipped(&endpoints, &mirrored);
         let mut known = self.known_mirrored(service);
         let mut wanted: Vec<_> = mirrored.into_slices(&endpoints).map(|slice| (slice, None)).collect();
-        // One for the same ports is changed first, then any of the same type, which cannot change.
+        // Reuses a slice with equal ports first, then any of the same address type, which is
+        // immutable.
         for is_fit in [has_ports_of, has_type_of] {
             for (slice, old) in wanted.iter_mut().filter(|(_, old)| old.is_none()) {
                 *old = known.iter().position(|known| is_fit(known, slice)).map(|place| known.remove(place));
@@ -95,7 +96,7 @@ impl Endpoints {
         self.remove_all(&known).await
     }
 
-    /// Removes what was mirrored for a service that has endpoints of its own now, or none.
+    /// Deletes the mirrored slices of a service that has a selector now, or is deleted.
     pub(super) async fn remove_mirrored(&self, service: &ObjectKey) -> Result<(), Error> {
         self.remove_all(&self.known_mirrored(service)).await
     }
@@ -174,7 +175,7 @@ impl Mirrored {
 }
 
 impl Unique {
-    /// Adds an endpoint while there is room, or replaces the one that is the same.
+    /// Adds an endpoint while there is room, or replaces an equal one.
     fn put(&mut self, endpoint: Endpoint) {
         match self.places.entry(identity(&endpoint)) {
             Entry::Occupied(place) => self.all[*place.get()] = endpoint,
@@ -187,7 +188,7 @@ impl Unique {
     }
 }
 
-/// An address, also with zeros in front of its numbers, or of the old generation written as one of the new.
+/// Parses an address, with leading zeros allowed, or an IPv4-mapped IPv6 address.
 #[doc(alias = "ParseIPSloppy")]
 fn parse(text: &str) -> Option<IpAddr> {
     let plain = |number: &str| match number.trim_start_matches('0') {
@@ -209,7 +210,7 @@ fn endpoint(address: &EndpointAddress, ip: IpAddr, is_ready: bool) -> Endpoint {
     }
 }
 
-/// What makes an endpoint the same as another, ready or not.
+/// The identity of an endpoint, ready or not.
 fn identity(endpoint: &Endpoint) -> Identity {
     let of_target = |target: &ObjectReference| {
         [

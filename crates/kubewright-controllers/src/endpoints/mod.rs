@@ -1,7 +1,8 @@
-//! Endpoints of services: which addresses answer, as `Endpoints` and as endpoint slices.
+//! `Endpoints` and endpoint slices of services.
 //!
-//! `backends` finds them, once for both; `legacy` and `slices` write the two forms. Slices have room for a hundred endpoints each.
-//! Endpoints of services without a selector are written by users, and become slices in `mirror`.
+//! `backends` computes the addresses for both; `legacy` and `slices` write them. Slices have up to
+//! a hundred endpoints. Endpoints of services without a selector are written by users; `mirror`
+//! copies them to slices.
 
 mod backends;
 mod legacy;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_api::core::v1::{Endpoints as EndpointsObject, Pod, Service};
 use kubewright_api::discovery::v1::EndpointSlice;
-use kubewright_cache::{Event, InformerHandle, Lister, Scoped};
+use kubewright_cache::{Event, InformerHandle, InformerScope, Lister};
 use kubewright_client::{Api, Client};
 use kubewright_core::{Object, ObjectKey, Selector};
 use kubewright_runtime::events::EventRecorder;
@@ -33,31 +34,30 @@ struct Endpoints {
     legacy: Lister<EndpointsObject>,
     slices: InformerHandle<EndpointSlice>,
     own_slices: OwnWrites,
-    /// Services that were deleted, and whose endpoints have still to go.
-    gone: Gone,
+    /// Deleted services whose endpoints must be deleted.
+    gone: DeletedServices,
     mirror_events: EventRecorder,
 }
 
-/// Services that were seen to go.
-type Gone = Arc<Mutex<HashSet<ObjectKey>>>;
+/// Deleted services.
+type DeletedServices = Arc<Mutex<HashSet<ObjectKey>>>;
 
-/// Keeps the endpoints of services with a selector, and slices of what users wrote for those without one, until `stop` is cancelled, with so
-/// many workers.
+/// Maintains endpoints and slices of services until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "EndpointController")]
 #[doc(alias = "EndpointSliceController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
     let queue = worker::queue(context, Endpoints::NAME);
     let (services, pods) = (factory.informer::<Service>(), factory.informer::<Pod>());
-    // That endpoints are deprecated is known; they are for those who still read them.
+    // Suppresses the deprecation warning for endpoints.
     let client = &client.clone().on_warning(|_| {});
-    let legacy = factory.of_api(Api::<EndpointsObject>::all(client), Scoped::default());
+    let legacy = factory.of_api(Api::<EndpointsObject>::all(client), InformerScope::default());
     let slices = factory.informer::<EndpointSlice>();
     indices::by_service(&slices, slices::SERVICE_NAME);
-    let gone = Gone::default();
+    let gone = DeletedServices::default();
     let of_services = services.add_handler({
         let (queue, gone) = (queue.clone(), gone.clone());
         move |event: &Event<Service>| {
@@ -71,7 +71,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         let (queue, services) = (queue.clone(), services.lister());
         move |event: &Event<Pod>| {
             let (before, after) = match event {
-                _ if event.is_reminder() => return,
+                _ if event.is_resync() => return,
                 Event::Updated { old, new } => (Some(old), Some(new)),
                 event => (None, event.object()),
             };
@@ -125,7 +125,7 @@ fn wake_services(pod: &Pod, services: &Lister<Service>, mut wake: impl FnMut(Obj
     }
 }
 
-/// Which pods are behind a service; nothing if somebody else sees to its endpoints.
+/// The selector of a service; `None` if its endpoints are managed externally.
 fn selector(service: &Service) -> Option<Selector> {
     let spec = service.spec.as_ref()?;
     let is_elsewhere = spec.type_.as_deref() == Some("ExternalName");
@@ -139,7 +139,8 @@ impl Reconcile for Endpoints {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(service) = self.services.namespace(key.namespace().clone()).get(key.name()) else {
             self.own_slices.forget(key);
-            // Slices go with their owner; what was mirrored has another one, which may stay.
+            // Slices are garbage-collected with their service; mirrored ones have another owner,
+            // which may stay.
             self.remove_mirrored(key).await?;
             return self.remove_legacy(key).await;
         };

@@ -1,4 +1,4 @@
-//! Endpoints of a service in slices, which change one at a time.
+//! Endpoint slices of a service.
 
 use kubewright_api::core::v1::Service;
 use kubewright_api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
@@ -16,24 +16,24 @@ pub(super) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 const SERVICE: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Service");
 
-/// So many endpoints fit into a slice.
+/// Maximum number of endpoints in a slice.
 const ROOM: usize = 100;
 
 impl Endpoints {
-    /// Makes the slices of a service what they should be, with as few writes as it takes.
+    /// Updates the slices of a service with few writes.
     pub(super) async fn write_slices(&self, service: &Service, groups: &Groups) -> Result<(), Error> {
         if !self.own_slices.are_seen(&service.key(), self.slices.store()) {
-            // The slices that we wrote a moment ago wake us when they show.
+            // The cache will show our last writes soon, which queues the key again.
             return Ok(());
         }
         let mut known = indices::slices_of(&self.slices.lister(), &service.key());
         known.retain(|slice| slice.labels().get(MANAGED_BY) == Some(CONTROLLER) && !slice.is_being_deleted());
         known.sort_by(|a, b| a.name().cmp(b.name()));
-        // A service that had this name before may have left some that nobody collects.
+        // Slices of an earlier service of this name may not have been collected yet.
         let (mut known, left): (Vec<_>, Vec<_>) =
             known.into_iter().partition(|slice| owner::is_controlled_by(&slice.metadata, &service.metadata));
         let mut wanted = desired(service, groups);
-        // What is right already stays as it is, whatever its place.
+        // Correct slices stay, in any order.
         known.retain(|slice| match wanted.iter().position(|one| are_equal(one, slice)) {
             Some(place) => {
                 wanted.remove(place);
@@ -68,7 +68,7 @@ fn desired(service: &Service, groups: &Groups) -> Vec<EndpointSlice> {
         slices.extend(backends.chunks(ROOM).map(|chunk| slice(service, ports, chunk)));
     }
     if slices.is_empty() {
-        // One that says that there is nothing.
+        // An empty slice means that there are no endpoints.
         slices.push(slice(service, &[], &[]));
     }
     slices
@@ -81,7 +81,7 @@ fn slice(service: &Service, ports: &[Port], backends: &[Backend]) -> EndpointSli
         ports: ports
             .iter()
             .map(|port| EndpointPort {
-                // Absent and empty are two things here: a port without a name has the empty one.
+                // Absent and empty differ here: an unnamed port has the empty name.
                 name: Some(port.name.clone().unwrap_or_default()),
                 protocol: port.protocol.clone(),
                 port: Some(port.port),

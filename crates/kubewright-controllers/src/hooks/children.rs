@@ -1,4 +1,4 @@
-//! Makes the children of a parent those that its hook wants.
+//! Reconciles the children of a parent with the hook's response.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use kubewright_core::{DynamicObject, GroupVersionKind, GroupVersionResource, Obj
 use kubewright_runtime::ownership::{controller_reference, is_controlled_by};
 use kubewright_runtime::{BoxError, Context, Freshness, OwnApi};
 
-use super::HookError;
 use super::webhook::{ChildrenByKind, tree};
+use crate::hook_error::HookError;
 use crate::indices;
 
-/// Who applies the children.
+/// The field manager.
 const MANAGER: &str = "kubewright-hooks";
 
-/// What a child was last made of, in short. Says when something is no longer wanted that the child still has.
+/// A hash of the last applied child. Shows whether fields must be removed.
 const APPLIED: &str = "hooks.kubewright.dev/applied";
 
-/// A resource that parents may own.
+/// A declared child resource.
 #[derive(Debug)]
 pub(super) struct ChildResource {
     pub(super) kind: GroupVersionKind,
@@ -37,7 +37,7 @@ impl ChildResource {
     }
 }
 
-/// The children that a parent has now, by kind and by name relative to it.
+/// The existing children of a parent, by kind and relative name.
 pub(super) fn observed(parent: &DynamicObject, resources: &[ChildResource]) -> ChildrenByKind {
     let of_kind = |resource: &ChildResource| {
         let owned = indices::controlled_by(&resource.informer.lister(), parent.uid());
@@ -48,15 +48,16 @@ pub(super) fn observed(parent: &DynamicObject, resources: &[ChildResource]) -> C
     resources.iter().map(of_kind).collect()
 }
 
-/// A child of the parent's own namespace is called by its name, others also by their namespace.
+/// The name of a child in the parent's namespace; otherwise with its namespace.
 fn relative_name(parent: &DynamicObject, child: &DynamicObject) -> String {
-    match parent.namespace().is_empty() && !child.namespace().is_empty() {
-        true => format!("{}/{}", child.namespace(), child.name()),
-        false => child.name().to_owned(),
+    if parent.namespace().is_empty() && !child.namespace().is_empty() {
+        format!("{}/{}", child.namespace(), child.name())
+    } else {
+        child.name().to_owned()
     }
 }
 
-/// Applies what is wanted, then deletes what is not.
+/// Applies desired children, then deletes others.
 pub(super) async fn bring_about(
     parent: &DynamicObject,
     wanted: Vec<DynamicObject>,
@@ -81,7 +82,7 @@ pub(super) async fn bring_about(
             }
             let options = DeleteOptions::default().uid(child.uid()).propagation(PropagationPolicy::Background);
             match resource.api(context, child.namespace()).delete_with(child.name(), &options).await {
-                // Gone already, or another one of its name.
+                // Already deleted, or replaced by another object of its name.
                 Err(error) if !error.is_not_found() && !error.is_conflict() => return Err(error.into()),
                 _ => {}
             }
@@ -90,23 +91,18 @@ pub(super) async fn bring_about(
     Ok(())
 }
 
-/// Gives a child its namespace: that of the parent, if it has one, because only there its owner is found.
+/// Sets the namespace of a child: that of a namespaced parent, because owners must be in the same
+/// namespace.
 fn place(parent: &DynamicObject, child: &mut DynamicObject, resource: &ChildResource) -> Result<(), HookError> {
     if !resource.is_namespaced {
         child.metadata.namespace = None;
-        return match parent.namespace().is_empty() {
-            true => Ok(()),
-            false => Err(HookError::Place(child.key().to_string())),
-        };
+        return if parent.namespace().is_empty() { Ok(()) } else { Err(HookError::Place(child.key().to_string())) };
     }
     if child.namespace().is_empty() {
         child.set_namespace(parent.namespace());
     }
     let is_elsewhere = !parent.namespace().is_empty() && child.namespace() != parent.namespace();
-    match is_elsewhere || child.namespace().is_empty() {
-        true => Err(HookError::Place(child.key().to_string())),
-        false => Ok(()),
-    }
+    if is_elsewhere || child.namespace().is_empty() { Err(HookError::Place(child.key().to_string())) } else { Ok(()) }
 }
 
 async fn apply(
@@ -115,7 +111,7 @@ async fn apply(
     resource: &ChildResource,
     context: &Context,
 ) -> Result<(), BoxError> {
-    // What hooks copy from what they were told must not be claimed.
+    // Server-set fields that hooks copy must not be applied.
     child.metadata.uid = None;
     child.metadata.resource_version = None;
     child.metadata.managed_fields = Default::default();
@@ -140,11 +136,11 @@ async fn apply(
     write(parent, child, &api).await
 }
 
-/// Creates a child, or applies it to the one that the parent already controls.
+/// Creates a child, or applies it to the one that the parent controls.
 ///
-/// The cache may be behind, and forced apply takes over whatever has the name. So an object that
-/// does not exist is created, which fails if somebody else is faster, and one that exists is
-/// applied to by its uid.
+/// The cache may be stale, and a forced apply takes over any object of the name. So a missing
+/// object is created, which fails if another one exists, and an existing object is applied with its
+/// uid.
 async fn write(parent: &DynamicObject, mut child: DynamicObject, api: &OwnApi<DynamicObject>) -> Result<(), BoxError> {
     let Some(live) = api.get(child.name(), Freshness::Live).await? else {
         let made = api.untracked().create_with(&child, &CreateOptions::default().field_manager(MANAGER)).await?;
@@ -154,7 +150,7 @@ async fn write(parent: &DynamicObject, mut child: DynamicObject, api: &OwnApi<Dy
     if !is_controlled_by(&*live, parent) {
         return Err(HookError::Taken(format!("{} {}", child.kind, child.key())).into());
     }
-    // Fields that were set by creating the child are removed later only if they count as applied.
+    // Fields set by the create are removed later only if they count as applied.
     if let Some(upgrade) = upgrade_patch(&*live, &[MANAGER], MANAGER)? {
         api.patch(live.name(), upgrade).await?;
     }
@@ -163,7 +159,7 @@ async fn write(parent: &DynamicObject, mut child: DynamicObject, api: &OwnApi<Dy
     Ok(())
 }
 
-/// A short text for some bytes, another one for others.
+/// A short hash.
 fn mark(bytes: &[u8]) -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bytes {
@@ -172,8 +168,8 @@ fn mark(bytes: &[u8]) -> String {
     format!("{hash:016x}")
 }
 
-/// Whether everything that is wanted is there. Servers add fields, and may write values in another way; then it is applied once
-/// more than needed, which changes nothing.
+/// Whether all desired fields are present. Servers add fields and may normalise values; then an
+/// extra apply is sent, which changes nothing.
 fn has_all(existing: &Value, wanted: &Value) -> bool {
     match (existing, wanted) {
         (Value::Object(existing), Value::Object(wanted)) => {

@@ -1,25 +1,25 @@
-//! One declared controller at work.
+//! A running declared controller.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::{FactoryOptions, Scoped, SharedInformerFactory};
+use kubewright_cache::{FactoryOptions, InformerScope, SharedInformerFactory};
 use kubewright_client::discovery::RestMapping;
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::{DynamicObject, GroupResource, GroupVersion, GroupVersionResource, Object, Value};
 use kubewright_runtime::controller::RunnableController;
 use kubewright_runtime::{BoxError, Context, Controller, Finalizing, Outcome, finalize};
 
-use super::HookError;
 use super::children::{ChildResource, bring_about, observed};
 use super::resource::{CompositeController, ResourceRule};
 use super::webhook::{Answer, Caller, tree};
+use crate::hook_error::HookError;
 use crate::indices;
 
-/// How soon a parent that is not cleaned up yet is asked about again, if the hook does not say so itself.
+/// Default interval of finalize calls.
 const CLEANING: Duration = Duration::from_secs(5);
 
-/// What is needed to look after the parents.
+/// State for the reconciler.
 struct Composite {
     declaration: Value,
     parent: GroupVersionResource,
@@ -31,7 +31,7 @@ struct Composite {
     children: Vec<ChildResource>,
 }
 
-/// The controller that `declared` asks for, over caches of its own, which end with it.
+/// Creates the declared controller with its own caches.
 pub(super) async fn prepare(
     declared: &CompositeController,
     client: &Client,
@@ -43,12 +43,12 @@ pub(super) async fn prepare(
     let mut children = Vec::with_capacity(spec.child_resources.len());
     for rule in &spec.child_resources {
         let (RestMapping { resource, kind, namespaced, .. }, _) = find(client, rule).await?;
-        let informer = factory.dynamic(resource.clone(), Scoped::default());
+        let informer = factory.dynamic(resource.clone(), InformerScope::default());
         indices::by_controller(&informer);
         children.push(ChildResource { kind, resource, is_namespaced: namespaced, informer });
     }
     let name = format!("hooks/{}", declared.name());
-    let informer = factory.dynamic(parent.resource.clone(), Scoped::default());
+    let informer = factory.dynamic(parent.resource.clone(), InformerScope::default());
     let (kind, resource) = (parent.kind.group_kind(), parent.resource.group_resource().to_string());
     let mut controller =
         Controller::dynamic(name, &factory, informer, kind, resource.into(), parent.namespaced).workers(workers);
@@ -71,7 +71,7 @@ pub(super) async fn prepare(
     Ok(controller.reconciling(move |parent, context| composite.clone().reconcile(parent, context)))
 }
 
-/// A resource as the server has it, and whether its status is written apart.
+/// Finds a resource on the server, and whether it has a status subresource.
 async fn find(client: &Client, rule: &ResourceRule) -> Result<(RestMapping, bool), HookError> {
     let missing = || HookError::UnknownResource(format!("{} of {}", rule.resource, rule.api_version));
     let version: GroupVersion = rule.api_version.parse().map_err(|_| missing())?;
@@ -89,11 +89,8 @@ async fn find(client: &Client, rule: &ResourceRule) -> Result<(RestMapping, bool
 impl Composite {
     async fn reconcile(self: Arc<Self>, parent: Arc<DynamicObject>, context: Context) -> Result<Outcome, BoxError> {
         if self.finalize.is_none() {
-            // Without a hook to clean up, the garbage collector takes the children along.
-            return match parent.is_being_deleted() {
-                true => Ok(Outcome::Done),
-                false => self.sync(parent, &context).await,
-            };
+            // Without a finalize hook, the garbage collector deletes the children.
+            return if parent.is_being_deleted() { Ok(Outcome::Done) } else { self.sync(parent, &context).await };
         }
         let api = context.own(self.api(&parent, &context));
         finalize(&api, &self.finalizer, parent, async |what| match what {
@@ -122,22 +119,19 @@ impl Composite {
         let answer = hook.ask(&self.declaration, &parent, &children, true).await?;
         let (is_finalized, resync_after) = (answer.is_finalized, answer.resync_after);
         self.carry_out(&parent, answer, context).await?;
-        Ok(match is_finalized {
-            true => Outcome::Done,
-            false => Outcome::requeue_after(resync_after.unwrap_or(CLEANING)),
-        })
+        Ok(if is_finalized { Outcome::Done } else { Outcome::requeue_after(resync_after.unwrap_or(CLEANING)) })
     }
 
     async fn carry_out(&self, parent: &DynamicObject, answer: Answer, context: &Context) -> Result<(), BoxError> {
         let done = bring_about(parent, answer.children, &self.children, context).await;
-        // Told even if a child failed, since it was true before.
+        // Written even if a child failed, since it is valid.
         if let Some(status) = answer.status.filter(|_| self.has_status) {
             self.tell(parent, status, context).await?;
         }
         done
     }
 
-    /// Writes the status that the hook has answered, if it is news.
+    /// Writes the hook's status if it changed.
     async fn tell(&self, parent: &DynamicObject, mut status: Value, context: &Context) -> Result<(), BoxError> {
         if let (Some(fields), Some(generation)) = (status.as_object_mut(), parent.generation()) {
             fields.insert("observedGeneration", Value::from(generation));

@@ -1,8 +1,9 @@
-//! The controller of hooks: controllers that are declared as objects, and whose logic is a webhook.
+//! Declared controllers: objects with a webhook for their logic.
 //!
-//! A [`CompositeController`] names a parent resource, child resources and a hook. For each parent the hook is asked what should be
-//! there; children are applied server-side, owned by the parent, and deleted when they are no longer wanted. What is asked and
-//! answered is what Metacontroller has, whose hooks work here. It is not run by default.
+//! A [`CompositeController`] names a parent resource, child resources and a hook. For each parent
+//! the hook returns the desired children; these are applied server-side, owned by the parent, and
+//! deleted when they are no longer desired. The protocol is that of Metacontroller. It is not run
+//! by default.
 
 mod children;
 mod composite;
@@ -13,8 +14,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub use crate::hook_error::HookError;
 use kubewright_cache::{Event, Lister};
-use kubewright_client::config::ConfigError;
 use kubewright_client::{Api, Client};
 use kubewright_core::{DynamicObject, Object, ObjectKey};
 use kubewright_runtime::ControllerHandle;
@@ -31,47 +32,11 @@ use crate::context::ControllerContext;
 use crate::error::{Error, chain};
 use crate::worker::{self, Reconcile, Synced, work};
 
-/// How soon it is looked at a controller that starts.
+/// Check interval of a starting controller.
 const STARTING: Duration = Duration::from_millis(200);
 
-/// How often it is looked at one that works.
+/// Check interval of a running controller.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// Why a declared controller cannot do its work.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HookError {
-    /// A hook has no usable address.
-    #[error("{0:?} is no URL of a hook")]
-    Url(String),
-    /// The authorities of a hook are none.
-    #[error("caBundle is not PEM in base64")]
-    Bundle,
-    /// A hook cannot be connected to as it says.
-    #[error("the hook cannot be used")]
-    Config(#[source] ConfigError),
-    /// A resource is not served.
-    #[error("the server has no resource {0}")]
-    UnknownResource(String),
-    /// The server does not tell what it has.
-    #[error("the server does not say which resources it has")]
-    Discovery(#[source] kubewright_client::Error),
-    /// A hook did not answer, or with an error.
-    #[error("the hook failed")]
-    Call(#[source] kubewright_client::Error),
-    /// A hook answered something else than was asked.
-    #[error("the answer of the hook makes no sense: {0}")]
-    Answer(String),
-    /// A hook wants a child of a kind that was not declared.
-    #[error("the hook wants a child of {0}, which is not among childResources")]
-    UnknownChild(String),
-    /// A hook wants a child where its parent cannot own it.
-    #[error("the hook wants {0} outside the namespace of its parent")]
-    Place(String),
-    /// A child that is wanted exists and belongs to somebody else.
-    #[error("{0} exists and belongs to somebody else")]
-    Taken(String),
-}
 
 /// The definition of [`CompositeController`].
 pub fn definition() -> DynamicObject {
@@ -79,7 +44,7 @@ pub fn definition() -> DynamicObject {
     DynamicObject::from_typed(&definition).expect("a definition is an object")
 }
 
-/// One that was started.
+/// A started controller.
 struct Running {
     declared: CompositeController,
     handle: ControllerHandle,
@@ -94,10 +59,10 @@ struct Controllers {
     running: Mutex<HashMap<ObjectKey, Running>>,
 }
 
-/// Runs the declared controllers until `stop` is cancelled, each with so many workers.
+/// Runs the declared controllers until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "CompositeController")]
 #[doc(alias = "metacontroller")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
@@ -182,7 +147,7 @@ impl Controllers {
         Ok(Running { declared: declared.clone(), handle, stop: stop.drop_guard(), task })
     }
 
-    /// Writes how it is doing, if that is news.
+    /// Writes the status if it changed.
     async fn tell(
         &self,
         declared: &CompositeController,
@@ -208,7 +173,7 @@ impl Running {
         self.declared.uid() == declared.uid() && self.declared.spec == declared.spec
     }
 
-    /// Stops it, waits for the runs in hand, and tells why it had failed, if so.
+    /// Stops it, waits for running reconciles, and returns why it had failed, if so.
     async fn end(self) -> Option<String> {
         drop(self.stop);
         match self.task.await {

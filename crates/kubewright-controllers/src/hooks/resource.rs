@@ -1,10 +1,10 @@
-//! The object that declares a controller.
+//! The CompositeController resource.
 
 use kubewright_runtime::custom::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A controller whose logic is a webhook: for each parent, it answers with the children that should be there.
+/// A controller whose logic is a webhook: for each parent, it returns the desired children.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[resource(
     group = "hooks.kubewright.dev",
@@ -18,36 +18,36 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct CompositeControllerSpec {
-    /// The objects that are looked after.
+    /// The parent resource.
     pub parent_resource: ResourceRule,
-    /// The objects that they may own. Others are refused.
+    /// The resources of children. Others are rejected.
     #[serde(default)]
     pub child_resources: Vec<ResourceRule>,
-    /// Who says what should be there.
+    /// The webhooks.
     pub hooks: Hooks,
-    /// Asks again for all parents so often, even if nothing happens. Never, if nothing is said.
+    /// Resync period of all parents in seconds. Never by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub resync_period_seconds: Option<u32>,
 }
 
-/// A resource, as `apps/v1` and `deployments`.
+/// A resource, such as `apps/v1` and `deployments`.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceRule {
     /// Group and version.
     pub api_version: String,
-    /// The plural.
+    /// The plural name.
     pub resource: String,
 }
 
 /// The webhooks.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 pub struct Hooks {
-    /// Asked whenever a parent or one of its children has changed.
+    /// Called when a parent or one of its children has changed.
     pub sync: Hook,
-    /// Asked instead once a parent is being deleted, until it says that all is cleaned up. Without, children just go with the
-    /// parent.
+    /// Called instead while a parent is being deleted, until it reports that it is finalized.
+    /// Without it, children are garbage-collected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finalize: Option<Hook>,
 }
@@ -55,34 +55,34 @@ pub struct Hooks {
 /// One hook.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 pub struct Hook {
-    /// Where it is.
+    /// Its address.
     pub webhook: Webhook,
 }
 
-/// Where a hook is served.
+/// The address of a hook.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct Webhook {
     /// `http` or `https`, host, port and path.
     pub url: String,
-    /// The authorities that sign the certificate of the hook: PEM in base64. By default those that the machine trusts.
+    /// The certificate authorities of the hook: PEM in base64. By default the system trust store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
-    /// How long an answer may take; 10 if nothing is said.
+    /// Timeout in seconds; 10 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_seconds: Option<u32>,
 }
 
-/// How the controller is doing.
+/// The status of the controller.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct CompositeControllerStatus {
-    /// Which generation this is about.
+    /// The observed generation.
     pub observed_generation: i64,
-    /// Whether it has listed everything and looks after the parents.
+    /// Whether it has synced and reconciles parents.
     pub is_working: bool,
-    /// Why it does not, or what fails.
+    /// Why it does not work, or what fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

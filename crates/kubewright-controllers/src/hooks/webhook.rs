@@ -1,6 +1,6 @@
-//! Asks a hook: what goes there, and what comes back.
+//! Calls a hook.
 //!
-//! Both are Metacontroller's, so that hooks written for it can be asked as they are.
+//! Requests and responses are those of Metacontroller, so its hooks work unchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use kubewright_client::config::CertificateSource;
 use kubewright_client::{Client, Config};
 use kubewright_core::{ByteString, DynamicObject, List, Map, Object, Value};
 
-use super::HookError;
 use super::resource::Webhook;
+use crate::hook_error::HookError;
 
-/// How long an answer may take, unless the declaration says so.
+/// Default timeout.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A hook that can be asked.
+/// A client of a hook.
 #[derive(Debug)]
 pub(super) struct Caller {
     client: Client,
@@ -27,7 +27,7 @@ pub(super) struct Caller {
 /// Children by kind (`Deployment.apps/v1`) and by name.
 pub(super) type ChildrenByKind = BTreeMap<String, BTreeMap<String, std::sync::Arc<DynamicObject>>>;
 
-/// What a hook answers.
+/// The response of a hook.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     pub(super) status: Option<Value>,
@@ -52,7 +52,7 @@ impl Caller {
         Ok(Caller { client, path: url.path().to_owned(), patience })
     }
 
-    /// Asks about one parent.
+    /// Calls the hook for one parent.
     pub(super) async fn ask(
         &self,
         controller: &Value,
@@ -71,7 +71,7 @@ impl Caller {
             ("finalizing", Value::from(is_finalizing)),
         ]));
         let request = self.client.rest().post().absolute_path(&self.path).json(question.to_string().into_bytes());
-        // Another try is the controller's to decide, which knows what has changed meanwhile.
+        // The controller decides about retries, because it knows what has changed.
         let response = request.timeout(self.patience).retries(0).send().await.map_err(HookError::Call)?;
         let answer = Value::from_json(&response.bytes()).map_err(|error| HookError::Answer(error.to_string()))?;
         Answer::read(&answer)
@@ -96,9 +96,10 @@ impl Answer {
         let read = |child: &Value| -> Result<DynamicObject, HookError> {
             let object: DynamicObject =
                 child.to_string().parse().map_err(|error| HookError::Answer(format!("a child: {error}")))?;
-            match object.kind.is_empty() || object.name().is_empty() {
-                true => Err(HookError::Answer("a child has no kind or no name".into())),
-                false => Ok(object),
+            if object.kind.is_empty() || object.name().is_empty() {
+                Err(HookError::Answer("a child has no kind or no name".into()))
+            } else {
+                Ok(object)
             }
         };
         let seconds = answer.get("resyncAfterSeconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);

@@ -1,4 +1,4 @@
-//! How long a job waits after failures before it starts pods again: longer after each, until one succeeds.
+//! Back-off of a job after failed pods.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,40 +11,41 @@ use kubewright_core::{Object, ObjectKey, Str, Time};
 use super::tracking::{is_failed, is_tracked};
 use crate::pods::{condition, phase};
 
-/// So long a job waits after its first failure, and twice as long after each further one.
+/// Minimum and maximum delay; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
-/// What is remembered of each job: pods that have failed may be gone while it still waits.
+/// Failure state per job, because failed pods may be deleted during the back-off.
 ///
-/// By the key of the job, which one worker has in hand at a time: who finds that it is gone forgets it.
+/// By the key of the job. One worker handles a key at a time; it removes the entry of a deleted
+/// job.
 #[derive(Debug, Default)]
 #[doc(alias = "backoffStore")]
 pub(super) struct Backoffs {
     records: Mutex<HashMap<ObjectKey, Backoff>>,
 }
 
-/// How a job has fared since its last success.
+/// Failures of a job since its last success.
 #[derive(Debug, Clone, Default)]
 struct Backoff {
-    /// That of the job: another of its name begins anew.
+    /// The uid of the job: another job of its name starts over.
     uid: Str,
     failures: u32,
     last_failure: Option<Time>,
-    /// The pods whose ends are in the numbers, as long as they are held.
+    /// Pods that are already counted, while they exist.
     known: HashSet<Str>,
 }
 
 impl Backoffs {
-    /// Takes note of pods that have ended; returns how long it is too soon to start others.
+    /// Records ended pods; returns the remaining back-off.
     pub(super) fn wait(&self, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>], now: Time) -> Option<Duration> {
         let (failures, last_failure) = self.note(job, spec, pods);
         pause(failures, last_failure?, now)
     }
 
-    /// Takes note of pods that have ended, and may be let go before the job is looked at as a whole.
+    /// Records ended pods, which may be released before the job is reconciled.
     ///
-    /// Returns how many have failed since the last success, and when the last one did.
+    /// Returns the number of failures since the last success, and the time of the last one.
     pub(super) fn note(&self, job: &Job, spec: &JobSpec, pods: &[Arc<Pod>]) -> (u32, Option<Time>) {
         let mut records = self.lock();
         let record = records.entry(job.key()).or_default();
@@ -55,12 +56,12 @@ impl Backoffs {
         (record.failures, record.last_failure)
     }
 
-    /// Forgets a job that is gone.
+    /// Removes the entry of a deleted job.
     pub(super) fn forget(&self, job: &ObjectKey) {
         self.lock().remove(job);
     }
 
-    /// Whether nothing is remembered of a job.
+    /// Whether there is no entry of a job.
     #[cfg(test)]
     pub(super) fn is_forgotten(&self, job: &ObjectKey) -> bool {
         !self.lock().contains_key(job)
@@ -81,7 +82,7 @@ impl Backoff {
         let last_success = succeeded.iter().filter(is_new).filter_map(|pod| finished_at(pod)).max();
         let mut failures: Vec<Time> = failed.iter().filter(is_new).filter_map(|pod| finished_at(pod)).collect();
         if let Some(success) = last_success {
-            // Only what has failed since counts.
+            // Only later failures count.
             (self.failures, self.last_failure) = (0, None);
             failures.retain(|failure| *failure > success);
         }
@@ -91,7 +92,7 @@ impl Backoff {
     }
 }
 
-/// How long it is too soon after so many failures.
+/// The remaining back-off after this many failures.
 #[doc(alias = "getRemainingTimeForFailuresCount")]
 pub(super) fn pause(failures: u32, last_failure: Time, now: Time) -> Option<Duration> {
     let doublings = failures.checked_sub(1)?;
@@ -100,7 +101,7 @@ pub(super) fn pause(failures: u32, last_failure: Time, now: Time) -> Option<Dura
     Some(pause.saturating_sub(passed)).filter(|wait| !wait.is_zero())
 }
 
-/// When a pod ended, as well as it tells: when its last container did, when it ceased to be ready, when it was deleted.
+/// When a pod ended: the end of its last container, or when it became unready, or its deletion.
 #[doc(alias = "getFinishedTime")]
 pub(super) fn finished_at(pod: &Pod) -> Option<Time> {
     let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter());
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(wait(&[], 0), None);
         assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9));
         assert_eq!(wait(&[pod("a", "Failed", 0)], 1), Some(9), "none is counted twice");
-        // That the pods are gone makes it no sooner.
+        // Deleting the pods does not shorten the back-off.
         assert_eq!((wait(&[], 2), wait(&[], 10)), (Some(8), None));
         assert_eq!(wait(&[pod("b", "Failed", 20), pod("c", "Failed", 21)], 21), Some(40));
         assert_eq!(wait(&[pod("d", "Succeeded", 30)], 30), None);

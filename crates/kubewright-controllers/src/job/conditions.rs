@@ -1,4 +1,4 @@
-//! What a job's conditions say: that it is suspended, decided, over.
+//! Job conditions.
 
 use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use kubewright_core::{Str, Time};
@@ -6,14 +6,14 @@ use kubewright_core::{Str, Time};
 use super::Jobs;
 use super::outcome::Outcome;
 
-/// The condition that says that a job is over.
+/// The condition that marks a finished job.
 #[doc(alias = "IsJobFinished")]
 pub(super) fn finished(job: &Job) -> Option<&JobCondition> {
     let conditions = &job.status.as_ref()?.conditions;
     conditions.iter().find(|one| matches!(&*one.type_, "Complete" | "Failed") && one.status == "True")
 }
 
-/// Says that a job is decided, or that it is over.
+/// Adds the condition that a job's outcome is decided, or that it is finished.
 pub(super) fn conclude(status: &mut JobStatus, type_: &str, outcome: &Outcome, now: Time) {
     status.conditions.retain(|condition| condition.type_ != type_);
     status.conditions.push(condition(type_, "True", &outcome.reason, &outcome.message, now));
@@ -23,7 +23,7 @@ pub(super) fn conclude(status: &mut JobStatus, type_: &str, outcome: &Outcome, n
 }
 
 impl Jobs {
-    /// Says whether a job is suspended, once it ever was.
+    /// Updates the suspension condition, once the job was ever suspended.
     pub(super) fn note_suspension(&self, job: &Job, spec: &JobSpec, status: &mut JobStatus) {
         let is_suspended = spec.suspend == Some(true);
         let now = self.clock.now();
@@ -37,16 +37,17 @@ impl Jobs {
             Some(known) => *known = condition("Suspended", word, reason, message, now),
             None => status.conditions.push(condition("Suspended", word, reason, message, now)),
         }
-        // A job that goes on begins anew, as far as its deadline is concerned.
+        // The deadline restarts when a job is resumed.
         status.start_time = (!is_suspended).then_some(now);
         self.events.normal(job, if is_suspended { "Suspended" } else { "Resumed" }, message);
     }
 
-    /// Tells that a job is over.
+    /// Records the event of a finished job.
     pub(super) fn tell_end(&self, job: &Job, outcome: &Outcome) {
-        match outcome.is_success {
-            true => self.events.normal(job, "Completed", "Job completed"),
-            false => self.events.warning(job, outcome.reason.clone(), outcome.message.clone()),
+        if outcome.is_success {
+            self.events.normal(job, "Completed", "Job completed")
+        } else {
+            self.events.warning(job, outcome.reason.clone(), outcome.message.clone())
         }
     }
 }

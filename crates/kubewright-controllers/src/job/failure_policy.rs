@@ -1,7 +1,7 @@
-//! What a failed pod means for its job, by the rules of the job's pod failure policy.
+//! The pod failure policy of a job.
 //!
-//! The first rule that matches decides: `FailJob` ends the job, `FailIndex` gives the number of the pod up, `Ignore` does not count the
-//! failure, `Count` counts it, as happens without a rule.
+//! The first matching rule decides: `FailJob` ends the job, `FailIndex` fails the pod's index,
+//! `Ignore` does not count the failure, `Count` counts it, which is the default.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kubewright_core::Object;
 
 use super::tracking::is_failed;
 
-/// Why a job has failed by its policy, if one of its pods says so.
+/// Why a job has failed by its policy, if it has.
 #[doc(alias = "getFailJobMessage")]
 pub(super) fn failure(spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<String> {
     spec.pod_failure_policy.as_ref()?;
@@ -24,12 +24,12 @@ pub(super) fn is_counted(spec: &JobSpec, pod: &Pod) -> bool {
     matching(spec, pod).is_none_or(|(rule, _)| rule.action != "Ignore")
 }
 
-/// Whether the number of a pod is given up with it.
+/// Whether the index of a pod fails with it.
 pub(super) fn fails_index(spec: &JobSpec, pod: &Pod) -> bool {
     matching(spec, pod).is_some_and(|(rule, _)| rule.action == "FailIndex")
 }
 
-/// The first rule that matches a pod, and how it does.
+/// The first rule that matches a pod, and why.
 #[doc(alias = "matchPodFailurePolicy")]
 fn matching<'a>(spec: &'a JobSpec, pod: &Pod) -> Option<(&'a PodFailurePolicyRule, String)> {
     let (rules, status) = (&spec.pod_failure_policy.as_ref()?.rules, pod.status.as_ref()?);
@@ -45,7 +45,7 @@ fn matching<'a>(spec: &'a JobSpec, pod: &Pod) -> Option<(&'a PodFailurePolicyRul
     })
 }
 
-/// The first container that has failed with a code that is asked for.
+/// The first container with a matching exit code.
 #[doc(alias = "matchOnExitCodes")]
 fn exit<'a>(wanted: &PodFailurePolicyOnExitCodesRequirement, status: &'a PodStatus) -> Option<(&'a str, i32)> {
     let code = |container: &ContainerStatus| Some(container.state.as_ref()?.terminated.as_ref()?.exit_code);
@@ -56,7 +56,7 @@ fn exit<'a>(wanted: &PodFailurePolicyOnExitCodesRequirement, status: &'a PodStat
             "NotIn" => !is_listed,
             _ => false,
         };
-        // A container that ended well is no reason, whatever is asked for.
+        // A successful container never matches.
         matches && code != 0 && wanted.container_name.as_ref().is_none_or(|name| *name == container.name)
     };
     let mut containers = status.container_statuses.iter().chain(status.init_container_statuses.iter());
@@ -65,7 +65,7 @@ fn exit<'a>(wanted: &PodFailurePolicyOnExitCodesRequirement, status: &'a PodStat
     })
 }
 
-/// The first condition of the pod that is asked for.
+/// The first matching condition of the pod.
 #[doc(alias = "matchOnPodConditions")]
 fn condition<'a>(rule: &PodFailurePolicyRule, status: &'a PodStatus) -> Option<&'a str> {
     let is_wanted = |type_: &str, word: &str| {
@@ -102,7 +102,7 @@ mod tests {
         JobSpec { pod_failure_policy: Some(policy.into()), ..Default::default() }
     }
 
-    /// A failed pod whose containers `init` and `main` have ended with these codes, or not at all.
+    /// A failed pod whose containers `init` and `main` ended with these codes, or not at all.
     fn pod(init: Option<i32>, main: Option<i32>) -> Pod {
         let container = |name: &str, code: Option<i32>| {
             let ended = code.map(|exit_code| ContainerStateTerminated { exit_code, ..Default::default() }.into());
@@ -129,13 +129,13 @@ mod tests {
         let spec = spec(&rules);
         for (init, main, fails, is_told) in [
             (Some(0), Some(42), true, true),
-            // Only of the container that was named.
+            // Only the named container.
             (Some(42), Some(0), false, false),
             (Some(0), Some(7), false, true),
             (Some(0), Some(9), false, false),
             (Some(9), None, false, false),
             (Some(0), Some(1), false, true),
-            // A code of success is never asked for.
+            // Success never matches.
             (Some(0), Some(0), false, true),
             (None, None, false, true),
         ] {
@@ -164,7 +164,7 @@ mod tests {
             failure(&spec, &[with("ConfigIssue", "True")]).as_deref(),
             Some("Pod n/p has condition ConfigIssue matching FailJob rule at index 1")
         );
-        // A pod that has not failed is not asked.
+        // A pod that has not failed does not match.
         let mut running = (*with("ConfigIssue", "True")).clone();
         running.status.as_mut().unwrap().phase = Some("Running".into());
         assert_eq!(failure(&spec, &[Arc::new(running)]), None);

@@ -1,7 +1,7 @@
-//! Failures of each number of an indexed job, where the job limits them (`backoffLimitPerIndex`).
+//! Per-index failures of an indexed job (`backoffLimitPerIndex`).
 //!
-//! How often a number has failed is in an annotation of its pods, so the last one that failed is held until its successor has been
-//! created with the next count.
+//! The number of failures of an index is an annotation of its pods, so the last failed pod is kept
+//! until its replacement has been created with the next count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::tracking::{is_failed, is_tracked};
 use super::{failure_policy, indexed};
 use crate::pods::is_active;
 
-/// How often the number of a pod had failed before it.
+/// Failures of the index before this pod.
 #[doc(alias = "JobIndexFailureCountAnnotation")]
 const COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
-/// How often it had failed in a way that a rule ignores, which counts for pauses only.
+/// Ignored failures of the index, which count for the back-off only.
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// How often each number may fail without being given up, if the job says so.
+/// The back-off limit per index, if there is one.
 #[doc(alias = "hasBackoffLimitPerIndex")]
 pub(super) fn limit(spec: &JobSpec) -> Option<i32> {
     spec.backoff_limit_per_index.filter(|_| indexed::completions(spec).is_some())
 }
 
-/// Notes which numbers have failed for good.
+/// Records permanently failed indexes.
 #[doc(alias = "calculateFailedIndexes")]
 pub(super) fn note_failed(
     status: &mut JobStatus,
@@ -44,7 +44,7 @@ pub(super) fn note_failed(
     Some(failed)
 }
 
-/// Whether the failure of this pod was the last that its number is allowed.
+/// Whether this was the last allowed failure of the pod's index.
 #[doc(alias = "isIndexFailed")]
 fn is_lost(pod: &Pod, spec: &JobSpec, limit: i32) -> bool {
     is_failed(pod, spec)
@@ -52,7 +52,7 @@ fn is_lost(pod: &Pod, spec: &JobSpec, limit: i32) -> bool {
             || failure_policy::is_counted(spec, pod) && count(pod, COUNT) >= limit)
 }
 
-/// The last pod of each number that has failed, not for good, and waits for another try.
+/// The last failed pod of each index that awaits a retry.
 #[doc(alias = "getPodsWithDelayedDeletionPerIndex")]
 pub(super) fn awaiting(
     spec: &JobSpec,
@@ -76,7 +76,7 @@ pub(super) fn awaiting(
     last_of
 }
 
-/// Those of the numbers that may be tried now, or else how long the first of them has to wait.
+/// The indexes that are due for a retry, or the time until the first one.
 #[doc(alias = "getPodCreationInfoForIndependentIndexes")]
 pub(super) fn due(indexes: Vec<i32>, last_of: &BTreeMap<i32, Arc<Pod>>, now: Time) -> (Vec<i32>, Option<Duration>) {
     let wait = |index: &i32| {
@@ -89,7 +89,7 @@ pub(super) fn due(indexes: Vec<i32>, last_of: &BTreeMap<i32, Arc<Pod>>, now: Tim
     (due, wait)
 }
 
-/// Tells a pod how often its number has failed before, by the one that it replaces.
+/// Records the failures of an index in its new pod, from the one that it replaces.
 #[doc(alias = "addIndexFailureCountAnnotation")]
 pub(super) fn note_count(pod: &mut Pod, spec: &JobSpec, replaced: Option<&Pod>) {
     let (mut counted, mut ignored) = replaced.map(|pod| (count(pod, COUNT), count(pod, IGNORED))).unwrap_or_default();
@@ -104,7 +104,7 @@ pub(super) fn note_count(pod: &mut Pod, spec: &JobSpec, replaced: Option<&Pod>) 
     }
 }
 
-/// How often the number of a pod had failed before it, in whatever way.
+/// All failures of the index before this pod, counted or ignored.
 #[doc(alias = "getIndexAbsoluteFailureCount")]
 fn failures(pod: &Pod) -> i32 {
     count(pod, COUNT).saturating_add(count(pod, IGNORED))

@@ -1,4 +1,4 @@
-//! Jobs whose pods have numbers: each of `0` to `completions - 1` has to succeed once.
+//! Indexed jobs: each index from `0` to `completions - 1` must succeed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,42 +11,42 @@ use super::index_failures;
 use super::tracking::is_tracked;
 use crate::pods::phase;
 
-/// The number of a pod, as its annotation and as its label.
+/// The completion index, as annotation and label.
 #[doc(alias = "JobCompletionIndexAnnotation")]
 pub(super) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-/// The number of a pod, in the environment of its containers.
+/// The completion index, as environment variable.
 const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 
-/// So long may be what a name begins with, if five letters are to follow.
+/// Maximum length of a name prefix, to leave room for five generated letters.
 #[doc(alias = "MaxGeneratedNameLength")]
 const MAX_PREFIX: usize = 63 - 5;
 
-/// How many numbers there are, if pods have any.
+/// The number of indexes, for an indexed job.
 pub(super) fn completions(spec: &JobSpec) -> Option<i32> {
     spec.completions.filter(|_| spec.completion_mode.as_deref() == Some("Indexed"))
 }
 
-/// The number of a pod, if it has a valid one.
+/// The index of a pod, if it has a valid one.
 #[doc(alias = "getCompletionIndex")]
 pub(super) fn index_of(pod: &Pod, completions: i32) -> Option<i32> {
     let index: i32 = pod.annotations().get(INDEX)?.parse().ok()?;
     (0..completions).contains(&index).then_some(index)
 }
 
-/// How the numbers of a job stand.
+/// State of the indexes.
 #[derive(Debug)]
 pub(super) struct Indexes {
     pub(super) completions: i32,
     pub(super) completed: BTreeSet<i32>,
-    /// Those that have failed for good, where the failures of each are limited.
+    /// Permanently failed indexes, with a limit per index.
     pub(super) failed: Option<BTreeSet<i32>>,
-    /// The last pod of each number that has failed and waits for another try, where failures are limited.
+    /// The last failed pod of each index that awaits a retry, with a limit per index.
     pub(super) awaiting: BTreeMap<i32, Arc<Pod>>,
 }
 
 impl Indexes {
-    /// Notes in the status how the numbers stand, if pods have any.
+    /// Updates the indexes in the status, for an indexed job.
     pub(super) fn note(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Option<Self> {
         let completions = completions(spec)?;
         let completed = note_completed(status, completions, pods);
@@ -56,7 +56,7 @@ impl Indexes {
         Some(Indexes { completions, completed, failed, awaiting })
     }
 
-    /// The lowest numbers that are to be run and that no pod has, so many at the most.
+    /// The lowest pending indexes without a pod, up to `count`.
     #[doc(alias = "firstPendingIndexes")]
     pub(super) fn pending<'a>(&self, pods: impl IntoIterator<Item = &'a Arc<Pod>>, count: usize) -> Vec<i32> {
         let taken: BTreeSet<i32> = pods.into_iter().filter_map(|pod| index_of(pod, self.completions)).collect();
@@ -67,11 +67,12 @@ impl Indexes {
     }
 }
 
-/// Notes which numbers have succeeded, each once however many of its pods did.
+/// Records completed indexes, each once.
 #[doc(alias = "calculateSucceededIndexes")]
 fn note_completed(status: &mut JobStatus, completions: i32, pods: &[Arc<Pod>]) -> BTreeSet<i32> {
     let mut completed = parse(status.completed_indexes.as_deref().unwrap_or_default(), completions);
-    // One that was let go is in the list, unless the job was made smaller and larger again, and then it runs anew.
+    // Released pods are in the list, unless the job was resized in between; then the index runs
+    // again.
     let succeeded = pods.iter().filter(|pod| phase(pod) == "Succeeded" && is_tracked(pod));
     completed.extend(succeeded.filter_map(|pod| index_of(pod, completions)));
     status.completed_indexes = (!completed.is_empty()).then(|| format(&completed).into());
@@ -79,14 +80,14 @@ fn note_completed(status: &mut JobStatus, completions: i32, pods: &[Arc<Pod>]) -
     completed
 }
 
-/// Which of the running pods are not needed: those without a number, with one that has succeeded, or with another's.
+/// Surplus active pods: without an index, or with a completed or duplicate one.
 pub(super) fn take_superfluous(
     active: &mut Vec<Arc<Pod>>,
     completed: &BTreeSet<i32>,
     completions: i32,
 ) -> Vec<Arc<Pod>> {
     let mut taken = completed.clone();
-    // The oldest of several keeps its number.
+    // The oldest of several keeps its index.
     active.sort_by_key(|pod| pod.creation_timestamp());
     let (needed, superfluous) =
         active.drain(..).partition(|pod| index_of(pod, completions).is_some_and(|index| taken.insert(index)));
@@ -94,7 +95,7 @@ pub(super) fn take_superfluous(
     superfluous
 }
 
-/// Gives a pod its number: in its name, its host name, an annotation, a label, and the environment.
+/// Sets the index of a pod: name, host name, annotation, label and environment.
 pub(super) fn number_pod(pod: &mut Pod, job: &Job, index: i32) {
     let text = Str::from(index.to_string());
     pod.metadata.generate_name = Some(prefix(job.name(), index).into());
@@ -106,7 +107,7 @@ pub(super) fn number_pod(pod: &mut Pod, job: &Job, index: i32) {
     tell_containers(&mut spec.containers);
 }
 
-/// What the names of pods with this number begin with; of a long name as much as leaves room for what is generated.
+/// The name prefix of pods with this index, truncated to leave room for the generated suffix.
 #[doc(alias = "podGenerateNameWithIndex")]
 fn prefix(job: &str, index: i32) -> String {
     let end = format!("-{index}-");
@@ -126,7 +127,7 @@ fn tell_containers(containers: &mut List<Container>) {
     }
 }
 
-/// Reads `1,3-5,7`; what makes no sense is passed over.
+/// Parses `1,3-5,7`; invalid parts are skipped.
 pub(super) fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -135,7 +136,7 @@ pub(super) fn parse(text: &str, completions: i32) -> BTreeSet<i32> {
     text.split(',').filter_map(range).flat_map(|(first, last)| first..=last).collect()
 }
 
-/// Writes `1,3-5,7`: more than two in a row as a range, as the API has it.
+/// Formats `1,3-5,7`: three or more consecutive numbers as a range, as in the API.
 pub(super) fn format(indexes: &BTreeSet<i32>) -> String {
     let mut ranges: Vec<(i32, i32)> = Vec::new();
     for index in indexes {

@@ -1,10 +1,11 @@
-//! Jobs: pods that run to their end, so many at a time, until enough have succeeded.
+//! Jobs: pods that run to completion.
 //!
-//! Pods carry a finalizer until their end has been counted, so that none is counted twice, nor lost when it is deleted;
-//! `tracking` counts, `indexed` knows pods with numbers and `index_failures` how often each may fail, `pods` creates and deletes,
-//! not too soon after failures (`backoff`), `outcome` decides how a job ends, with `failure_policy` and `success_policy`, and
-//! `conditions` says so. A job is decided first (`FailureTarget`, `SuccessCriteriaMet`), then its pods stop, and only then is it
-//! over (`Failed`, `Complete`).
+//! Pods have a finalizer until their end has been counted, so that each one is counted exactly
+//! once. `tracking` counts, `indexed` and `index_failures` handle indexed jobs, `pods` creates and
+//! deletes pods with back-off (`backoff`), `outcome` decides how a job ends, with `failure_policy`
+//! and `success_policy`, and `conditions` records it. The outcome of a job is decided first
+//! (`FailureTarget`, `SuccessCriteriaMet`), then its pods stop, and then it is finished (`Failed`,
+//! `Complete`).
 
 mod backoff;
 mod conditions;
@@ -42,11 +43,11 @@ use conditions::{conclude, finished};
 use indexed::Indexes;
 use outcome::Outcome;
 use pods::Alive;
-use tracking::Reckoning;
+use tracking::CountingRules;
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
 
-/// Who looks after a job that names nobody; one that names somebody else is not ours.
+/// The default `managedBy`; jobs with another value are ignored.
 #[doc(alias = "JobControllerName")]
 const MANAGER: &str = "kubernetes.io/job-controller";
 
@@ -61,20 +62,20 @@ struct Jobs {
     events: EventRecorder,
 }
 
-/// What is to be looked at.
+/// A reconcile request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Job(ObjectKey),
-    /// A pod of a job that nobody controls any more.
+    /// A pod of a job without a controller.
     Orphan(ObjectKey),
 }
 
-/// Runs jobs until `stop` is cancelled, with so many workers.
+/// Runs jobs until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the job in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "JobController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -101,11 +102,11 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         let (queue, jobs) = (queue.clone(), jobs.lister());
         move |event: &Event<Pod>| {
             owners_of(event, &jobs, "Job", |job| selector(job).ok(), |key| queue.add(Key::Job(key)));
-            let Some(pod) = event.object().filter(|pod| !event.is_reminder() && tracking::is_tracked(pod)) else {
+            let Some(pod) = event.object().filter(|pod| !event.is_resync() && tracking::is_tracked(pod)) else {
                 return;
             };
             match controller(pod) {
-                // Also where the job is gone: its pods are then let go.
+                // Also if the job is deleted: its pods are then released.
                 Some(reference) if reference.kind == KIND.kind => {
                     queue.add(Key::Job(ObjectKey::namespaced(pod.namespace(), reference.name)));
                 }
@@ -130,28 +131,28 @@ impl Reconcile for Jobs {
     async fn sync(&self, key: &Key) -> Synced {
         let key = match key {
             Key::Job(key) => key,
-            Key::Orphan(key) => return self.let_go_of_orphan(key).await.map(|()| None),
+            Key::Orphan(key) => return self.release_orphan(key).await.map(|()| None),
         };
         let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
-        self.let_go_of_strangers(key, job.as_deref().map(Object::uid)).await?;
+        self.release_pods_of_deleted_job(key, job.as_deref().map(Object::uid)).await?;
         let Some(job) = job else {
             self.forget(key);
             return Ok(None);
         };
         let Some(spec) = &job.spec else { return Ok(None) };
         if spec.managed_by.as_ref().is_some_and(|manager| *manager != MANAGER) {
-            // Its time after the end is kept for it all the same, as that is a controller of its own elsewhere.
+            // The TTL still applies, as it is a separate controller elsewhere.
             return self.expire(&job, spec).await;
         }
         let pods = indices::controlled_by(&self.pods.lister(), job.uid());
         if job.is_being_deleted() {
-            return self.let_go(&pods, |_| true).await.map(|()| None);
+            return self.release(&pods, |_| true).await.map(|()| None);
         }
         if finished(&job).is_some() {
-            self.let_go(&pods, |_| true).await?;
+            self.release(&pods, |_| true).await?;
             return self.expire(&job, spec).await;
         }
-        // What was counted is in the status, so an older one would lead to pods too many; the newer one wakes us again.
+        // A stale status would lead to surplus pods; the newer one queues the key again.
         if !self.own_statuses.are_seen(key, self.jobs.store()) {
             return Ok(None);
         }
@@ -160,20 +161,20 @@ impl Reconcile for Jobs {
     }
 }
 
-/// Which pods are a job's.
+/// The selector of a job's pods.
 fn selector(job: &Job) -> Result<Selector, Error> {
     Ok(Selector::from_label_selector(job.spec.as_ref().and_then(|spec| spec.selector.as_deref()))?)
 }
 
 impl Jobs {
-    /// Forgets a job that is gone.
+    /// Drops the state of a deleted job.
     fn forget(&self, key: &ObjectKey) {
         self.control.forget(key);
         self.own_statuses.forget(key);
         self.backoffs.forget(key);
     }
 
-    /// The pods of a job, after adoptions and releases. One that is adopted is held as any other, one that is released is let go.
+    /// The pods of a job, after adoptions and releases, which add and remove the finalizer.
     #[doc(alias = "getPodsForJob")]
     async fn claim(&self, job: &Job) -> Result<Vec<Arc<Pod>>, Error> {
         let claimant = Claimant {
@@ -186,7 +187,7 @@ impl Jobs {
         claim(&claimant, &self.pods.lister(), &Api::namespaced(&self.client, job.namespace()), |_| true).await
     }
 
-    /// Counts what has ended, decides whether the job is over, and starts what is missing.
+    /// Counts ended pods, decides the outcome, and creates missing pods.
     async fn run(&self, job: &Arc<Job>, spec: &JobSpec, pods: &[Arc<Pod>]) -> Synced {
         let now = self.clock.now();
         let is_current = self.control.are_seen(&job.key(), self.pods.store());
@@ -201,7 +202,8 @@ impl Jobs {
         let is_decided = decided.is_some();
         let (mut outcome, mut again, mut failure) = (None, None, None);
         self.backoffs.note(job, spec, pods);
-        // While the cache is behind, pods that were just created or deleted would be lost; they wake us when they show.
+        // With a stale cache, pods that were just created or deleted would be missed; their events
+        // queue the key again.
         if is_current {
             outcome = decided
                 .or_else(|| outcome::failed(spec, &status, counts, pods, now))
@@ -226,11 +228,11 @@ impl Jobs {
             status.terminating = Some(number(alive.terminating.len()));
         }
         let awaiting = indexes.iter().flat_map(|indexes| indexes.awaiting.values()).map(|pod| pod.uid()).collect();
-        let reckoning = Reckoning { spec, outcome: outcome.as_ref(), awaiting };
-        reckoning.list(&mut status, pods);
+        let rules = CountingRules { spec, outcome: outcome.as_ref(), awaiting };
+        rules.list(&mut status, pods);
         let mut is_over = false;
         if let Some(end) = &outcome {
-            // All ends are counted before the job is over, or some would be lost.
+            // All ended pods must be counted before the job is finished.
             is_over = is_decided && status.uncounted_terminated_pods.is_none() && alive.is_empty();
             match (is_decided, is_over) {
                 (false, _) => conclude(&mut status, end.decision(), end, now),
@@ -246,7 +248,7 @@ impl Jobs {
         if let Some(end) = outcome.as_ref().filter(|_| is_over) {
             self.tell_end(job, end);
         }
-        self.let_go(pods, reckoning.is_told(&status)).await?;
+        self.release(pods, rules.is_told(&status)).await?;
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -254,16 +256,17 @@ impl Jobs {
         Ok([again, deadline].into_iter().flatten().min())
     }
 
-    /// Deletes what a job that is decided still runs: as failed if the job has, else as not needed any more.
+    /// Deletes the remaining pods of a decided job: as failed if the job failed, else as surplus.
     async fn end_pods(&self, job: &Job, outcome: &Outcome, alive: &mut Alive) -> Result<(), Error> {
         let running = std::mem::take(&mut alive.active);
-        match outcome.is_success {
-            true => self.dismiss(job, alive, running).await,
-            false => self.delete(job, alive, running).await,
+        if outcome.is_success {
+            self.dismiss(job, alive, running).await
+        } else {
+            self.delete(job, alive, running).await
         }
     }
 
-    /// Deletes a job that is over when its time has come.
+    /// Deletes a finished job after its TTL.
     async fn expire(&self, job: &Job, spec: &JobSpec) -> Synced {
         let Some(seconds) = spec.ttl_seconds_after_finished.and_then(|seconds| u64::try_from(seconds).ok()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! When a job is decided, and how.
+//! The outcome of a job.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::failure_policy;
 use super::indexed::Indexes;
 use crate::pods::phase;
 
-/// How many pods have ended, those not yet in the status included.
+/// Number of ended pods, including uncounted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) succeeded: i32,
     pub(super) failed: i32,
 }
 
-/// How a job ends. It is decided first, and over when its last pod has stopped.
+/// The outcome of a job. It is decided first; the job is finished when its last pod has stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) is_success: bool,
@@ -35,7 +35,7 @@ impl Outcome {
         Outcome { is_success: false, reason: reason.into(), message: message.into() }
     }
 
-    /// What was decided before, which stands.
+    /// An earlier decision, which is final.
     pub(super) fn decided(status: &JobStatus) -> Option<Self> {
         let find = |type_: &str| status.conditions.iter().find(|one| one.type_ == type_ && one.status == "True");
         let outcome = |condition: &JobCondition, is_success| Outcome {
@@ -47,12 +47,12 @@ impl Outcome {
         success.or_else(|| find("FailureTarget").map(|condition| outcome(condition, false)))
     }
 
-    /// The condition that says that it is decided.
+    /// The condition for the decision.
     pub(super) fn decision(&self) -> &'static str {
         if self.is_success { "SuccessCriteriaMet" } else { "FailureTarget" }
     }
 
-    /// The condition that says that it is over.
+    /// The condition for the end.
     pub(super) fn end(&self) -> &'static str {
         if self.is_success { "Complete" } else { "Failed" }
     }
@@ -77,7 +77,7 @@ pub(super) fn failed(
     is_late.then(|| Outcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
 }
 
-/// Whether a job has failed because too many of its numbers have, or because all others have succeeded.
+/// Whether a job has failed because of its indexes: too many failed, or all others have succeeded.
 pub(super) fn failed_indexes(spec: &JobSpec, indexes: Option<&Indexes>) -> Option<Outcome> {
     let indexes = indexes?;
     let failed = indexes.failed.as_ref().filter(|failed| !failed.is_empty())?.len();
@@ -91,15 +91,15 @@ pub(super) fn failed_indexes(spec: &JobSpec, indexes: Option<&Indexes>) -> Optio
     is_all.then(|| Outcome::failure("FailedIndexes", "Job has failed indexes"))
 }
 
-/// Whether enough pods have succeeded, and none runs any more.
+/// Whether enough pods have succeeded, and none is active.
 pub(super) fn completed(spec: &JobSpec, counts: Counts, active: usize) -> Option<Outcome> {
-    // Without a number, the first success is the last pod to be started.
+    // Without completions, the first success suffices.
     let is_enough = counts.succeeded >= spec.completions.unwrap_or(1);
     (is_enough && active == 0)
         .then(|| Outcome::success("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
-/// Whether containers that are started again in their pods were so too often, which makes no pod fail.
+/// Whether containers restarted in place too often, which does not fail a pod.
 #[doc(alias = "pastBackoffLimitOnFailure")]
 fn has_restarted_too_often(spec: &JobSpec, limit: i32, pods: &[Arc<Pod>]) -> bool {
     if spec.template.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) != Some("OnFailure") {
@@ -113,13 +113,13 @@ fn has_restarted_too_often(spec: &JobSpec, limit: i32, pods: &[Arc<Pod>]) -> boo
     restarts >= limit.max(1)
 }
 
-/// How long a job has until it is too late.
+/// The time until the deadline.
 pub(super) fn until_deadline(spec: &JobSpec, status: &JobStatus, now: Time) -> Option<Duration> {
     let left = deadline(spec, status)?.duration_since(now)?;
     Some(left + Duration::from_secs(1))
 }
 
-/// When it is too late, which it never is while the job is suspended.
+/// The deadline; none while the job is suspended.
 fn deadline(spec: &JobSpec, status: &JobStatus) -> Option<Time> {
     let seconds = u64::try_from(spec.active_deadline_seconds.filter(|_| spec.suspend != Some(true))?).ok()?;
     status.start_time?.checked_add(Duration::from_secs(seconds))

@@ -1,4 +1,4 @@
-//! Creating the pods that a job lacks, not too soon after failures, and deleting those it has too many of.
+//! Creates missing pods of a job with back-off, and deletes surplus ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::error::Error;
 use crate::pods::{is_active, is_finished, is_ready};
 use crate::replicaset::victims;
 
-/// So many pods are created or deleted at the most before a job is looked at again.
+/// Maximum number of pods created or deleted per reconcile.
 const BURST: usize = 500;
 
-/// The pods of a job that have not stopped yet, as far as this look at it knows.
+/// The pods of a job that have not ended, as known in this reconcile.
 #[derive(Debug, Default)]
 pub(super) struct Alive {
     pub(super) active: Vec<Arc<Pod>>,
-    /// Those on their way out.
+    /// Terminating pods.
     pub(super) terminating: Vec<Arc<Pod>>,
 }
 
@@ -42,7 +42,7 @@ impl Alive {
 }
 
 impl Jobs {
-    /// Creates or deletes pods until as many run as should; returns how long to wait where it is too soon.
+    /// Creates or deletes pods to reach the desired number; returns the remaining back-off.
     pub(super) async fn manage(
         &self,
         job: &Arc<Job>,
@@ -68,13 +68,13 @@ impl Jobs {
             alive.active.retain(|pod| surplus.iter().all(|one| !Arc::ptr_eq(one, pod)));
             return self.dismiss(job, alive, surplus).await.map(|()| None);
         }
-        // What is on its way out keeps its place where a job waits for the end of its pods.
+        // Terminating pods count if the job waits for their end.
         let leaving = if waits_for_the_end(spec) { &alive.terminating[..] } else { &[] };
         let missing = wanted.saturating_sub(alive.active.len() + leaving.len()).min(BURST);
         if missing == 0 {
             return Ok(None);
         }
-        // Where failures of each number are limited, each waits for itself.
+        // With a limit per index, each index has its own back-off.
         let is_each_alone = index_failures::limit(spec).is_some();
         if let Some(wait) = too_soon.filter(|_| !is_each_alone) {
             return Ok(Some(wait));
@@ -102,17 +102,17 @@ impl Jobs {
         result.map(|()| again)
     }
 
-    /// Deletes pods that the job does not need. Nobody made them fail, so they are let go before that, and do not count.
+    /// Deletes surplus pods. They are released first, so they do not count as failed.
     #[doc(alias = "deleteJobPods")]
     pub(super) async fn dismiss(&self, job: &Job, alive: &mut Alive, pods: Vec<Arc<Pod>>) -> Result<(), Error> {
-        if let Err(error) = self.let_go(&pods, |_| true).await {
+        if let Err(error) = self.release(&pods, |_| true).await {
             alive.active.extend(pods);
             return Err(error);
         }
         self.delete(job, alive, pods).await
     }
 
-    /// Deletes pods of a job, which count as failed if they are still held.
+    /// Deletes pods of a job, which count as failed if they have the finalizer.
     #[doc(alias = "deleteActivePods")]
     pub(super) async fn delete(&self, job: &Job, alive: &mut Alive, pods: Vec<Arc<Pod>>) -> Result<(), Error> {
         let deleted = self.control.delete(job, pods).await;
@@ -122,12 +122,12 @@ impl Jobs {
     }
 }
 
-/// How many pods should run.
+/// The desired number of active pods.
 fn wanted(spec: &JobSpec, counts: Counts, active: usize) -> usize {
     let parallelism = usize::try_from(spec.parallelism.unwrap_or(1)).unwrap_or_default();
     match spec.completions {
         Some(completions) => parallelism.min(usize::try_from(completions - counts.succeeded).unwrap_or_default()),
-        // What runs is left to its end; no other is started.
+        // Active pods run to their end; no new ones are created.
         None if counts.succeeded > 0 => active,
         None => parallelism,
     }

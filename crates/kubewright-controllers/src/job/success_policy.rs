@@ -1,4 +1,4 @@
-//! When an indexed job has succeeded though not all of its numbers have, by the rules of its success policy.
+//! The success policy of an indexed job.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use kubewright_api::batch::v1::{JobSpec, SuccessPolicyRule};
 use super::indexed;
 use super::outcome::Outcome;
 
-/// Whether a rule is met by the numbers that have succeeded.
+/// Whether completed indexes satisfy a rule.
 #[doc(alias = "matchSuccessPolicy")]
 pub(super) fn met(spec: &JobSpec, completed: Option<&BTreeSet<i32>>) -> Option<Outcome> {
     let (policy, completions) = (spec.success_policy.as_ref()?, indexed::completions(spec)?);
@@ -16,7 +16,7 @@ pub(super) fn met(spec: &JobSpec, completed: Option<&BTreeSet<i32>>) -> Option<O
     Some(Outcome::success("SuccessPolicy", &format!("Matched rules at index {number}")))
 }
 
-/// All that are asked for, or so many of them; of all, where none are named.
+/// All named indexes, or `succeededCount` of them; of all indexes if none are named.
 fn is_met(rule: &SuccessPolicyRule, completions: i32, completed: &BTreeSet<i32>) -> bool {
     let count = rule.succeeded_count.map(|count| usize::try_from(count).unwrap_or_default());
     let Some(text) = &rule.succeeded_indexes else { return count.is_some_and(|count| completed.len() >= count) };

@@ -1,7 +1,7 @@
-//! Counting each pod that ends exactly once.
+//! Counts each ended pod exactly once.
 //!
-//! The uid of an ended pod goes into the status, then the pod's finalizer goes, then the uid turns into a number: whatever is
-//! interrupted can be taken up again from what is written.
+//! The uid of an ended pod is added to the status, then its finalizer is removed, then the uid is
+//! replaced by a count: each step can be resumed after an interruption.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,24 +20,24 @@ use crate::indices;
 use crate::owner_events::controller;
 use crate::pods::{node_name, phase};
 
-/// What holds a pod until its end has been counted.
+/// The finalizer of pods until they are counted.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
-/// How the end of a pod is counted.
+/// How an ended pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Succeeded,
     Failed,
-    /// Not by its uid: its number is in the list of those that have succeeded, or its failure is to be ignored.
-    Untold,
+    /// Not by uid: its index is in the completed list, or its failure is ignored.
+    NotListed,
 }
 
-/// So many pods are in the status at the most, lest it grow beyond what the server takes.
+/// Maximum number of uncounted pods in the status, to bound its size.
 #[doc(alias = "MaxUncountedPods")]
 const MAX_UNCOUNTED: usize = 500;
 
-/// Moves pods that were let go into the numbers of the status; returns these with all that have ended. Pods of an indexed job that
-/// have succeeded are in its list of indexes already.
+/// Moves released pods to the counts; returns the counts with all ended pods. Succeeded pods of an
+/// indexed job are in its index list already.
 pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
     let mut uncounted = take_uncounted(status);
     let held: HashSet<&str> = pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid()).collect();
@@ -65,17 +65,17 @@ pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) 
     counts
 }
 
-/// How the ends of pods count as a job stands.
-pub(super) struct Reckoning<'a> {
+/// How ended pods count in the current state of a job.
+pub(super) struct CountingRules<'a> {
     pub(super) spec: &'a JobSpec,
-    /// Once a job is decided, nothing is waited for: what has not ended is not needed, or has failed with the job.
+    /// Once a job is decided, active pods count as surplus, or as failed with the job.
     pub(super) outcome: Option<&'a Outcome>,
-    /// Pods that are not counted yet since another has to learn from them how often they failed.
+    /// Pods that are not counted yet, because their replacements need their failure count.
     pub(super) awaiting: HashSet<&'a str>,
 }
 
-impl Reckoning<'_> {
-    /// Moves pods that have ended into the status, so many as there is room for; the others have their turn when these are let go.
+impl CountingRules<'_> {
+    /// Adds ended pods to the status, up to the limit; the others follow when these are released.
     #[doc(alias = "trackJobStatusAndRemoveFinalizers")]
     pub(super) fn list(&self, status: &mut JobStatus, pods: &[Arc<Pod>]) {
         let mut uncounted = take_uncounted(status);
@@ -87,31 +87,32 @@ impl Reckoning<'_> {
             match self.end_of(pod) {
                 Some(End::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
                 Some(End::Failed) => uncounted.failed.push(pod.uid().into()),
-                Some(End::Untold) | None => {}
+                Some(End::NotListed) | None => {}
             }
         }
         put_uncounted(status, uncounted);
     }
 
-    /// Tells of each pod whether all that has to be told of its end is in the status.
+    /// Whether the end of a pod is fully recorded in the status.
     pub(super) fn is_told(&self, status: &JobStatus) -> impl Fn(&Pod) -> bool + Send {
         let listed = status.uncounted_terminated_pods.as_deref().map(listed).unwrap_or_default();
-        move |pod| listed.contains(pod.uid()) || self.end_of(pod) == Some(End::Untold)
+        move |pod| listed.contains(pod.uid()) || self.end_of(pod) == Some(End::NotListed)
     }
 
     fn end_of(&self, pod: &Pod) -> Option<End> {
         match (end_of(pod, self.spec), self.outcome) {
             (Some(_), None) if self.awaiting.contains(pod.uid()) => None,
-            (None, Some(outcome)) if outcome.is_success => Some(End::Untold),
+            (None, Some(outcome)) if outcome.is_success => Some(End::NotListed),
             (None, Some(_)) => Some(failure_of(pod, self.spec)),
             (end, _) => end,
         }
     }
 }
 
-/// Whether a pod has failed: also one that is deleted before its end, unless the job waits for that end.
+/// Whether a pod has failed: also if it is deleted before its end, unless the job waits for the
+/// end.
 ///
-/// A pod that never had a node will not come to an end that could be waited for.
+/// A pod without a node never ends by itself.
 #[doc(alias = "isPodFailed")]
 pub(super) fn is_failed(pod: &Pod, spec: &JobSpec) -> bool {
     match phase(pod) {
@@ -121,7 +122,7 @@ pub(super) fn is_failed(pod: &Pod, spec: &JobSpec) -> bool {
     }
 }
 
-/// Whether a pod is replaced only when it has failed, not when it begins to stop.
+/// Whether a pod is replaced only after it has failed, not when it starts terminating.
 #[doc(alias = "onlyReplaceFailedPods")]
 pub(super) fn waits_for_the_end(spec: &JobSpec) -> bool {
     spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
@@ -129,16 +130,16 @@ pub(super) fn waits_for_the_end(spec: &JobSpec) -> bool {
 
 fn end_of(pod: &Pod, spec: &JobSpec) -> Option<End> {
     match phase(pod) {
-        "Succeeded" if indexed::completions(spec).is_some() => Some(End::Untold),
+        "Succeeded" if indexed::completions(spec).is_some() => Some(End::NotListed),
         "Succeeded" => Some(End::Succeeded),
         _ => is_failed(pod, spec).then(|| failure_of(pod, spec)),
     }
 }
 
-/// How a pod counts that has not succeeded. One of no valid number never was of the job.
+/// How an unsuccessful pod counts. A pod without a valid index does not belong to the job.
 fn failure_of(pod: &Pod, spec: &JobSpec) -> End {
     let belongs = indexed::completions(spec).is_none_or(|count| indexed::index_of(pod, count).is_some());
-    if belongs && failure_policy::is_counted(spec, pod) { End::Failed } else { End::Untold }
+    if belongs && failure_policy::is_counted(spec, pod) { End::Failed } else { End::NotListed }
 }
 
 fn number_of(count: usize) -> i32 {
@@ -154,19 +155,19 @@ fn put_uncounted(status: &mut JobStatus, uncounted: UncountedTerminatedPods) {
     status.uncounted_terminated_pods = (!is_empty).then(|| uncounted.into());
 }
 
-/// All that is in the lists: there may be thousands, and each pod is looked for.
+/// The listed uids as a set, because there may be thousands.
 fn listed(uncounted: &UncountedTerminatedPods) -> HashSet<String> {
     uncounted.succeeded.iter().chain(&uncounted.failed).map(|uid| uid.to_string()).collect()
 }
 
-/// Whether a pod is held until its end has been counted.
+/// Whether a pod has the finalizer.
 pub(super) fn is_tracked(pod: &Pod) -> bool {
     pod.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
 }
 
 impl Jobs {
-    /// Takes the finalizer from those pods that are not needed any more.
-    pub(super) async fn let_go(&self, pods: &[Arc<Pod>], which: impl Fn(&Pod) -> bool + Send) -> Result<(), Error> {
+    /// Removes the finalizer of matching pods.
+    pub(super) async fn release(&self, pods: &[Arc<Pod>], which: impl Fn(&Pod) -> bool + Send) -> Result<(), Error> {
         let patch = format!(r#"{{"metadata":{{"$deleteFromPrimitiveList/finalizers":["{FINALIZER}"]}}}}"#);
         let held: Vec<_> = pods.iter().filter(|pod| is_tracked(pod) && which(pod)).cloned().collect();
         let answers = all_at_once(held.into_iter().map(|pod| {
@@ -178,19 +179,19 @@ impl Jobs {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Lets pods go whose job of this name is gone, whether or not another has its name; the uid is of that one.
-    pub(super) async fn let_go_of_strangers(&self, key: &ObjectKey, uid: Option<&str>) -> Result<(), Error> {
+    /// Releases pods of a deleted job of this name; `uid` is that of its successor, if any.
+    pub(super) async fn release_pods_of_deleted_job(&self, key: &ObjectKey, uid: Option<&str>) -> Result<(), Error> {
         let mut pods = indices::of_job(&self.pods.lister(), key);
         pods.retain(|pod| controller(pod).is_some_and(|owner| uid.is_none_or(|uid| owner.uid != *uid)));
-        self.let_go(&pods, |_| true).await
+        self.release(&pods, |_| true).await
     }
 
-    /// Lets a pod go that no job controls any more.
+    /// Releases a pod without a job.
     #[doc(alias = "syncOrphanPod")]
-    pub(super) async fn let_go_of_orphan(&self, key: &ObjectKey) -> Result<(), Error> {
+    pub(super) async fn release_orphan(&self, key: &ObjectKey) -> Result<(), Error> {
         let pod = self.pods.lister().namespace(key.namespace().clone()).get(key.name());
         let orphan: Vec<Arc<Pod>> = pod.into_iter().filter(|pod| controller(pod).is_none()).collect();
-        self.let_go(&orphan, |_| true).await
+        self.release(&orphan, |_| true).await
     }
 }
 
@@ -210,14 +211,14 @@ mod tests {
         Arc::new(pod)
     }
 
-    fn reckoning(spec: &JobSpec) -> Reckoning<'_> {
-        Reckoning { spec, outcome: None, awaiting: HashSet::new() }
+    fn rules(spec: &JobSpec) -> CountingRules<'_> {
+        CountingRules { spec, outcome: None, awaiting: HashSet::new() }
     }
 
-    /// Counts and lists, as a look at a job does.
+    /// Counts and lists, as a reconcile does.
     fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
         let counts = settle(status, spec, pods);
-        reckoning(spec).list(status, pods);
+        rules(spec).list(status, pods);
         counts
     }
 
@@ -227,8 +228,8 @@ mod tests {
         let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (None, None));
-        assert!(held.iter().all(|pod| reckoning(&spec).is_told(&status)(pod)));
-        // Looked at again before the finalizers are seen to be gone: nothing changes.
+        assert!(held.iter().all(|pod| rules(&spec).is_told(&status)(pod)));
+        // Reconciled again before the finalizers are removed: nothing changes.
         assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
         assert_eq!(count(&mut status, &spec, &held[1..]), Counts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (Some(1), None));
@@ -241,10 +242,10 @@ mod tests {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let mut pods: Vec<_> = (0..1200).map(|n| pod(&n.to_string(), "Succeeded", false, Some("n"))).collect();
         for (told, succeeded) in [(500, None), (500, Some(500)), (200, Some(1000)), (0, Some(1200))] {
-            // All that have ended are known from the first look on, whether or not there is room for them.
+            // All ended pods are counted at once, even without room for their uids.
             assert_eq!(count(&mut status, &spec, &pods).succeeded, 1200);
-            let reckoning = reckoning(&spec);
-            let is_told = reckoning.is_told(&status);
+            let rules = rules(&spec);
+            let is_told = rules.is_told(&status);
             let before = pods.len();
             pods.retain(|pod| !is_told(pod));
             assert_eq!((before - pods.len(), status.succeeded), (told, succeeded));
@@ -256,14 +257,14 @@ mod tests {
     fn a_pod_that_another_has_to_learn_from_is_held_until_the_job_is_decided() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let pods = [pod("a", "Failed", false, Some("n"))];
-        let mut reckoning = Reckoning { awaiting: HashSet::from(["a"]), ..reckoning(&spec) };
+        let mut rules = CountingRules { awaiting: HashSet::from(["a"]), ..rules(&spec) };
         assert_eq!(settle(&mut status, &spec, &pods).failed, 1);
-        reckoning.list(&mut status, &pods);
-        assert!(status.uncounted_terminated_pods.is_none() && !reckoning.is_told(&status)(&pods[0]));
+        rules.list(&mut status, &pods);
+        assert!(status.uncounted_terminated_pods.is_none() && !rules.is_told(&status)(&pods[0]));
         let end = Outcome::success("Because", "");
-        reckoning.outcome = Some(&end);
-        reckoning.list(&mut status, &pods);
-        assert!(reckoning.is_told(&status)(&pods[0]));
+        rules.outcome = Some(&end);
+        rules.list(&mut status, &pods);
+        assert!(rules.is_told(&status)(&pods[0]));
     }
 
     #[test]
@@ -296,9 +297,9 @@ mod tests {
             .into(),
             ..Default::default()
         });
-        let reckoning = Reckoning { outcome: end.as_ref(), ..reckoning(&spec) };
-        reckoning.list(&mut status, &pods);
-        reckoning.list(&mut status, &pods);
+        let rules = CountingRules { outcome: end.as_ref(), ..rules(&spec) };
+        rules.list(&mut status, &pods);
+        rules.list(&mut status, &pods);
         let uncounted = status.uncounted_terminated_pods.as_deref().unwrap();
         assert_eq!((&uncounted.succeeded[..], &uncounted.failed[..]), (&["b".into()][..], &["a".into()][..]));
     }

@@ -1,5 +1,5 @@
-//! Pods that have to leave their node: because a taint drives them away, at once or when the time is over for which they put up with
-//! it, or because there is no such node any more.
+//! Pods that must leave their node: evicted by taints, immediately or after their toleration
+//! period, or because the node no longer exists.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::placement::tolerates;
 use crate::pods::{is_finished, new_condition, node_name};
 
-/// The condition of a pod that somebody makes go.
+/// The condition of a disrupted pod.
 const DISRUPTED: &str = "DisruptionTarget";
 
-/// So long a node may be missing before its pods are lost.
+/// How long a node may be missing before its pods are deleted.
 const QUARANTINE: Duration = Duration::from_secs(40);
 
 /// How long a pod may stay.
@@ -29,20 +29,20 @@ enum Stay {
     For(Duration),
 }
 
-/// Whether a node drives pods away.
-pub(super) fn is_driving(node: &Node) -> bool {
-    driving(node).next().is_some()
+/// Whether a node has NoExecute taints.
+pub(super) fn has_no_execute_taint(node: &Node) -> bool {
+    no_execute_taints(node).next().is_some()
 }
 
-fn driving(node: &Node) -> impl Iterator<Item = &Taint> {
+fn no_execute_taints(node: &Node) -> impl Iterator<Item = &Taint> {
     node.spec.iter().flat_map(|spec| spec.taints.iter()).filter(|taint| taint.effect == "NoExecute")
 }
 
-/// How long tolerations let a pod stay on a node: the shortest that any of them gives.
+/// How long tolerations let a pod stay: the shortest of them.
 #[doc(alias = "getMinTolerationTime")]
 fn stay(node: &Node, tolerations: &[Toleration]) -> Stay {
     let mut stay = Stay::AsLongAsItLikes;
-    for taint in driving(node) {
+    for taint in no_execute_taints(node) {
         let Some(toleration) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
             return Stay::For(Duration::ZERO);
         };
@@ -57,10 +57,10 @@ fn stay(node: &Node, tolerations: &[Toleration]) -> Stay {
 }
 
 impl Nodes {
-    /// Deletes a pod that has to leave its node, when its time is over, which breaks with all else; goes on with how long it may still
-    /// stay, if that is limited.
+    /// Evicts a pod when its time is over (`Break`); otherwise continues with the remaining time,
+    /// if it is limited.
     #[doc(alias = "processPodOnNode")]
-    pub(super) async fn drive_away(&self, pod: &Arc<Pod>) -> Result<ControlFlow<(), Option<Duration>>, Error> {
+    pub(super) async fn evict_if_due(&self, pod: &Arc<Pod>) -> Result<ControlFlow<(), Option<Duration>>, Error> {
         let tolerations = pod.spec.as_ref().map(|spec| &spec.tolerations[..]).unwrap_or_default();
         let (step, time) = match self.nodes.get(node_name(pod)).map(|node| stay(&node, tolerations)) {
             _ if pod.is_being_deleted() => (Step::Stop, Stay::AsLongAsItLikes),
@@ -88,10 +88,10 @@ impl Nodes {
         self.remove(pod, status, DeleteOptions::default()).await
     }
 
-    /// Deletes a pod whose node is gone. Nobody is left to stop it, so it ends here.
+    /// Deletes a pod of a missing node. There is no kubelet to stop it, so its status is set here.
     #[doc(alias = "gcOrphaned")]
     async fn collect(&self, pod: &Pod) -> Result<ControlFlow<(), Option<Duration>>, Error> {
-        // The cache may be behind a node that has come back.
+        // The cache may not show a node that has returned.
         if Api::<Node>::all(&self.client).get_opt(node_name(pod)).await?.is_some() {
             return Ok(ControlFlow::Continue(None));
         }
@@ -111,7 +111,7 @@ impl Nodes {
         status.conditions.push(disrupted);
     }
 
-    /// Says in the status why a pod goes, and deletes it.
+    /// Adds the disruption condition to a pod, and deletes it.
     async fn remove(
         &self,
         pod: &Pod,
@@ -157,7 +157,7 @@ mod tests {
         ] {
             assert_eq!(stay(&node, &tolerations), want, "{tolerations:?}");
         }
-        assert!(is_driving(&node));
-        assert!(!is_driving(&Node::default()));
+        assert!(has_no_execute_taint(&node));
+        assert!(!has_no_execute_taint(&Node::default()));
     }
 }

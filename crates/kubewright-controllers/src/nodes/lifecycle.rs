@@ -1,4 +1,4 @@
-//! What happens to a pod on a node: it starts, becomes ready, perhaps ends, and stops when it is deleted.
+//! The lifecycle of a pod on a node: start, readiness, end, and stop on deletion.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,15 +18,15 @@ use crate::owner_events::controller;
 use crate::pods::{is_finished, is_ready, node_name, phase};
 use crate::worker::Synced;
 
-/// How many addresses the network of a node's pods has.
+/// Size of a node's pod network.
 const ADDRESSES: usize = 256 * 254;
-/// How long a pod waits when all of them are taken.
+/// Retry delay when all addresses are in use.
 const NO_ADDRESS: Duration = Duration::from_secs(5);
-/// How a container ends that is told to stop: by the signal.
+/// The exit code of a stopped container: by SIGTERM.
 const STOPPED: i32 = 128 + 15;
 
 impl Nodes {
-    /// Takes the next step of a pod that has a node, when it is due.
+    /// Performs the next step of an assigned pod when it is due.
     pub(super) async fn move_on(&self, pod: &Arc<Pod>) -> Synced {
         let Some((step, delay)) = self.next_step(pod) else { return Ok(None) };
         if let Some(wait) = self.timers.wait(&pod.key(), pod.uid(), step, delay) {
@@ -46,16 +46,16 @@ impl Nodes {
             Step::BecomeReady => pod_status::become_ready(spec, &mut status, now),
             Step::End => self.end(pod, &mut status, now),
             Step::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
-            // Whoever holds a pod may be waiting for its end, and would not see it otherwise.
+            // A holder of a finalizer may wait for the end of the pod.
             Step::Stop => pod_status::end(&mut status, STOPPED, now),
         }
         self.write(pod, status).await
     }
 
-    /// What a pod is to do next, and after how long.
+    /// The next step of a pod and its delay.
     fn next_step(&self, pod: &Arc<Pod>) -> Option<(Step, Duration)> {
         if pod.is_being_deleted() {
-            // What a finalizer still holds has stopped all the same, once it has said so.
+            // A pod held by a finalizer is done once its end is recorded.
             let is_held = pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty();
             if is_held && is_finished(pod) {
                 return None;
@@ -78,7 +78,7 @@ impl Nodes {
         ends.then_some((Step::End, self.options.run_time))
     }
 
-    /// Ends the containers: the pod with them, unless its policy starts them again.
+    /// Ends the containers, and the pod with them unless its restart policy restarts them.
     fn end(&self, pod: &Pod, status: &mut PodStatus, now: Time) {
         let code = exit_code(pod).unwrap_or_default();
         let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
@@ -88,7 +88,8 @@ impl Nodes {
         }
     }
 
-    /// Says that the last container has stopped, as a kubelet does: by a deletion without grace.
+    /// Confirms the end of the last container as a kubelet does: by a deletion without grace
+    /// period.
     async fn stop(&self, pod: &Pod) -> Synced {
         let options = DeleteOptions::default().grace_period_seconds(0).uid(pod.uid());
         match Api::<Pod>::namespaced(&self.client, pod.namespace()).delete_with(pod.name(), &options).await {
@@ -105,7 +106,7 @@ impl Nodes {
         }
     }
 
-    /// An address for a pod that no other has, unless all are taken, and that of its node.
+    /// A free pod address, if there is one, and the node's address.
     fn addresses(&self, pod: &Pod) -> (Option<String>, String) {
         let number = self.options.number_of(node_name(pod)).unwrap_or_default();
         let next = || self.addresses.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +115,7 @@ impl Nodes {
     }
 }
 
-/// The next address of a network that is free; none if each of them has been looked at.
+/// The next free address of a network; `None` after all were tried.
 fn free_address(network: u32, next: impl Fn() -> usize, is_taken: impl Fn(&str) -> bool) -> Option<String> {
     let address = |number: usize| format!("10.{network}.{}.{}", number / 254 % 256, number % 254 + 1);
     (0..ADDRESSES).map(|_| address(next())).find(|address| !is_taken(address))
@@ -145,7 +146,7 @@ mod tests {
         }
         assert_eq!(taken.borrow().len(), ADDRESSES);
         assert_eq!(give(), None);
-        // One that is given back is found, wherever the count stands.
+        // A released address is found, wherever the counter is.
         taken.borrow_mut().remove("10.129.17.4");
         assert_eq!(give().as_deref(), Some("10.129.17.4"));
     }

@@ -1,8 +1,9 @@
-//! Simulated nodes: pods are scheduled, started, made ready and stopped without a machine to run them on.
+//! Simulated nodes: pods are scheduled, started and stopped without a machine.
 //!
-//! Nodes are objects as any others, so that they can be cordoned, tainted and labelled. `scheduler` gives a pod a node, `lifecycle`
-//! moves it on from there, `eviction` makes it leave a node whose taints it does not tolerate or that is gone, and `pod_status` says what a kubelet
-//! would write at each step. Only pods on nodes made here are touched, among which are those of an earlier start that had more nodes.
+//! Nodes are ordinary objects that can be cordoned, tainted and labelled. `scheduler` assigns a
+//! node, `lifecycle` advances the pod, `eviction` removes it from tainted or missing nodes, and
+//! `pod_status` writes what a kubelet would. Only pods on simulated nodes are touched, including
+//! those of an earlier start with more nodes.
 
 mod eviction;
 mod lifecycle;
@@ -44,24 +45,33 @@ struct Nodes {
     events: EventRecorder,
     taint_events: EventRecorder,
     timers: Timers,
-    /// When pods that a taint drives away have to go.
+    /// Deadlines of tainted pods.
     evictions: Timers,
     seats: Seats,
-    /// Counts pods that were given a node, so that each node has its turn.
+    /// Round-robin counter for nodes.
     turns: AtomicUsize,
-    /// Counts addresses that were given to pods.
+    /// Counter for pod addresses.
     addresses: AtomicUsize,
 }
 
-/// Makes nodes and runs pods on them until `stop` is cancelled.
+/// The pause before nodes are registered again.
+const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Creates nodes and runs pods on them until `stop` is cancelled.
 ///
-/// The nodes stay when it returns, as machines that no longer answer.
+/// The nodes stay when it returns, like unresponsive machines.
 ///
 /// # Errors
-/// If the nodes cannot be created, or the caches stop before they were complete.
+/// If the nodes cannot be created, or the caches stop before they have synced.
 pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory, clock) = (context.client(), context.factory(), Clock::new());
-    registration::register(client, &options, clock).await?;
+    // A server that fails for a moment must not leave the cluster without nodes.
+    while let Err(error) = registration::register(client, &options, clock).await {
+        tracing::warn!(error = &error as &dyn std::error::Error, "nodes cannot be registered, trying again");
+        if stop.run_until_cancelled(tokio::time::sleep(REGISTRATION_RETRY)).await.is_none() {
+            return Ok(());
+        }
+    }
     let queue = worker::queue(context, Nodes::NAME);
     let (nodes, pods) = (factory.informer::<Node>(), factory.informer::<Pod>());
     indices::by_address(&pods);
@@ -97,11 +107,11 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
             queue.add(event.key());
         }
     })?;
-    // A node that comes, or changes, may be what waiting pods have been waiting for; its own may have to leave it.
+    // A new or changed node may accept pending pods, and may evict its own.
     let of_nodes = nodes.add_handler({
         let (queue, pods) = (queue.clone(), pods.lister());
         move |event: &Event<Node>| {
-            if event.is_reminder() {
+            if event.is_resync() {
                 return;
             }
             let (before, after) = match event {
@@ -109,9 +119,9 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
                 event => (None, event.object()),
             };
             let key = event.key();
-            let is_driving = matches!(event, Event::Deleted(_))
-                || before.into_iter().chain(after).any(|node| eviction::is_driving(node));
-            let is_concerned = |pod: &Pod| is_waiting(pod) || is_driving && node_name(pod) == &**key.name();
+            let has_no_execute_taint = matches!(event, Event::Deleted(_))
+                || before.into_iter().chain(after).any(|node| eviction::has_no_execute_taint(node));
+            let is_concerned = |pod: &Pod| is_waiting(pod) || has_no_execute_taint && node_name(pod) == &**key.name();
             pods.snapshot().iter().filter(|pod| is_concerned(pod)).for_each(|pod| queue.add(pod.key()));
         }
     })?;
@@ -124,7 +134,7 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
     Ok(())
 }
 
-/// Whether a pod has no node and wants one.
+/// Whether a pod is pending without a node.
 fn is_waiting(pod: &Pod) -> bool {
     node_name(pod).is_empty() && !is_finished(pod) && !pod.is_being_deleted()
 }
@@ -142,12 +152,13 @@ impl Reconcile for Nodes {
         match is_waiting(&pod) {
             true => self.schedule(&pod).await,
             false if self.options.is_ours(node_name(&pod)) => {
-                let ControlFlow::Continue(stay) = self.drive_away(&pod).await? else { return Ok(None) };
+                let ControlFlow::Continue(stay) = self.evict_if_due(&pod).await? else { return Ok(None) };
                 let step = self.move_on(&pod).await?;
                 Ok([stay, step].into_iter().flatten().min())
             }
-            // Nobody is left to run it, so it stops if it is told to, or is lost as with any other node.
-            false if self.options.is_former(node_name(&pod)) => match self.drive_away(&pod).await? {
+            // The node is gone: the pod stops when it is deleted, or is lost as with any other
+            // node.
+            false if self.options.is_former(node_name(&pod)) => match self.evict_if_due(&pod).await? {
                 ControlFlow::Continue(None) if pod.is_being_deleted() => self.move_on(&pod).await,
                 ControlFlow::Continue(stay) => Ok(stay),
                 ControlFlow::Break(()) => Ok(None),

@@ -1,11 +1,11 @@
-//! How many nodes there are, and how fast they are.
+//! Options of simulated nodes.
 
 use std::time::Duration;
 
 /// Pods with this annotation end with this exit code: `kubewright.dev/exit-code: "1"`.
 pub const EXIT_CODE_ANNOTATION: &str = "kubewright.dev/exit-code";
 
-/// Choices about simulated nodes.
+/// Options of simulated nodes.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {
     pub(super) count: u32,
@@ -15,7 +15,8 @@ pub struct NodeOptions {
     pub(super) stop_delay: Duration,
 }
 
-/// Three nodes, which start a pod in 100 ms, make it ready 100 ms later and stop it in 100 ms; pods of jobs take a second.
+/// Three nodes; 100 ms each to start a pod, to make it ready, and to stop it; pods of jobs run for
+/// a second.
 impl Default for NodeOptions {
     fn default() -> Self {
         let moment = Duration::from_millis(100);
@@ -30,21 +31,21 @@ impl Default for NodeOptions {
 }
 
 impl NodeOptions {
-    /// How many nodes there are. 3 by default.
+    /// Number of nodes. 3 by default.
     #[must_use]
     pub fn count(mut self, nodes: u32) -> Self {
         self.count = nodes;
         self
     }
 
-    /// How long a scheduled pod takes to run. 100 ms by default.
+    /// Delay until a scheduled pod runs. 100 ms by default.
     #[must_use]
     pub fn start_delay(mut self, delay: Duration) -> Self {
         self.start_delay = delay;
         self
     }
 
-    /// How long a running pod takes to be ready. 100 ms by default.
+    /// Delay until a running pod is ready. 100 ms by default.
     #[must_use]
     pub fn ready_delay(mut self, delay: Duration) -> Self {
         self.ready_delay = delay;
@@ -58,7 +59,7 @@ impl NodeOptions {
         self
     }
 
-    /// How long a pod that is deleted takes to stop, its grace period at the most. 100 ms by default.
+    /// How long a deleted pod takes to stop, at most its grace period. 100 ms by default.
     #[must_use]
     pub fn stop_delay(mut self, delay: Duration) -> Self {
         self.stop_delay = delay;
@@ -74,12 +75,12 @@ impl NodeOptions {
         (1..=self.count).map(|number| format!("{PREFIX}{number}"))
     }
 
-    /// The number of a node that was made here.
+    /// The number of a simulated node.
     pub(super) fn number_of(&self, name: &str) -> Option<u32> {
         number_in(name).filter(|number| (1..=self.count).contains(number))
     }
 
-    /// Whether a name is that of a node which an earlier start made and this one does not want.
+    /// Whether the name is that of a node from an earlier start that is no longer wanted.
     pub(super) fn is_former(&self, name: &str) -> bool {
         number_in(name).is_some() && !self.is_ours(name)
     }

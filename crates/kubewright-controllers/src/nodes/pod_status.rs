@@ -1,4 +1,4 @@
-//! What a kubelet writes of a pod at each step.
+//! The pod status that a kubelet would write.
 
 use kubewright_api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStatus, HostIP, PodIP,
@@ -8,7 +8,7 @@ use kubewright_core::{Str, Time};
 
 use crate::pods::new_condition;
 
-/// The containers run, and are not ready yet.
+/// The containers run, but are not ready yet.
 pub(super) fn start(spec: Option<&PodSpec>, status: &mut PodStatus, address: &str, host: &str, now: Time) {
     status.phase = Some("Running".into());
     status.start_time = Some(status.start_time.unwrap_or(now));
@@ -76,7 +76,7 @@ pub(super) fn restart(status: &mut PodStatus, code: i32, now: Time) {
     set_condition(status, "Ready", false, now);
 }
 
-/// Sets a condition; its time changes with its status only.
+/// Sets a condition; its time changes only with its status.
 fn set_condition(status: &mut PodStatus, type_: &str, is_true: bool, now: Time) {
     let new = new_condition(type_, is_true, now);
     match status.conditions.iter_mut().find(|condition| condition.type_ == type_) {

@@ -1,4 +1,4 @@
-//! Nodes as objects: created once, told to be ready, and removed where fewer are wanted.
+//! Creates node objects, keeps them ready, and deletes surplus ones.
 
 use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 use kubewright_client::{Api, Client};
@@ -10,10 +10,10 @@ use crate::clock::Clock;
 use crate::deletion::delete_exactly;
 use crate::error::Error;
 
-/// The label of nodes that were made here.
+/// The label of simulated nodes.
 const SIMULATED: &str = "kubewright.dev/simulated";
 
-/// Creates the nodes that are missing, makes all of them ready, and removes those of an earlier start that are too many.
+/// Creates missing nodes, makes all of them ready, and deletes surplus ones of an earlier start.
 pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Clock) -> Result<(), Error> {
     let nodes = Api::<Node>::all(client);
     for node in nodes.list(&ListOptions::default()).await?.items {
@@ -26,7 +26,7 @@ pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Cloc
             Err(error) if !error.is_already_exists() => return Err(error.into()),
             _ => {}
         }
-        // Nobody else writes the status of a node that was made here, but users label and cordon it.
+        // Only we write the status of a simulated node, but users label and cordon it.
         loop {
             let mut node = nodes.get(&name).await?;
             node.status = Some(status(&name, number, clock.now()));
@@ -58,7 +58,7 @@ fn node(name: &str, number: u32) -> Node {
     node
 }
 
-/// The second part of the addresses of a node's pods.
+/// The second octet of the pod network of a node.
 pub(super) fn pod_network(number: u32) -> u32 {
     128 + number % 128
 }

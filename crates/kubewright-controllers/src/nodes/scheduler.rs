@@ -1,7 +1,8 @@
-//! A node for each pod: any that is ready and that the pod fits on, in turn.
+//! Assigns pods to ready, matching nodes in turn.
 //!
-//! Looks at cordons, taints, node selectors, required node affinity and the number of pods. Resources, preferences and the nearness
-//! of other pods are left out on purpose: what runs here needs no resources.
+//! Considers cordons, taints, node selectors, required node affinity and the number of pods.
+//! Resources, preferences and pod affinity are deliberately ignored: simulated pods need no
+//! resources.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,11 +17,11 @@ use crate::placement;
 use crate::pods::{condition, new_condition};
 use crate::worker::Synced;
 
-/// How long a pod waits until it is looked at again where nodes are full.
+/// Retry delay of a pod while nodes are full.
 const FULL: Duration = Duration::from_secs(5);
 
 impl Nodes {
-    /// Gives a pod a node, or says that there is none for it.
+    /// Assigns a node, or records that there is none.
     pub(super) async fn schedule(&self, pod: &Arc<Pod>) -> Synced {
         let Some(spec) = &pod.spec else { return Ok(None) };
         let is_default = matches!(spec.scheduler_name.as_deref(), None | Some("" | "default-scheduler"));
@@ -54,22 +55,22 @@ impl Nodes {
                 Ok(None)
             }
             Err(error) => {
-                // If it was bound after all, its event says where it sits.
+                // If it was bound after all, its event records the seat.
                 self.seats.release(pod);
-                // Gone, or bound by somebody else: the cache will show it.
+                // Deleted, or bound by another scheduler: the cache will show it.
                 if error.is_not_found() || error.is_conflict() { Ok(None) } else { Err(error.into()) }
             }
         }
     }
 
-    /// Says that no node takes a pod: it fits on none, or those that it fits on, so many, are full.
+    /// Records that a pod is unschedulable: no node matches, or the matching ones are full.
     async fn refuse(&self, pod: &Arc<Pod>, nodes: usize, full: usize) -> Synced {
         let why = match full {
             0 => "none fits the pod's node selector, affinity and tolerations".to_owned(),
             full => format!("{full} Too many pods"),
         };
         let message = format!("0/{nodes} nodes are available: {why}.");
-        // A node that changes wakes us by itself; a place on it that becomes free does not.
+        // A changed node queues the pod again; a free seat on it does not.
         let again = (full > 0).then_some(FULL);
         let is_told = condition(pod, "PodScheduled")
             .is_some_and(|condition| condition.status == "False" && condition.message.as_deref() == Some(&*message));
@@ -93,7 +94,7 @@ impl Nodes {
     }
 }
 
-/// How many pods a node takes; any number where it does not say.
+/// The pod capacity of a node; unlimited if not stated.
 fn capacity(node: &Node) -> usize {
     let pods = node.status.as_ref().and_then(|status| status.allocatable.get("pods"));
     pods.map_or(usize::MAX, |pods| usize::try_from(pods.value()).unwrap_or_default())

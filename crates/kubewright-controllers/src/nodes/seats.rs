@@ -1,6 +1,7 @@
-//! How many pods each node has, counting those that were given it a moment ago.
+//! Number of pods per node, including recent assignments.
 //!
-//! The cache alone would not do: while it is behind, several pods would be given the last place of a node.
+//! The cache alone is not sufficient: while it is stale, several pods would get the last seat of a
+//! node.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,61 +11,61 @@ use kubewright_core::{Object, Str};
 
 use crate::pods::{is_finished, node_name};
 
-/// The node of each pod that has one and has not ended.
+/// The node of each assigned pod that has not ended.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    taken: Mutex<Taken>,
+    taken: Mutex<SeatTable>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    /// By the uid of the pod.
+struct SeatTable {
+    /// By pod uid.
     node_of: HashMap<Str, Str>,
-    /// Invariant: how many values of `node_of` are this node.
+    /// Invariant: the number of values in `node_of` equal to this node.
     count_of: HashMap<Str, usize>,
 }
 
 impl Seats {
-    /// Takes a place on a node for a pod that is about to be given it, unless it has so many already.
+    /// Reserves a seat for a pod, unless the node has `limit` pods.
     pub(super) fn reserve(&self, pod: &Pod, node: &str, limit: usize) -> bool {
         let mut taken = self.lock();
         let is_free = taken.count_of.get(node).copied().unwrap_or_default() < limit;
         if is_free {
-            taken.sit(pod, node);
+            taken.assign(pod, node);
         }
         is_free
     }
 
-    /// Notes where a pod is, as an event shows it. One that has no node yet may have been given one meanwhile.
+    /// Records the node of a pod from an event. A pod without a node may have been assigned since.
     pub(super) fn note(&self, pod: &Pod) {
         match (is_finished(pod), node_name(pod)) {
             (true, _) => self.release(pod),
             (false, "") => {}
-            (false, node) => self.lock().sit(pod, node),
+            (false, node) => self.lock().assign(pod, node),
         }
     }
 
-    /// Gives back the place of a pod that is gone, or could not be given its node.
+    /// Releases the seat of a pod that is deleted, or could not be assigned.
     pub(super) fn release(&self, pod: &Pod) {
-        self.lock().stand(pod.uid());
+        self.lock().release(pod.uid());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, SeatTable> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Taken {
-    fn sit(&mut self, pod: &Pod, node: &str) {
+impl SeatTable {
+    fn assign(&mut self, pod: &Pod, node: &str) {
         if self.node_of.get(pod.uid()).is_some_and(|known| *known == *node) {
             return;
         }
-        self.stand(pod.uid());
+        self.release(pod.uid());
         *self.count_of.entry(node.into()).or_default() += 1;
         self.node_of.insert(pod.uid().into(), node.into());
     }
 
-    fn stand(&mut self, uid: &str) {
+    fn release(&mut self, uid: &str) {
         if let Some(node) = self.node_of.remove(uid)
             && let Some(count) = self.count_of.get_mut(&node)
         {
@@ -90,7 +91,7 @@ mod tests {
         let seats = Seats::default();
         seats.note(&pod("a", "n", "Running"));
         assert!(seats.reserve(&pod("b", "", "Pending"), "n", 2));
-        // What the cache still shows of it takes nothing back.
+        // A stale event of the pod releases nothing.
         seats.note(&pod("b", "", "Pending"));
         assert!(!seats.reserve(&pod("c", "", "Pending"), "n", 2));
         assert!(seats.reserve(&pod("c", "", "Pending"), "other", 2));

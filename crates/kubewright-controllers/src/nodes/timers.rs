@@ -1,4 +1,4 @@
-//! When the next step of a pod is due.
+//! Due times of pod steps.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,13 +7,13 @@ use std::time::Duration;
 use kubewright_core::{ObjectKey, Str};
 use tokio::time::Instant;
 
-/// The step that each pod waits for, and since when.
+/// The pending step of each pod, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     since_of: Mutex<HashMap<ObjectKey, (Str, Step, Instant)>>,
 }
 
-/// What happens to a pod on a node.
+/// A step in the lifecycle of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Start,
@@ -23,7 +23,7 @@ pub(super) enum Step {
 }
 
 impl Timers {
-    /// How long until a step is due, which it is `delay` after it was first asked about; nothing if it is.
+    /// The time until a step is due, `delay` after it was first requested; `None` if it is due.
     pub(super) fn wait(&self, key: &ObjectKey, uid: &str, step: Step, delay: Duration) -> Option<Duration> {
         let mut since_of = self.since_of.lock().unwrap_or_else(PoisonError::into_inner);
         let since = match since_of.get(key) {
@@ -36,7 +36,7 @@ impl Timers {
         Some(delay.saturating_sub(since.elapsed())).filter(|wait| !wait.is_zero())
     }
 
-    /// Forgets a pod that is gone.
+    /// Removes a deleted pod.
     pub(super) fn forget(&self, key: &ObjectKey) {
         self.since_of.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

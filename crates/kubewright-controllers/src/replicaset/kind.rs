@@ -1,6 +1,7 @@
-//! Whatever asks for so many pods of one template: replica sets, and the replication controllers from before them.
+//! Replica sets and replication controllers behind one trait.
 //!
-//! One is treated as the other: its spec and status are read as those of a replica set, and written back as its own.
+//! The spec and status of a replication controller are converted to those of a replica set and
+//! back.
 
 use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, ReplicaSetStatus};
 use kubewright_api::core::v1::{ReplicationController, ReplicationControllerCondition, ReplicationControllerStatus};
@@ -8,13 +9,13 @@ use kubewright_client::HasStatus;
 use kubewright_core::meta::v1::{LabelSelector, ObjectMeta};
 use kubewright_core::{GroupVersionKind, Kind};
 
-/// An object that asks for so many pods of one template.
+/// A kind with replicas of a pod template.
 pub(super) trait Replicated: Kind + HasStatus {
-    /// As owners are named by.
+    /// The kind in owner references.
     const KIND: GroupVersionKind;
-    /// Its controller, in logs and metrics.
+    /// The controller name in logs and metrics.
     const NAME: &'static str;
-    /// Its controller, in events.
+    /// The component in events.
     const COMPONENT: &'static str;
 
     fn metadata(&self) -> &ObjectMeta;
@@ -87,7 +88,7 @@ impl Replicated for ReplicationController {
         })
     }
 
-    /// How many are going is not told: there is no place for it.
+    /// There is no field for the number of terminating pods.
     fn set_status(&mut self, status: ReplicaSetStatus) {
         let condition = |one: &ReplicaSetCondition| ReplicationControllerCondition {
             type_: one.type_.clone(),

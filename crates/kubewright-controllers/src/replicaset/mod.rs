@@ -1,4 +1,4 @@
-//! Replica sets: as many pods as asked for, of one template. Replication controllers, from before them, are kept by the same code.
+//! Replica sets and replication controllers.
 
 mod kind;
 mod pods;
@@ -33,23 +33,23 @@ struct ReplicaSets<S: Replicated> {
     clock: Clock,
 }
 
-/// Keeps replica sets at their size until `stop` is cancelled, with so many workers.
+/// Runs replica sets until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the set in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "ReplicaSetController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     keep::<ReplicaSet>(context, stop).await
 }
 
-/// Keeps replication controllers at their size until `stop` is cancelled, with so many workers.
+/// Runs replication controllers until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the one in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "ReplicationManager")]
 pub async fn run_replication_controllers(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     keep::<ReplicationController>(context, stop).await
@@ -87,7 +87,7 @@ async fn keep<S: Replicated>(context: &ControllerContext, stop: &CancellationTok
     Ok(())
 }
 
-/// Which pods are a set's.
+/// The selector of a set's pods.
 fn selector(set: &impl Replicated) -> Result<Selector, Error> {
     Ok(Selector::from_label_selector(set.spec().as_ref().map(|spec| &spec.selector))?)
 }
@@ -117,7 +117,7 @@ impl<S: Replicated> Reconcile for ReplicaSets<S> {
 
         let managed = match is_current && !set.is_being_deleted() {
             true => self.manage(&set, spec, &active).await,
-            // What was done before shows soon, and wakes us again.
+            // The cache will show the last writes soon, which queues the key again.
             false => Ok(()),
         };
         let now = self.clock.now();
@@ -174,7 +174,7 @@ mod tests {
         }
         assert_eq!(looked_at.await.unwrap().unwrap(), None);
         assert!(!controller.control.is_forgotten(&key), "a pod was made for it meanwhile");
-        // The deletion has put the key into the queue, from where it is taken when it is no longer in hand.
+        // The deletion has queued the key, which is reconciled when it is no longer claimed.
         controller.sync(&key).await.unwrap();
         assert!(controller.control.is_forgotten(&key));
         stop.cancel();

@@ -1,4 +1,4 @@
-//! Creating the pods that a set lacks and deleting those it has too many of.
+//! Creates missing pods of a set and deletes surplus ones.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::indices;
 use crate::owner_events::controller;
 use crate::pods::is_active;
 
-/// So many pods are created or deleted at the most before a set is looked at again.
+/// Maximum number of pods created or deleted per reconcile.
 const BURST: usize = 500;
 
 impl<S: Replicated> ReplicaSets<S> {
-    /// Creates or deletes pods until there are as many as the set asks for.
+    /// Creates or deletes pods to reach the desired number.
     pub(super) async fn manage(&self, set: &Arc<S>, spec: &ReplicaSetSpec, active: &[Arc<Pod>]) -> Result<(), Error> {
         let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or_default();
         if active.len() < wanted {
@@ -33,7 +33,8 @@ impl<S: Replicated> ReplicaSets<S> {
         self.control.delete(&**set, victims).await.result
     }
 
-    /// The active pods of all sets with the same controller, such as the older sets of a deployment.
+    /// The active pods of all sets with the same controller, such as the older sets of a
+    /// deployment.
     fn related(&self, set: &Arc<S>) -> Vec<Arc<Pod>> {
         let siblings = match controller(set) {
             Some(reference) => indices::controlled_by(&self.sets, &reference.uid),

@@ -1,4 +1,4 @@
-//! What a replica set tells of its pods.
+//! The status of a replica set.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::claim::selects;
 use crate::error::Error;
 use crate::pods::{is_ready, until_available};
 
-/// The condition that pods could not be created or deleted.
+/// The condition of failed creations or deletions.
 pub(crate) const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// The status that follows from a set's pods, and from what went wrong.
+/// Computes the status from a set's pods and the last error.
 pub(super) fn calculate(
     set: &impl Replicated,
     spec: &ReplicaSetSpec,
@@ -31,7 +31,7 @@ pub(super) fn calculate(
     let minimum = spec.min_ready_seconds.unwrap_or_default();
     let count = |matches: &dyn Fn(&Pod) -> bool| number(active.iter().filter(|pod| matches(pod)).count());
     status.replicas = number(active.len());
-    // Zero is not told, as a Go server leaves it out.
+    // Zero is omitted, as a Go server does.
     status.fully_labeled_replicas = told(count(&|pod| selects(&of_template, pod)));
     status.ready_replicas = told(count(&is_ready));
     status.available_replicas =
@@ -47,7 +47,7 @@ pub(super) fn calculate(
                 status: "True".into(),
                 last_transition_time: Some(now),
                 reason: Some(reason.into()),
-                message: Some(failure.told().into()),
+                message: Some(failure.event_message().into()),
             });
         }
         None if has_failure => status.conditions.retain(|condition| condition.type_ != REPLICA_FAILURE),
@@ -58,11 +58,11 @@ pub(super) fn calculate(
 }
 
 impl<S: Replicated> ReplicaSets<S> {
-    /// Writes a status that differs; once more where the cache was behind.
+    /// Writes a changed status; retries once if the cache was stale.
     pub(super) async fn write_status(&self, set: &S, status: ReplicaSetStatus) -> Result<(), Error> {
         let mut changed = set.clone();
         changed.set_status(status.clone());
-        // As it is written: not every kind has a place for all that could be told.
+        // Compared after the conversion: not every kind has all fields.
         if changed.status() == set.status() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Which pods go first when there are too many.
+//! Chooses the pods to delete on a scale-down.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -9,10 +9,10 @@ use kubewright_core::{Object, Time};
 
 use crate::pods::{is_ready, node_name, phase, ready_since, restarts};
 
-/// The annotation with which users say what the loss of a pod costs.
+/// The annotation with the deletion cost of a pod.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// The `count` pods that are missed least; `related` are the pods among which co-location counts.
+/// The `count` pods to delete first; `related` are the pods for the co-location rank.
 #[doc(alias = "getPodsToDelete")]
 #[doc(alias = "ActivePodsWithRanks")]
 pub(crate) fn choose(mut pods: Vec<Arc<Pod>>, related: &[Arc<Pod>], count: usize, now: Time) -> Vec<Arc<Pod>> {
@@ -21,35 +21,37 @@ pub(crate) fn choose(mut pods: Vec<Arc<Pod>>, related: &[Arc<Pod>], count: usize
         for pod in related {
             *pods_by_node.entry(node_name(pod)).or_default() += 1;
         }
-        let crowd = |pod: &Pod| pods_by_node.get(node_name(pod)).copied().unwrap_or_default();
-        pods.sort_by(|a, b| compare(a, b, &crowd, now));
+        let rank = |pod: &Pod| pods_by_node.get(node_name(pod)).copied().unwrap_or_default();
+        pods.sort_by(|a, b| compare(a, b, &rank, now));
     }
     pods.truncate(count);
     pods
 }
 
-/// Less is to go first.
-fn compare(a: &Pod, b: &Pod, crowd: &impl Fn(&Pod) -> usize, now: Time) -> Ordering {
+/// The lesser pod is deleted first.
+fn compare(a: &Pod, b: &Pod, rank: &impl Fn(&Pod) -> usize, now: Time) -> Ordering {
     let is_assigned = |pod: &Pod| !node_name(pod).is_empty();
     let order = is_assigned(a)
         .cmp(&is_assigned(b))
         .then_with(|| phase_rank(a).cmp(&phase_rank(b)))
         .then_with(|| is_ready(a).cmp(&is_ready(b)))
         .then_with(|| deletion_cost(a).cmp(&deletion_cost(b)))
-        .then_with(|| crowd(b).cmp(&crowd(a)));
-    let order = match is_ready(a) && is_ready(b) {
-        true => order.then_with(|| by_age(a, b, ready_since(a), ready_since(b), now)),
-        false => order,
+        .then_with(|| rank(b).cmp(&rank(a)));
+    let order = if is_ready(a) && is_ready(b) {
+        order.then_with(|| by_age(a, b, ready_since(a), ready_since(b), now))
+    } else {
+        order
     };
     let order = order.then_with(|| restarts(b).cmp(&restarts(a)));
     order.then_with(|| by_age(a, b, a.creation_timestamp(), b.creation_timestamp(), now))
 }
 
-/// Younger first, where ages of the same magnitude are equal and the uid decides: otherwise the pods of one rollout, a
-/// moment apart, would go in the order in which they came, which often is the order of nodes and zones.
+/// Younger first; ages of the same order of magnitude are equal, and the uid decides. Otherwise the
+/// pods of one rollout would be deleted in creation order, which often is the order of nodes and
+/// zones.
 fn by_age(a: &Pod, b: &Pod, since_a: Option<Time>, since_b: Option<Time>, now: Time) -> Ordering {
     let (Some(since_a), Some(since_b)) = (since_a, since_b) else {
-        // No time at all counts as just now.
+        // A missing time counts as now.
         return Reverse(since_a.is_none()).cmp(&Reverse(since_b.is_none()));
     };
     if since_a == since_b {

@@ -1,4 +1,5 @@
-//! The storage of a stateful set's pods: a claim for each template and number, which outlives its pod, and as the set says also the set.
+//! The claims of a stateful set's pods: one per template and ordinal, which outlives its pod and,
+//! depending on the retention policy, the set.
 
 use kubewright_api::apps::v1::{StatefulSet, StatefulSetSpec};
 use kubewright_api::core::v1::{PersistentVolumeClaim, Pod};
@@ -13,7 +14,8 @@ use crate::error::Error;
 const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 impl StatefulSets {
-    /// Makes the claims of a pod that are missing. False if one of an earlier pod of that name has to go first.
+    /// Creates the missing claims of a pod. False if a claim of an earlier pod of that name must be
+    /// deleted first.
     #[doc(alias = "createPersistentVolumeClaims")]
     pub(super) async fn ensure_claims(
         &self,
@@ -52,7 +54,7 @@ impl StatefulSets {
         let told = format!("create Claim {name} Pod {} in StatefulSet {}", pod.name(), set.name());
         match Api::namespaced(&self.client, set.namespace()).create(&claim).await {
             Ok(_) => self.events.normal(set, "SuccessfulCreate", format!("{told} success")),
-            // The cache is behind.
+            // The cache is stale.
             Err(error) if error.is_already_exists() => {}
             Err(error) => {
                 self.events.warning(set, "FailedCreate", format!("{told} failed error: {error}"));
@@ -62,7 +64,7 @@ impl StatefulSets {
         Ok(())
     }
 
-    /// Gives the claims of a pod the owners with whom they go, as the set says.
+    /// Updates the owners of a pod's claims according to the retention policy.
     #[doc(alias = "UpdatePodClaimForRetentionPolicy")]
     pub(super) async fn retain_claims(
         &self,
@@ -91,7 +93,7 @@ impl StatefulSets {
     }
 }
 
-/// Whether a claim goes with a pod that had the same name and is gone.
+/// Whether a claim is owned by an earlier pod of the same name.
 #[doc(alias = "hasStaleOwnerRef")]
 fn is_of_earlier_pod(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     let is_earlier = |reference: &OwnerReference| {
@@ -100,8 +102,8 @@ fn is_of_earlier_pod(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
     claim.metadata.owner_references.iter().any(is_earlier)
 }
 
-/// The owners that a claim is to have: with the set where it goes when the set is deleted, with a condemned pod where it goes when the set
-/// becomes smaller. Owners that others gave it stay.
+/// The owners of a claim: the set if it is deleted with the set, a condemned pod if it is deleted
+/// on a scale-down. Foreign owners stay.
 #[doc(alias = "updateClaimOwnerRefForSetAndPod")]
 fn owners(
     claim: &ObjectMeta,
@@ -116,7 +118,8 @@ fn owners(
     let with_pod = is_condemned && goes(policy.and_then(|policy| policy.when_scaled.as_deref()));
     let is_other = |reference: &&OwnerReference| reference.uid != set.uid() && reference.uid != pod.uid();
     let others = claim.owner_references.iter().filter(is_other).cloned();
-    // Not with both: one that waits for two owners would stay until the second one is gone as well. Nor beside somebody else who controls it.
+    // Not both: a claim with two owners would stay until both are deleted. Nor in addition to a
+    // foreign controller.
     let is_taken = claim.owner_references.iter().any(|other| is_other(&other) && other.controller == Some(true));
     let own = match (with_pod, with_set) {
         _ if is_taken => None,
@@ -158,7 +161,7 @@ mod tests {
                 assert_eq!(uids, want, "{deleted} {scaled} {is_condemned} {before:?}");
             }
         }
-        // Nobody can control it beside another.
+        // There can be only one controller.
         other.controller = Some(true);
         claim.owner_references = [other].into();
         let mut spec = StatefulSetSpec::default();

@@ -1,7 +1,7 @@
-//! Stateful sets: pods with numbers, each with a name and storage of its own that its successors take over.
+//! Stateful sets: pods with stable names and storage.
 //!
-//! `pod` says who a pod is, `claims` gives it storage, `plan` decides what is next, and `status` tells. The history of the template is
-//! in `revisions`.
+//! `pod` defines the identity of pods, `claims` their storage, `plan` decides the next step, and
+//! `status` computes the status. `revisions` has the template history.
 
 mod claims;
 mod plan;
@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::own_writes::{OwnWrites, PATIENCE};
 use crate::owner_events::owners_of;
-use crate::pod_control::{Deed, PodControl};
+use crate::pod_control::{PodControl, PodOperation};
 use crate::pods::next_available;
 use crate::revisions::{Owner, Revisions, template_of};
 use crate::worker::{self, Reconcile, Synced, work};
@@ -36,9 +36,9 @@ use pod::Members;
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
 
-/// The label of a revision that has its hash.
+/// The label with the hash of a revision.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
-/// How long to wait for the storage of an earlier pod to go.
+/// Retry delay while a claim of an earlier pod is deleted.
 const STALE: Duration = Duration::from_secs(1);
 
 struct StatefulSets {
@@ -53,12 +53,12 @@ struct StatefulSets {
     events: EventRecorder,
 }
 
-/// Keeps stateful sets at their size and revision until `stop` is cancelled, with so many workers.
+/// Runs stateful sets until `stop` is cancelled.
 ///
-/// Returns when the last worker has finished the set in hand.
+/// Returns when running reconciles have ended.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "StatefulSetController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -104,7 +104,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     Ok(())
 }
 
-/// Which pods are a set's.
+/// The selector of a set's pods.
 fn selector(set: &StatefulSet) -> Result<Selector, Error> {
     Ok(Selector::from_label_selector(set.spec.as_ref().map(|spec| &spec.selector))?)
 }
@@ -115,7 +115,7 @@ struct Revision {
     template: PodTemplateSpec,
 }
 
-/// A set that is being looked at, with the revision that its pods come from and the one that they go to.
+/// A set being reconciled, with the current and the update revision.
 struct Rollout<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
@@ -124,7 +124,7 @@ struct Rollout<'a> {
 }
 
 impl Rollout<'_> {
-    /// The revision that a new pod is of: the one before for numbers below the partition.
+    /// The revision of a new pod: the current one for ordinals below the partition.
     fn revision_of(&self, ordinal: i32) -> &Revision {
         let strategy = self.spec.update_strategy.as_deref();
         let is_rolling = strategy.is_none_or(|strategy| strategy.type_.as_deref() != Some("OnDelete"));
@@ -153,11 +153,11 @@ impl Reconcile for StatefulSets {
             && self.control.are_seen(key, self.pods.store())
             && self.revisions.are_seen(key);
         if !is_current {
-            // What was done before shows soon, and wakes us again.
+            // The cache will show the last writes soon, which queues the key again.
             return Ok(Some(PATIENCE));
         }
         if set.is_being_deleted() {
-            // What is made for it now is collected at once, and would wake us.
+            // New objects would be collected immediately, and queue the key again.
             return Ok(None);
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
@@ -199,14 +199,15 @@ impl Reconcile for StatefulSets {
 }
 
 impl StatefulSets {
-    /// Forgets a set that is gone.
+    /// Drops the state of a deleted set.
     fn forget(&self, key: &ObjectKey) {
         self.revisions.forget(key);
         self.own_sets.forget(key);
         self.control.forget(key);
     }
 
-    /// Does what the set needs next; returns when to look again where it waits for storage. What fails keeps nothing else from being done.
+    /// Performs the planned actions; returns when to retry while waiting for storage. A failed
+    /// action does not prevent others.
     async fn carry_out(&self, rollout: &Rollout<'_>, pods: &[Arc<Pod>]) -> Synced {
         let (set, spec) = (rollout.set, rollout.spec);
         let mut result = Ok(());
@@ -244,7 +245,7 @@ impl StatefulSets {
         Ok(wait)
     }
 
-    /// Gives an adopted pod the labels of its number.
+    /// Adds the labels of its ordinal to an adopted pod.
     #[doc(alias = "UpdateStatefulPod")]
     async fn identify(&self, set: &StatefulSet, pod: &Pod, ordinal: i32) -> Result<(), Error> {
         let (name, index) = (pod::NAME_LABEL, pod::INDEX_LABEL);
@@ -254,9 +255,9 @@ impl StatefulSets {
     }
 }
 
-/// What events of stateful sets say of pods.
+/// The event messages for pods of stateful sets.
 #[doc(alias = "recordPodEvent")]
-fn words(deed: &Deed<'_>) -> String {
+fn words(deed: &PodOperation<'_>) -> String {
     let told = format!("{} Pod {} in StatefulSet {}", format!("{:?}", deed.verb).to_lowercase(), deed.pod, deed.owner);
     match deed.failure {
         None => format!("{told} successful"),

@@ -1,11 +1,13 @@
-//! What a stateful set needs next, decided without doing anything.
+//! Plans the next actions of a stateful set.
 //!
-//! By default one thing at a time: a pod is made when all before it are available, the last one goes first, and a pod of an older
-//! revision is replaced when all others are available. With `podManagementPolicy: Parallel` pods are made and go all at once, and only the
-//! replacing is held back, by `maxUnavailable`.
+//! By default one at a time: a pod is created when all before it are available, the last one is
+//! deleted first, and a pod of an older revision is replaced when all others are available. With
+//! `podManagementPolicy: Parallel` pods are created and deleted together, and only replacements are
+//! limited, by `maxUnavailable`.
 //!
-//! A pod of an older revision that is not available is replaced whatever else is missing, since nothing is lost with it. Go's rule
-//! counts it among the missing, so that a parallel set never gets over a template that does not start.
+//! An unavailable pod of an older revision is replaced in any case, because nothing is lost with
+//! it. client-go's rule counts it as unavailable, so a parallel set never recovers from a template
+//! that does not start.
 
 use std::sync::Arc;
 
@@ -16,23 +18,23 @@ use kubewright_core::{Object, Time};
 use super::pod::{Members, has_identity, is_available, is_unavailable, revision};
 use crate::pods::{is_finished, phase};
 
-/// So many pods are made at the most before a set is looked at again.
+/// Maximum number of pods created per reconcile.
 const BURST: usize = 500;
 
-/// One thing to be done.
+/// An action.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
-    /// Make the pod of this number, and its claims.
+    /// Create the pod of this ordinal, and its claims.
     Create(i32),
     /// Delete a pod.
     Delete(Arc<Pod>),
-    /// Make the claims that a pod waits for, if any are missing.
+    /// Create missing claims of a pod.
     Claim(Arc<Pod>, i32),
-    /// Give a pod the labels of its number.
+    /// Add the labels of its ordinal to a pod.
     Identify(Arc<Pod>, i32),
 }
 
-/// What follows from the pods of a set, in the order in which it is to be done.
+/// The actions for the pods of a set, in order.
 pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time) -> Vec<Action> {
     let mut actions = Vec::new();
     let is_parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
@@ -45,7 +47,7 @@ pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &
     actions
 }
 
-/// Looks after the pods that there are to be. False if something has to happen before anything else is done.
+/// Plans actions for wanted pods. False if nothing else may be done first.
 #[doc(alias = "processReplica")]
 fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
     let mut made = 0;
@@ -59,7 +61,7 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
             return false;
         };
         if is_finished(pod) {
-            // Whatever it ended with; its successor is made when it is gone.
+            // Its replacement is created once it is deleted.
             if !pod.is_being_deleted() {
                 actions.push(Action::Delete(pod.clone()));
             }
@@ -81,7 +83,7 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
     true
 }
 
-/// Lets go of the pods that there are not to be. False if something has to happen before anything else is done.
+/// Deletes condemned pods. False if nothing else may be done first.
 #[doc(alias = "processCondemned")]
 fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
     let replicas = members.replicas.values();
@@ -102,7 +104,7 @@ fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Tim
     true
 }
 
-/// Replaces pods of older revisions, highest number first, down to the partition.
+/// Replaces pods of older revisions, highest ordinal first, down to the partition.
 #[doc(alias = "updateStatefulSetAfterInvariantEstablished")]
 fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time, actions: &mut Vec<Action>) {
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_deref());
@@ -125,7 +127,7 @@ fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now
     }
 }
 
-/// How many pods may be missing during an update; one unless it is said, and never none.
+/// Maximum number of unavailable pods during an update; 1 by default, and at least 1.
 #[doc(alias = "getStatefulSetMaxUnavailable")]
 fn max_unavailable(rolling: Option<&RollingUpdateStatefulSetStrategy>, replicas: usize) -> usize {
     let said = rolling.and_then(|rolling| rolling.max_unavailable.as_ref());
@@ -141,7 +143,8 @@ mod tests {
     use super::*;
     use crate::pods::new_condition;
 
-    /// What is to be done about pods that are written as a number, a state and a revision: ready, waiting, going or failed.
+    /// The actions for pods written as ordinal, state and revision: ready, waiting, going or
+    /// failed.
     fn acts(spec: &StatefulSetSpec, pods: &[&str]) -> String {
         let mut set = StatefulSet::default();
         set.metadata.name = Some("web".into());

@@ -1,4 +1,4 @@
-//! The pods of a stateful set: each has a number, and by it a name, a host name and storage of its own.
+//! The pods of a stateful set: an ordinal determines name, host name and storage.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,34 +14,34 @@ use super::KIND;
 use crate::pods::{phase, until_available};
 use crate::revisions::REVISION_LABEL;
 
-/// The label of a pod that has its name, so that a service can select one pod.
+/// The label with the name of a pod, so that a service can select it.
 #[doc(alias = "StatefulSetPodNameLabel")]
 pub(super) const NAME_LABEL: &str = "statefulset.kubernetes.io/pod-name";
-/// The label of a pod that has its number.
+/// The label with the ordinal of a pod.
 #[doc(alias = "PodIndexLabel")]
 pub(super) const INDEX_LABEL: &str = "apps.kubernetes.io/pod-index";
 
-/// The name of the pod with this number.
+/// The name of the pod with this ordinal.
 pub(super) fn name(set: &str, ordinal: i32) -> String {
     format!("{set}-{ordinal}")
 }
 
-/// The number of a pod of this set, by its name; nothing for one that could not be its.
+/// The ordinal of a pod of this set, from its name; `None` if the name does not match.
 #[doc(alias = "getOrdinal")]
 #[doc(alias = "isMemberOf")]
 pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
     let number: i32 = pod.name().strip_prefix(set.name())?.strip_prefix('-')?.parse().ok()?;
-    // Not that of `web-01` or `web-+1`.
+    // Rejects `web-01` and `web-+1`.
     (number >= 0 && pod.name() == name(set.name(), number)).then_some(number)
 }
 
-/// Which numbers there are to be.
+/// The wanted ordinals.
 pub(super) fn ordinals(spec: &StatefulSetSpec) -> Range<i32> {
     let start = spec.ordinals.as_ref().and_then(|ordinals| ordinals.start).unwrap_or_default();
     start..start.saturating_add(spec.replicas.unwrap_or(1))
 }
 
-/// The revision that a pod is of.
+/// The revision of a pod.
 pub(super) fn revision(pod: &Pod) -> &str {
     pod.labels().get(REVISION_LABEL).unwrap_or_default()
 }
@@ -59,20 +59,20 @@ pub(super) fn is_available(pod: &Pod, spec: &StatefulSetSpec, now: Time) -> bool
     phase(pod) == "Running" && until_available(pod, minimum, now).is_some_and(|wait| wait.is_zero())
 }
 
-/// Whether a pod cannot be counted on: not available, or going.
+/// Whether a pod is unavailable or terminating.
 #[doc(alias = "isUnavailable")]
 pub(super) fn is_unavailable(pod: &Pod, spec: &StatefulSetSpec, now: Time) -> bool {
     pod.is_being_deleted() || !is_available(pod, spec, now)
 }
 
-/// Whether a pod has the labels that tell who it is, which an adopted one may lack.
+/// Whether a pod has its identity labels, which an adopted one may lack.
 #[doc(alias = "identityMatches")]
 pub(super) fn has_identity(pod: &Pod, ordinal: i32) -> bool {
     let labels = pod.labels();
     labels.get(NAME_LABEL) == Some(pod.name()) && labels.get(INDEX_LABEL) == Some(&*ordinal.to_string())
 }
 
-/// A pod of this number and revision.
+/// A pod with this ordinal and revision.
 #[doc(alias = "newVersionedStatefulSetPod")]
 pub(super) fn new_pod(
     set: &StatefulSet,
@@ -109,13 +109,13 @@ fn claimed_volume(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: 
     Volume { name: template.name().into(), persistent_volume_claim: Some(source.into()), ..Default::default() }
 }
 
-/// The pods of a set, told apart.
+/// The classified pods of a set.
 pub(super) struct Members {
-    /// Which numbers there are to be.
+    /// The wanted ordinals.
     pub(super) ordinals: Range<i32>,
-    /// Those that there are to be, by number.
+    /// Wanted pods, by ordinal.
     pub(super) replicas: BTreeMap<i32, Arc<Pod>>,
-    /// Those that there are not to be, highest number first.
+    /// Condemned pods, highest ordinal first.
     pub(super) condemned: Vec<Arc<Pod>>,
 }
 
@@ -128,7 +128,7 @@ impl Members {
         Members { ordinals, replicas, condemned: condemned.into_values().rev().collect() }
     }
 
-    /// How many there are to be.
+    /// Number of wanted pods.
     pub(super) fn wanted(&self) -> usize {
         self.ordinals.len()
     }

@@ -1,4 +1,4 @@
-//! What a stateful set tells of its pods.
+//! The status of a stateful set.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::pod::{is_available, revision};
 use crate::error::Error;
 use crate::pods::{is_ready, phase};
 
-/// The status that follows from a set's pods.
+/// Computes the status from a set's pods.
 pub(super) fn calculate(
     set: &StatefulSet,
     spec: &StatefulSetSpec,
@@ -26,7 +26,7 @@ pub(super) fn calculate(
         i32::try_from(count).unwrap_or(i32::MAX)
     };
     let is_of = |pod: &Pod, name: &str| !pod.is_being_deleted() && revision(pod) == name;
-    // Zero is not told, as a Go server leaves it out.
+    // Zero is omitted, as a Go server does.
     let told = |count: i32| (count != 0).then_some(count);
     let mut status = StatefulSetStatus {
         observed_generation: set.metadata.generation,
@@ -47,7 +47,7 @@ pub(super) fn calculate(
     status
 }
 
-/// Whether all pods there are to be are of the last revision, and ready.
+/// Whether all wanted pods are of the update revision, and ready.
 #[doc(alias = "completeRollingUpdate")]
 fn is_complete(spec: &StatefulSetSpec, status: &StatefulSetStatus) -> bool {
     let strategy = spec.update_strategy.as_ref().and_then(|strategy| strategy.type_.as_deref());
@@ -59,9 +59,9 @@ fn is_complete(spec: &StatefulSetSpec, status: &StatefulSetStatus) -> bool {
 }
 
 impl StatefulSets {
-    /// Writes the status where it is news.
+    /// Writes the status if it changed.
     pub(super) async fn write_status(&self, set: &StatefulSet, status: StatefulSetStatus) -> Result<(), Error> {
-        // Go's servers always tell this one, and over protobuf a zero reads back as nothing.
+        // Go servers always write this field, and a zero decodes from protobuf as absent.
         let untold = |status: &StatefulSetStatus| StatefulSetStatus {
             available_replicas: status.available_replicas.filter(|count| *count != 0),
             ..status.clone()

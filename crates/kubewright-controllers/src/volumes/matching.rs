@@ -1,4 +1,4 @@
-//! Which volume a claim may have.
+//! Matches volumes to claims.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use kubewright_core::{Object, Quantity, Selector};
 
 use crate::claim::selects;
 
-/// The volume that is a claim's already, or else the smallest of those that are free and fit.
+/// The volume already bound to a claim, or else the smallest free matching one.
 #[doc(alias = "FindMatchingVolume")]
 pub(super) fn choose(
     claim: &PersistentVolumeClaim,
@@ -17,7 +17,7 @@ pub(super) fn choose(
     let own = volumes.iter().find(|volume| claim_of(volume).is_some_and(|reference| is_of(reference, claim)));
     let is_named = |volume: &Arc<PersistentVolume>| named.is_none_or(|name| name == volume.name());
     if let Some(volume) = own {
-        // One that was bound before is the claim's whatever has become of it.
+        // A bound volume belongs to the claim whatever its state.
         let is_bound = claim_of(volume).is_some_and(|reference| reference.uid.as_deref() == Some(claim.uid()));
         return Some(volume.clone()).filter(|volume| is_named(volume) && (is_bound || fits(claim, volume)));
     }
@@ -31,7 +31,7 @@ pub(super) fn claim_of(volume: &PersistentVolume) -> Option<&ObjectReference> {
     volume.spec.as_ref()?.claim_ref.as_deref()
 }
 
-/// Whether a reference is to this claim; one without a uid is a reservation for whoever comes with the name.
+/// Whether a reference is to this claim; without a uid it is a reservation by name.
 #[doc(alias = "IsVolumeBoundToClaim")]
 pub(super) fn is_of(reference: &ObjectReference, claim: &PersistentVolumeClaim) -> bool {
     reference.name.as_deref() == Some(claim.name())
@@ -39,7 +39,7 @@ pub(super) fn is_of(reference: &ObjectReference, claim: &PersistentVolumeClaim) 
         && reference.uid.as_deref().is_none_or(|uid| uid.is_empty() || uid == claim.uid())
 }
 
-/// How much a claim asks for.
+/// The requested size of a claim.
 pub(super) fn requested(claim: &PersistentVolumeClaim) -> Quantity {
     let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
     resources.and_then(|resources| resources.requests.get("storage")).cloned().unwrap_or_default()

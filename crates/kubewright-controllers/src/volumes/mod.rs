@@ -1,8 +1,8 @@
-//! Volumes for claims: those that fit, and where none does, ones that are made up.
+//! Binds claims to volumes, and provisions simulated volumes.
 //!
-//! Goes with simulated nodes, which need no disks: a claim without a class, or with one that exists, is given a volume that holds nothing, so that
-//! pods and operators which wait for their storage go on. A claim with the class `""` is bound to volumes that users have made only.
-//! `matching` says which volume a claim may have.
+//! Used with simulated nodes, which need no disks: a claim without a class, or with an existing
+//! one, gets an empty volume, so that pods that wait for storage can start. A claim with the class
+//! `""` is only bound to user-created volumes. `matching` matches volumes to claims.
 
 mod matching;
 
@@ -26,9 +26,9 @@ use crate::pods::{claims_of, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
 use matching::{choose, claim_of, is_of, requested};
 
-/// Who makes volumes up, and drives them.
+/// The provisioner and driver of simulated volumes.
 const PROVISIONER: &str = "simulated.kubewright.dev";
-/// The provisioner of a class whose volumes are made by users.
+/// The provisioner of classes with user-created volumes.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -43,10 +43,10 @@ struct Volumes {
     events: EventRecorder,
 }
 
-/// Gives claims their volumes until `stop` is cancelled.
+/// Binds and provisions volumes until `stop` is cancelled.
 ///
 /// # Errors
-/// If the caches stop before they were complete.
+/// If the caches stop before they have synced.
 #[doc(alias = "PersistentVolumeController")]
 pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Result<(), Error> {
     let (client, factory) = (context.client(), context.factory());
@@ -65,7 +65,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             queue.add(event.key());
         }
     })?;
-    // A volume or a class that comes may be what claims have been waiting for.
+    // A new volume or class may satisfy pending claims.
     let wake_waiting = {
         let (queue, claims) = (queue.clone(), claims.lister());
         move || claims.snapshot().iter().filter(|claim| !is_bound(claim)).for_each(|claim| queue.add(claim.key()))
@@ -73,7 +73,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     let of_volumes = volumes.add_handler({
         let (queue, wake_waiting) = (queue.clone(), wake_waiting.clone());
         move |event: &Event<PersistentVolume>| {
-            if event.is_reminder() {
+            if event.is_resync() {
                 return;
             }
             queue.add(event.key());
@@ -87,15 +87,15 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         }
     })?;
     let of_classes = classes.add_handler(move |event: &Event<StorageClass>| {
-        if !event.is_reminder() {
+        if !event.is_resync() {
             wake_waiting();
         }
     })?;
-    // A class may have its volumes made only when a pod that uses them has its node.
+    // A class may delay provisioning until a pod that uses the claim is scheduled.
     let of_pods = pods.add_handler({
         let queue = queue.clone();
         move |event: &Event<Pod>| {
-            if let Some(pod) = event.object().filter(|pod| !event.is_reminder() && !node_name(pod).is_empty()) {
+            if let Some(pod) = event.object().filter(|pod| !event.is_resync() && !node_name(pod).is_empty()) {
                 claims_of(pod).for_each(|claim| queue.add(ObjectKey::namespaced(pod.namespace(), claim)));
             }
         }
@@ -123,7 +123,7 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 
 impl Reconcile for Volumes {
     const NAME: &'static str = "volumes";
-    /// That of a claim, or without a namespace that of a volume.
+    /// The key of a claim or, without a namespace, of a volume.
     type Key = ObjectKey;
 
     async fn sync(&self, key: &ObjectKey) -> Synced {
@@ -139,7 +139,7 @@ impl Reconcile for Volumes {
         volumes.extend(indices::free_volumes(&self.volumes));
         let is_asked_for = claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some());
         match choose(&claim, &volumes) {
-            // One that was chosen by a user need not wait.
+            // A volume chosen by the user is bound immediately.
             Some(volume) if is_asked_for || claim_of(&volume).is_some() || !self.waits(&claim) => {
                 self.bind(&claim, &volume).await
             }
@@ -149,7 +149,7 @@ impl Reconcile for Volumes {
 }
 
 impl Volumes {
-    /// Says whether a volume is free, and lets go of one whose claim is gone.
+    /// Updates the phase of a volume, and releases one whose claim is deleted.
     #[doc(alias = "syncVolume")]
     async fn look_after(&self, volume: &PersistentVolume) -> Synced {
         let Some(reference) = claim_of(volume) else { return self.tell(volume, "Available").await };
@@ -161,7 +161,7 @@ impl Volumes {
         if reference.uid.as_deref().unwrap_or_default().is_empty() {
             return self.tell(volume, "Available").await;
         }
-        // Told before it is deleted: one that is bound is protected from that.
+        // Written before the deletion: a bound volume is protected from it.
         let is_told = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Released");
         let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
         let is_ours = volume.annotations().get(PROVISIONED_BY) == Some(PROVISIONER);
@@ -172,7 +172,7 @@ impl Volumes {
         Ok(None)
     }
 
-    /// Says in which phase a volume is, also of one that is being deleted: as long as it is bound, it does not go.
+    /// Writes the phase of a volume, even while it is being deleted: a bound one is protected.
     async fn tell(&self, volume: &PersistentVolume, phase: &str) -> Synced {
         if volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some(phase) {
             return Ok(None);
@@ -185,7 +185,8 @@ impl Volumes {
         }
     }
 
-    /// Reserves a volume for a claim, and then says so in the claim: who looks at the claim finds the volume its.
+    /// Reserves a volume for a claim, then records it in the claim, so that readers of the claim
+    /// find it bound.
     async fn bind(&self, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Synced {
         let mut volume = volume.clone();
         if claim_of(&volume).is_none_or(|reference| reference.uid.as_deref() != Some(claim.uid())) {
@@ -214,7 +215,7 @@ impl Volumes {
         Ok(None)
     }
 
-    /// Makes a volume up, if the claim leaves that to us and it is time.
+    /// Provisions a volume, if the claim allows it and it is due.
     async fn provision(&self, claim: &PersistentVolumeClaim) -> Synced {
         let Some(spec) = &claim.spec else { return Ok(None) };
         let name = spec.storage_class_name.as_deref();
@@ -240,7 +241,7 @@ impl Volumes {
             Err(error) if error.is_already_exists() => {}
             Err(error) => return Err(error.into()),
         }
-        // Its event wakes the claim.
+        // The event of the volume queues the claim.
         Ok(None)
     }
 
@@ -248,7 +249,7 @@ impl Volumes {
         self.classes.get(claim.spec.as_ref()?.storage_class_name.as_deref()?)
     }
 
-    /// Whether a claim gets its volume only when a pod uses it, and none does yet.
+    /// Whether the claim waits for its first pod, and none uses it yet.
     fn waits(&self, claim: &PersistentVolumeClaim) -> bool {
         let mode = self.class_of(claim).and_then(|class| class.volume_binding_mode.clone());
         mode.as_deref() == Some("WaitForFirstConsumer") && !indices::is_used(&self.pods, &claim.key())

@@ -23,7 +23,7 @@ fn minutely(spec: CronJobSpec) -> CronJob {
     cron
 }
 
-/// Pods that do not end by themselves while a test looks.
+/// Pods that do not end by themselves during the test.
 fn endless() -> NodeOptions {
     NodeOptions::default().run_time(Duration::from_secs(100_000))
 }
@@ -107,7 +107,7 @@ async fn jobs_run_side_by_side_one_after_the_other_or_replace_each_other() {
         assert_eq!(is_first_there, policy != "Replace", "{policy}");
         assert!(has_event(&cluster, reason).await, "{policy}");
         if policy == "Forbid" {
-            // The last moment that was missed is made up for when the way is free.
+            // The last missed run is made up for when the previous job has ended.
             cluster.api::<Job>().delete(first.name()).await.unwrap();
             cluster
                 .until::<CronJob>("tick", |cron| {
@@ -127,7 +127,7 @@ async fn a_cron_job_that_is_suspended_makes_none() {
     assert!(jobs(&cluster).await.is_empty());
     cluster.patch::<CronJob>("tick", r#"{"spec":{"suspend":false}}"#).await;
     cluster.until::<CronJob>("tick", |cron| status(cron).last_successful_time.is_some()).await;
-    // The next moment may have come since.
+    // The next run may be due since.
     assert!((1..=2).contains(&jobs(&cluster).await.len()), "of those that were missed, the last only");
     // Its jobs go with it.
     cluster.api::<CronJob>().delete("tick").await.unwrap();

@@ -23,7 +23,8 @@ fn daemon_set(name: &str) -> DaemonSet {
     set
 }
 
-/// Whether a set has as many available pods of its present template as it wants, and says so.
+/// Whether a set has the desired number of available pods of its current template, and its status
+/// says so.
 fn is_rolled_out(set: &DaemonSet, count: i32) -> bool {
     let Some(status) = &set.status else { return false };
     status.observed_generation == set.metadata.generation
@@ -52,7 +53,8 @@ async fn each_node_that_fits_has_a_pod() {
     let nodes = nodes_of(&cluster.pods().await);
     assert_eq!(nodes.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{nodes:?}");
 
-    // A cordon keeps it, a selector moves it, a taint without execution leaves it, one with execution drives it out.
+    // A cordon keeps the pod, a selector moves it, a NoSchedule taint leaves it, a NoExecute taint
+    // evicts it.
     change_node(&cluster, &nodes[0], r#"{"spec":{"unschedulable":true}}"#).await;
     let pod = cluster.pods().await.into_iter().find(|pod| nodes_of(std::slice::from_ref(pod))[0] == nodes[0]).unwrap();
     cluster.api::<Pod>().delete(pod.name()).await.unwrap();
@@ -139,7 +141,8 @@ async fn pods_that_fail_again_and_again_are_replaced_ever_later() {
     cluster.stop().await;
 }
 
-/// Has the only pod end in this phase, and waits for another. Gives the one that ended, and when.
+/// Ends the only pod in this phase, and waits for its replacement. Returns the ended pod and the
+/// time.
 async fn end_pod(cluster: &Cluster, phase: &str) -> (Pod, Instant) {
     let mut pod = cluster.pods().await.remove(0);
     pod.status.get_or_insert_default().phase = Some(phase.into());

@@ -82,7 +82,7 @@ async fn an_older_template_becomes_the_newest_revision_again() {
         .collect();
     histories.sort();
     assert_eq!(histories, [(Some("2"), None), (Some("3"), Some("1"))]);
-    // DP-1: as clients of the oldest version asked for it.
+    // DP-1: as requested by clients of the oldest API version.
     cluster
         .patch::<Deployment>("web", r#"{"metadata":{"annotations":{"deprecated.deployment.rollback.to":"2"}}}"#)
         .await;
@@ -105,7 +105,7 @@ async fn a_hash_that_is_taken_is_avoided() {
     while !cluster.list::<ReplicaSet>().await.is_empty() {
         sleep(Duration::from_millis(100)).await;
     }
-    // Somebody else's, of the name that the deployment would give.
+    // A foreign set with the name that the deployment would use.
     let mut other = replica_set("other", 0);
     other.metadata.name = Some(name.as_str().into());
     cluster.create(&other).await;

@@ -43,7 +43,8 @@ async fn pods(
     }
 }
 
-/// How many pods of a budget are expected, have to be healthy, and may be evicted, once three are healthy; and why.
+/// Expected, desired healthy and evictable pods of a budget, once three are healthy; and the
+/// reason.
 async fn account(cluster: &Cluster, name: &str) -> ((i32, i32, i32), String) {
     let status = cluster
         .until::<PodDisruptionBudget>(name, |budget| {
@@ -94,7 +95,7 @@ async fn pods_that_nobody_controls_are_not_expected() {
     pods(&cluster, "bare", None).await;
     cluster.create(&budget("bare", None, Some(1.into()))).await;
     assert_eq!(account(&cluster, "bare").await, ((0, 0, 0), "InsufficientPods".to_owned()));
-    // A number that has to be available needs no controller.
+    // An absolute number of available pods needs no controller.
     let mut number = budget("bare", Some(2.into()), None);
     number.metadata.name = Some("number".into());
     cluster.create(&number).await;
@@ -148,7 +149,7 @@ async fn nothing_may_be_evicted_while_a_controller_cannot_be_asked() {
     let condition = condition(&failed).unwrap();
     let told = (condition.status.as_str(), condition.message.as_str());
     assert_eq!(told, ("False", "the server could not find the requested resource"));
-    // What is counted by itself needs nobody to be asked.
+    // An absolute number needs no scale.
     cluster.patch::<PodDisruptionBudget>("odd", r#"{"spec":{"maxUnavailable":null,"minAvailable":2}}"#).await;
     assert_eq!(account(&cluster, "odd").await, ((3, 2, 1), "SufficientPods".to_owned()));
     cluster.stop().await;

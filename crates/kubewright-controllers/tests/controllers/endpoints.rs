@@ -52,7 +52,7 @@ async fn ready_pods_are_behind_their_service() {
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 1)).await;
     cluster.until::<Endpoints>("web", |one| one.subsets[0].addresses.len() == 1).await;
 
-    // One that a service of this name has left, and nobody collects.
+    // A slice of an earlier service of this name, which is not collected.
     let mut left = EndpointSlice { address_type: "IPv4".into(), ..Default::default() };
     left.metadata.name = Some("web-left".into());
     left.metadata.labels = of_web[0].metadata.labels.clone();
@@ -174,7 +174,7 @@ async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
     cluster.stop().await;
 }
 
-/// A service without a selector, and what is behind it, written by hand.
+/// A service without a selector, and its endpoints.
 fn by_hand(name: &str, subsets: &[EndpointSubset]) -> (Service, Endpoints) {
     let mut service = service(name);
     service.spec.get_or_insert_default().selector = Default::default();
@@ -196,7 +196,7 @@ fn subset(port: i32, ready: &[&str], unready: &[&str]) -> EndpointSubset {
     }
 }
 
-/// What the slices of a service say, one text each.
+/// The content of a service's slices, one text each.
 async fn mirrored(cluster: &Cluster) -> Vec<String> {
     let slices: Vec<EndpointSlice> = cluster.list().await;
     let is_mirror = |slice: &&EndpointSlice| {
@@ -247,7 +247,7 @@ async fn endpoints_that_users_write_are_mirrored() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(versions(&cluster.list().await), versions(&slices), "nothing is written again and again");
 
-    // One is changed, one goes; the slice of other ports is taken for the new ones.
+    // One is changed, one deleted; the slice of other ports is reused for the new ones.
     let patch = r#"{"subsets": [{"addresses": [{"ip": "10.1.0.9"}], "ports": [{"name": "http", "port": 5432}]},
         {"addresses": [{"ip": "10.1.0.3"}], "ports": [{"name": "http", "port": 81}]}]}"#;
     let changed: Endpoints = cluster.api().patch("db", Patch::Merge(patch.into())).await.unwrap();
@@ -256,7 +256,7 @@ async fn endpoints_that_users_write_are_mirrored() {
     assert!(left.iter().all(|slice| slices.iter().any(|old| old.uid() == slice.uid())));
     assert_eq!(changed.uid(), left[0].owner_references()[0].uid);
 
-    // A slice that somebody deletes comes back.
+    // A deleted slice is created again.
     cluster.api::<EndpointSlice>().delete(left[0].name()).await.unwrap();
     until_mirrored(&cluster, &["IPv4 5432 10.1.0.9", "IPv4 81 10.1.0.3"]).await;
 
@@ -279,7 +279,7 @@ async fn endpoints_that_users_write_are_mirrored() {
     cluster.api::<Service>().delete("db").await.unwrap();
     until_mirrored(&cluster, &[]).await;
     cluster.until_gone::<Endpoints>("db").await;
-    // Those that come before their service stay, also where there was one of that name.
+    // Endpoints that precede their service stay, even if there was a service of that name.
     cluster.create(&endpoints).await;
     sleep(Duration::from_secs(60)).await;
     cluster.create(&service).await;

@@ -52,7 +52,7 @@ async fn pods_that_cannot_be_created_are_a_condition() {
     };
     let reason = |set: &ReplicaSet| failure(set).and_then(|one| one.reason);
     let set = cluster.until::<ReplicaSet>("web", |set| reason(set).as_deref() == Some("FailedCreate")).await;
-    // It says what the server said, as the event does.
+    // The condition has the server's message, like the event.
     let message = failure(&set).and_then(|one| one.message).unwrap_or_default();
     let event = cluster.until_told("ReplicaSet", "FailedCreate").await;
     assert_eq!(event.message.as_deref(), Some(&*format!("Error creating: {message}")));

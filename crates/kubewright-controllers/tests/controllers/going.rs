@@ -1,4 +1,4 @@
-//! Owners and namespaces that are on their way out, while the caches do not know it yet.
+//! Owners and namespaces that are being deleted, while the caches do not show it yet.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::support::{Cluster, deployment, has_ready, replica_set};
 
 const HELD: &str = "example.com/held";
 
-/// How long it takes until a request for replica sets that was on its way is answered.
+/// How long a pending request for replica sets takes.
 const BLIND: Duration = Duration::from_secs(2000);
 
-/// Keeps the cache of replica sets as it is, for so long and until the faults are taken back.
+/// Freezes the cache of replica sets for this long and until the faults are removed.
 async fn stop_watching_sets(cluster: &Cluster) {
     for verb in ["watch", "list"] {
         cluster.faults().inject(Fault::delay(BLIND).verb(verb).resource("replicasets"));
@@ -42,7 +42,7 @@ async fn a_set_that_is_gone_adopts_nothing_and_creates_nothing() {
     let pods = cluster.pods().await;
     assert_eq!(pods.len(), 1);
     assert_eq!((pods[0].uid(), pods[0].metadata.owner_references.len()), (orphaned[0].uid(), 0));
-    // Nor does it when another has its name, which takes over once it is known.
+    // Nor does it when another owner has its name, which takes over once it is known.
     let second = cluster.create(&replica_set("web", 1)).await;
     cluster.patch::<Pod>(pods[0].name(), r#"{"metadata":{"labels":{"touched":"yes"}}}"#).await;
     sleep(Duration::from_secs(600)).await;
@@ -92,8 +92,8 @@ async fn lasting_namespace(cluster: &Cluster) {
     Api::<ConfigMap>::namespaced(&cluster.client, "going").create(&held).await.unwrap();
 }
 
-/// Creates an owner, and deletes the namespace while the first creation in its name is on its way; gives the owner as it was
-/// after each change, and the events of the namespace.
+/// Creates an owner, and deletes the namespace during the first creation for it; returns the states
+/// of the owner, and the events of the namespace.
 async fn overtaken<T: Kind>(cluster: &Cluster, owner: &T, creates: &str) -> (Vec<T>, Vec<Event>) {
     lasting_namespace(cluster).await;
     let minute = Duration::from_secs(60);

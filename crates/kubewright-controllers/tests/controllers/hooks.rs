@@ -35,10 +35,10 @@ const GREETER: &str = r#"{
     "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema":
       {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}"#;
 
-/// What a hook was asked.
+/// A recorded request of a hook.
 type Asked = Arc<Mutex<Vec<Value>>>;
 
-/// A hook that answers as `answer` says.
+/// A hook with the responses of `answer`.
 struct HookServer {
     webhook: Webhook,
     asked: Asked,
@@ -77,21 +77,19 @@ impl HookServer {
                 });
                 tokio::spawn(async move {
                     let server = Builder::new(TokioExecutor::new());
-                    match is_secure {
-                        true => {
-                            let Ok(stream) = acceptor.accept(stream).await else { return };
-                            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                        }
-                        false => {
-                            let _ = server.serve_connection(TokioIo::new(stream), service).await;
-                        }
+                    if is_secure {
+                        let Ok(stream) = acceptor.accept(stream).await else { return };
+                        let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                    } else {
+                        let _ = server.serve_connection(TokioIo::new(stream), service).await;
                     }
                 });
             }
         });
-        let (scheme, bundle) = match is_secure {
-            true => ("https", Some(ByteString::from(made.cert.pem().as_bytes()).to_base64())),
-            false => ("http", None),
+        let (scheme, bundle) = if is_secure {
+            ("https", Some(ByteString::from(made.cert.pem().as_bytes()).to_base64()))
+        } else {
+            ("http", None)
         };
         let webhook = Webhook { url: format!("{scheme}://{address}/sync"), ca_bundle: bundle, timeout_seconds: None };
         HookServer { webhook, asked, _task: AbortOnDropHandle::new(task) }
@@ -102,7 +100,7 @@ impl HookServer {
     }
 }
 
-/// A server that knows greeters, and the controller of hooks at work.
+/// A server with greeters, and a running hooks controller.
 struct Fixture {
     server: RunningServer,
     client: Client,
@@ -176,7 +174,7 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// A map for each name, and how many there were before.
+/// A map for each name, and the previous number of maps.
 fn greetings(question: &Value) -> String {
     let parent = question.get("parent").unwrap();
     let parent_name = parent.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str).unwrap();
@@ -213,7 +211,7 @@ async fn a_hook_over_tls_decides_which_children_there_are() {
     })
     .await;
 
-    // What is no longer wanted goes, what is new comes, what somebody changed comes back as it was.
+    // Undesired children are deleted, new ones created, and changed ones restored.
     fixture.names("a", r#"["bob","eve"]"#).await;
     eventually("ann went and eve came", async || text("a-ann").await.is_none() && text("a-eve").await.is_some()).await;
     maps.patch("a-bob", Patch::Merge(r#"{"data":{"text":"bye"}}"#.into())).await.unwrap();
@@ -221,7 +219,7 @@ async fn a_hook_over_tls_decides_which_children_there_are() {
     maps.delete("a-eve").await.unwrap();
     eventually("eve is back", async || text("a-eve").await.is_some()).await;
 
-    // Nothing is asked or written while nothing happens.
+    // No calls and no writes without events.
     eventually("it comes to rest", async || {
         let version = |map: ConfigMap| map.resource_version().to_owned();
         let first = (hook.asked(), version(maps.get("a-bob").await.unwrap()));

@@ -65,7 +65,7 @@ async fn an_ingress_of_somebody_else_stays_untouched_and_is_reported() {
     }
     annotate("other", "true").await;
     let mut theirs = cluster.api::<Ingress>().get("other").await.unwrap();
-    // An ingress that another service owns, and then one that a user made.
+    // An ingress of another service, then one of a user.
     for owners in [theirs.owner_references().into_owned(), vec![]] {
         theirs.set_name("web");
         theirs.set_resource_version("");

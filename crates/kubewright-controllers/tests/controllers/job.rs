@@ -62,7 +62,7 @@ async fn each_number_of_an_indexed_job_succeeds_once() {
     let mut first: Vec<_> = cluster.until_pods(|pods| pods.len() == 2).await.iter().map(index).collect();
     first.sort();
     assert_eq!(first, ["0", "1"]);
-    // One that goes before its end comes back under its number, and is told as a failure.
+    // A pod deleted before its end is replaced under its index, and counted as failed.
     let one = cluster.pods().await.into_iter().find(|pod| index(pod) == "1").unwrap();
     cluster.api::<Pod>().delete(one.name()).await.unwrap();
     let done = cluster.until::<Job>("sum", |job| is_over(job, "Complete", "CompletionsReached")).await;

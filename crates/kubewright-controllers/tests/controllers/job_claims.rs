@@ -1,4 +1,4 @@
-//! Which pods are a job's, and how soon it starts others.
+//! The pods of a job, and its back-off.
 
 use std::time::Duration;
 

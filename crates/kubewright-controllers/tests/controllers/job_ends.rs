@@ -1,4 +1,4 @@
-//! Jobs whose pods are deleted, go on failing, or are not given the time to end.
+//! Jobs whose pods are deleted, keep failing, or have no time to end.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::job::{is_over, job};
 use crate::support::Cluster;
 
-/// Pods that do not end by themselves while a test looks.
+/// Pods that do not end by themselves during the test.
 fn endless() -> NodeOptions {
     NodeOptions::default().run_time(Duration::from_secs(100_000))
 }
@@ -62,7 +62,7 @@ async fn containers_that_are_started_again_too_often_make_a_job_fail() {
     again.spec.as_mut().unwrap().template.spec.as_mut().unwrap().restart_policy = Some("OnFailure".into());
     cluster.create(&again).await;
     let failed = cluster.until::<Job>("sum", |job| is_over(job, "Failed", "BackoffLimitExceeded")).await;
-    // One pod, whose containers failed as often as they may.
+    // One pod, whose containers failed as often as allowed.
     assert_eq!(failed.status.unwrap().failed, Some(1));
     cluster.until_all_pods(<[Pod]>::is_empty).await;
     cluster.stop().await;
@@ -94,7 +94,7 @@ async fn pods_of_a_job_that_was_replaced_by_another_of_its_name_are_let_go() {
     let cluster = Cluster::new(endless()).await;
     let first = cluster.create(&job("sum", JobSpec::default())).await;
     cluster.until_pods(|pods| running(pods) == 1).await;
-    // The controllers have never seen that there was none in between.
+    // The controllers have never seen that there was no job in between.
     let cluster = cluster
         .while_away(endless(), async |client| {
             let jobs = Api::<Job>::namespaced(client, "default");
@@ -122,7 +122,7 @@ async fn each_end_is_counted_once_on_a_server_that_fails() {
     let sum = job("sum", JobSpec { parallelism: Some(4), completions: Some(12), ..Default::default() });
     while cluster.api::<Job>().create(&sum).await.is_err() {}
     cluster.until_pods(|pods| running(pods) == 4).await;
-    // Those that are in the middle of it go, and are nobody's failure.
+    // Active pods are deleted, and do not count as failed.
     let suspend = |word: bool| Patch::Merge(format!(r#"{{"spec":{{"suspend":{word}}}}}"#).into_bytes());
     while cluster.api::<Job>().patch("sum", suspend(true)).await.is_err() {}
     cluster.until::<Job>("sum", |job| is_over(job, "Suspended", "JobSuspended")).await;

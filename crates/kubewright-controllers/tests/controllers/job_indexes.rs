@@ -18,7 +18,7 @@ const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
 const IGNORED: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-/// Pods run long enough to be told how they end.
+/// Pods run long enough for the test to set their exit code.
 fn slow() -> NodeOptions {
     NodeOptions::default().run_time(Duration::from_secs(2))
 }
@@ -62,13 +62,13 @@ fn status(job: &Job) -> &JobStatus {
 async fn a_number_that_fails_too_often_is_given_up_and_the_others_go_on() {
     let cluster = Cluster::new(slow()).await;
     let made = cluster.create(&job("sum", indexed(3, 1))).await;
-    // Only failures of a number count, unless the job says otherwise.
+    // Only failures of an index count, unless the job has its own limit.
     assert_eq!(made.spec.unwrap().backoff_limit, Some(i32::MAX));
     let first = fail(&cluster, "1", "0", 1).await;
     let start = Instant::now();
     let is_failed = |job: &Job| status(job).failed_indexes.as_deref() == Some("") && status(job).ready == Some(0);
     cluster.until::<Job>("sum", is_failed).await;
-    // What has failed is held, and not counted, until its successor knows how often it did.
+    // A failed pod is kept and not counted until its replacement has the failure count.
     sleep(Duration::from_secs(5)).await;
     let held: Pod = cluster.get(first.name()).await;
     assert_eq!(held.metadata.finalizers.len(), 1);

@@ -1,4 +1,4 @@
-//! Jobs with policies, and jobs that somebody else looks after.
+//! Jobs with policies, and jobs managed by another controller.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// A job whose pods fail with a code for which there is a rule.
+/// A job whose pods fail with an exit code that has a rule.
 fn failing(code: i32, action: &str, backoff_limit: i32) -> Job {
     let codes =
         PodFailurePolicyOnExitCodesRequirement { operator: "In".into(), values: [code].into(), ..Default::default() };

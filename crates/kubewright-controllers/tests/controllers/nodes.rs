@@ -1,4 +1,4 @@
-//! Simulated nodes, and what else a cluster has by itself.
+//! Simulated nodes, and default objects of a cluster.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ async fn a_node_takes_no_more_pods_than_it_says() {
     let name = nodes.list(&ListOptions::default()).await.unwrap().items[0].name().to_owned();
     nodes.patch_status(&name, Patch::Merge(r#"{"status":{"allocatable":{"pods":"2"}}}"#.into())).await.unwrap();
     sleep(Duration::from_secs(1)).await;
-    // All at once, so that the cache is behind.
+    // All at once, so that the cache is stale.
     for number in 0..5 {
         cluster.create(&pod(&format!("web-{number}"))).await;
     }
@@ -189,7 +189,7 @@ async fn a_taint_drives_pods_away_when_they_no_longer_tolerate_it() {
     let left = cluster.until_all_pods(|pods| pods.len() == 2).await;
     assert_eq!(left.iter().map(name).collect::<Vec<_>>(), ["lasting", "patient"]);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    // One that has been told to go in a while may stay when the taint goes.
+    // A pod with a pending eviction may stay if the taint is removed.
     sleep(Duration::from_secs(50)).await;
     nodes.patch("kubewright-node-1", taints("[]")).await.unwrap();
     sleep(Duration::from_secs(100)).await;
@@ -236,7 +236,7 @@ async fn who_starts_again_with_fewer_nodes_loses_the_others_and_their_pods() {
     other.metadata.name = Some("kubewright-node-9".into());
     let cluster = cluster
         .while_away(NodeOptions::default().count(1), async |client| {
-            // One is on its way already, and one is not of ours, whatever its name.
+            // One is already terminating, and one is foreign despite its name.
             let pods = Api::<Pod>::namespaced(client, "default");
             pods.delete(of_third[0].name()).await.unwrap();
             Api::<Node>::all(client).create(&other).await.unwrap();

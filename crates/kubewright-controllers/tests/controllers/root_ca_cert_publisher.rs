@@ -66,7 +66,7 @@ async fn each_namespace_has_the_authority_whatever_happens_to_it() {
         };
         until(&client, "shop", is_mended).await;
     }
-    // What a user says of it is left.
+    // Labels of a user stay.
     let patch = r#"{"metadata": {"labels": {"mine": "yes"}, "annotations": {"kubernetes.io/description": "mine"}}}"#;
     let said = maps.patch(NAME, Patch::Merge(patch.into())).await.unwrap();
     sleep(Duration::from_secs(60)).await;

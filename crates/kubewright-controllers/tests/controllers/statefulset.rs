@@ -30,7 +30,7 @@ fn stateful_set(name: &str, replicas: i32) -> StatefulSet {
     set
 }
 
-/// Whether a set has this many ready pods of its last revision, and says so.
+/// Whether a set has this many ready pods of its last revision, and its status says so.
 fn is_rolled_out(set: &StatefulSet, count: i32) -> bool {
     let Some(status) = &set.status else { return false };
     status.observed_generation == set.metadata.generation
@@ -73,7 +73,7 @@ async fn pods_come_one_after_the_other_and_go_the_other_way() {
     assert_eq!(names(&claims), ["data-db-0", "data-db-1", "data-db-2"]);
     assert_eq!(claims[0].labels().get("app"), Some("db"));
 
-    // A pod that is deleted comes back under its name, with the same storage.
+    // A deleted pod is created again under its name, with the same storage.
     cluster.api::<Pod>().delete("db-1").await.unwrap();
     cluster.until::<Pod>("db-1", |pod| pod.uid() != pods[1].uid() && is_ready(pod)).await;
     cluster.patch::<StatefulSet>("db", r#"{"spec":{"replicas":1}}"#).await;
@@ -105,7 +105,7 @@ async fn a_change_of_the_template_rolls_down_to_the_partition_and_back() {
     let set = cluster.until::<StatefulSet>("db", held).await;
     assert_eq!(set.status.as_ref().unwrap().current_revision, Some(revision(&first)));
     assert_eq!(images(&cluster.pods().await), ["one:1", "one:1", "two:2"]);
-    // One below the partition comes back as it was.
+    // A pod below the partition is recreated in the old revision.
     let uid = cluster.get::<Pod>("db-0").await.uid().to_owned();
     cluster.api::<Pod>().delete("db-0").await.unwrap();
     cluster.until::<Pod>("db-0", |pod| pod.uid() != uid && is_ready(pod)).await;
@@ -142,7 +142,7 @@ async fn storage_goes_with_the_set_or_with_what_it_is_made_smaller_by() {
     while cluster.list::<PersistentVolumeClaim>().await.len() > 1 {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    // What comes back has new storage.
+    // The new pod has new storage.
     cluster.patch::<StatefulSet>("db", r#"{"spec":{"replicas":2}}"#).await;
     cluster.until::<StatefulSet>("db", |set| is_rolled_out(set, 2)).await;
     assert_eq!(names(&cluster.list::<PersistentVolumeClaim>().await), ["data-db-0", "data-db-1"]);
@@ -165,7 +165,7 @@ async fn pods_that_fit_are_adopted_and_history_is_trimmed() {
     let mut set = stateful_set("db", 1);
     set.spec.as_mut().unwrap().revision_history_limit = Some(1);
     cluster.create(&set).await;
-    // Of no revision that is known, so it is replaced; the others are not the set's.
+    // Its revision is unknown, so it is replaced; the others do not belong to the set.
     cluster.until::<StatefulSet>("db", |set| is_rolled_out(set, 1)).await;
     cluster.until::<Pod>("db-0", |pod| images(std::slice::from_ref(pod)) == ["one:1"]).await;
     assert!(controller_of(&cluster.get::<Pod>("stranger").await.metadata).is_none());

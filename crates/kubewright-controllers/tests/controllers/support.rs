@@ -35,7 +35,7 @@ impl Cluster {
         Cluster { server, controllers, client }
     }
 
-    /// What each controller has done.
+    /// The activity of each controller.
     pub fn activity(&self) -> Vec<ControllerActivity> {
         self.controllers.context().activity().controllers()
     }
@@ -64,7 +64,7 @@ impl Cluster {
         self.api().list(&ListOptions::default()).await.unwrap().items
     }
 
-    /// Pods that are not on their way out.
+    /// Pods that are not terminating.
     pub async fn pods(&self) -> Vec<Pod> {
         let pods: Vec<Pod> = self.list().await;
         pods.into_iter().filter(|pod| !pod.is_being_deleted()).collect()
@@ -96,7 +96,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until all pods, those on their way out included, are as they should be.
+    /// Waits until the condition holds for all pods, including terminating ones.
     pub async fn until_all_pods(&self, holds: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
         let start = Instant::now();
         loop {
@@ -117,7 +117,7 @@ impl Cluster {
         .await
     }
 
-    /// Waits for such an event.
+    /// Waits for a matching event.
     pub async fn until_event(&self, is_such: impl Fn(&Event) -> bool) -> Event {
         let start = Instant::now();
         loop {
@@ -148,7 +148,7 @@ impl Cluster {
         Cluster { server, controllers, client }
     }
 
-    /// Stops the controllers only, and gives the server.
+    /// Stops the controllers only, and returns the server.
     pub async fn stop_controllers(self) -> RunningServer {
         self.controllers.stop().await.unwrap();
         self.server
@@ -160,7 +160,7 @@ impl Cluster {
     }
 }
 
-/// A template whose pods have the label `app`.
+/// A template with pods labelled `app`.
 pub fn template(app: &str, image: &str) -> PodTemplateSpec {
     let container = Container { name: "main".into(), image: Some(image.into()), ..Default::default() };
     let mut template = PodTemplateSpec::default();
@@ -207,7 +207,7 @@ pub fn is_rolled_out(deployment: &Deployment) -> bool {
         && status.available_replicas.unwrap_or_default() == wanted
 }
 
-/// Whether a replica set has this many ready pods and says so.
+/// Whether a replica set has this many ready pods and its status says so.
 pub fn has_ready(set: &ReplicaSet, count: i32) -> bool {
     let Some(status) = &set.status else { return false };
     status.observed_generation == set.generation()

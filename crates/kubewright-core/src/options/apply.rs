@@ -4,7 +4,7 @@ use super::{FieldValidation, PatchOptions, PatchType};
 use crate::Str;
 use crate::meta::v1::Status;
 
-/// How an object is applied: as whom, and whether against other managers.
+/// Options of server-side apply.
 ///
 /// ```
 /// use kubewright_core::options::ApplyOptions;
@@ -14,18 +14,20 @@ use crate::meta::v1::Status;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyOptions {
-    /// Who applies; the fields that this manager leaves out next time are removed.
+    /// The field manager; fields that it omits from its next configuration are removed.
     pub field_manager: Str,
-    /// Whether fields are taken over from other managers. Off by default: they are a conflict.
+    /// Whether to take fields over from other managers. Off by default: a different value is a
+    /// conflict.
     pub force: bool,
-    /// Whether everything is done but storing the object. Off by default.
+    /// Whether to skip storing the object. Off by default.
     pub dry_run: bool,
-    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    /// How unknown and duplicate fields are handled. Unset by default: the server's default is to
+    /// warn.
     pub field_validation: Option<FieldValidation>,
 }
 
 impl ApplyOptions {
-    /// Applies as this manager, which a server insists on.
+    /// Applies as this manager, which servers require.
     #[doc(alias = "FieldOwner")]
     #[inline]
     pub fn new(field_manager: impl Into<Str>) -> Self {
@@ -41,7 +43,7 @@ impl ApplyOptions {
         self
     }
 
-    /// Does everything but store the object.
+    /// Runs the request without storing the object.
     #[must_use]
     #[inline]
     pub fn dry_run(mut self) -> Self {
@@ -49,7 +51,7 @@ impl ApplyOptions {
         self
     }
 
-    /// Treats unknown and duplicate fields so.
+    /// How unknown and duplicate fields are handled.
     #[must_use]
     #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
@@ -57,16 +59,16 @@ impl ApplyOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         PatchOptions::from(self.clone()).append_query(query);
     }
 
-    /// Checks what a server would reject.
+    /// Checks the options as a server would.
     ///
     /// # Errors
-    /// The answer it would give: the manager's name has 1 to 128 bytes, all printable.
+    /// The server's status: the manager's name must have 1 to 128 printable bytes.
     #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         PatchOptions::from(self.clone()).validate(PatchType::Apply)

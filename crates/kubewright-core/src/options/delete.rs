@@ -8,9 +8,9 @@ use super::query::Query;
 use super::write::{append_dry_run, dry_run_cause};
 use crate::Str;
 use crate::meta::v1::{ObjectMeta, Status, StatusCause};
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 
-/// How an object is deleted, and what becomes of those it owns.
+/// Options of deleting an object and its dependents.
 ///
 /// ```
 /// use kubewright_core::options::{DeleteOptions, PropagationPolicy};
@@ -22,28 +22,28 @@ use crate::quote::Quoted;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Whether everything is done but deleting the object. Off by default.
+    /// Whether to skip deleting the object. Off by default.
     pub dry_run: bool,
-    /// How many seconds the object has to stop; 0 is at once. Absent by default: as its kind has it.
+    /// Grace period in seconds; 0 deletes immediately. Unset by default: the default of its kind.
     pub grace_period_seconds: Option<i64>,
-    /// What becomes of the objects that it owns. Absent by default: as its kind and finalizers have it,
-    /// which is in the background for most.
+    /// How dependents are deleted. Unset by default: decided by the object's kind and finalizers,
+    /// in the background for most.
     pub propagation_policy: Option<PropagationPolicy>,
-    /// What must be true of the object, or it stays. Nothing by default.
+    /// Preconditions of the deletion. None by default.
     pub preconditions: Preconditions,
 }
 
-/// What must be true of an object for it to be deleted.
+/// Preconditions of a deletion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preconditions {
-    /// Its uid: that it is this object, and no later one of the same name.
+    /// The uid, which distinguishes the object from a later one of the same name.
     pub uid: Option<Str>,
-    /// Its version: that it has not changed.
+    /// The resource version: the object has not changed.
     pub resource_version: Option<Str>,
 }
 
 impl DeleteOptions {
-    /// Does everything but delete the object.
+    /// Runs the request without deleting the object.
     #[must_use]
     #[inline]
     pub fn dry_run(mut self) -> Self {
@@ -51,7 +51,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Gives the object so many seconds to stop; 0 is at once.
+    /// The grace period in seconds; 0 deletes immediately.
     #[must_use]
     #[inline]
     pub fn grace_period_seconds(mut self, seconds: u32) -> Self {
@@ -59,7 +59,7 @@ impl DeleteOptions {
         self
     }
 
-    /// What becomes of the objects that it owns.
+    /// How dependents are deleted.
     #[must_use]
     #[inline]
     pub fn propagation(mut self, policy: PropagationPolicy) -> Self {
@@ -67,7 +67,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Only if the object has this uid.
+    /// Deletes only an object with this uid.
     #[must_use]
     #[doc(alias = "NewUIDPreconditions")]
     #[inline]
@@ -76,7 +76,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Only if the object is at this version.
+    /// Deletes only an object at this version.
     #[must_use]
     #[doc(alias = "NewRVDeletionPrecondition")]
     #[inline]
@@ -85,7 +85,7 @@ impl DeleteOptions {
         self
     }
 
-    /// Adds these options to a query, but for preconditions, which only a body can have.
+    /// Appends these options to a query, except for preconditions, which must be in the body.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_dry_run(query, self.dry_run);
@@ -93,7 +93,7 @@ impl DeleteOptions {
         append_some(query, "propagationPolicy", &self.propagation_policy);
     }
 
-    /// The body of a request with these options.
+    /// The request body.
     #[inline]
     pub fn to_json(&self) -> String {
         let mut json = r#"{"kind":"DeleteOptions","apiVersion":"v1""#.to_owned();
@@ -124,21 +124,20 @@ impl DeleteOptions {
         json
     }
 
-    /// The options in the query of a request, checked. Its body may have more.
+    /// Parses and validates the options in a request's query. The body may contain more.
     ///
-    /// The old parameter `orphanDependents` is read as the policy that took its place.
+    /// The deprecated parameter `orphanDependents` is converted to its replacement policy.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot understand or accept.
+    /// The server's status for options that are malformed or invalid.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         const FIELD: &str = "propagationPolicy";
         let grace_period_seconds = query.integer("gracePeriodSeconds")?;
         let policy = query.text(FIELD);
-        let orphan = query.flag("orphanDependents").map(|orphan| match orphan {
-            true => PropagationPolicy::Orphan,
-            false => PropagationPolicy::Background,
-        });
+        let orphan = query
+            .flag("orphanDependents")
+            .map(|orphan| if orphan { PropagationPolicy::Orphan } else { PropagationPolicy::Background });
         let mut causes = Vec::new();
         match (policy, orphan) {
             (Some(policy), Some(_)) => {
@@ -163,7 +162,7 @@ impl DeleteOptions {
 }
 
 impl Preconditions {
-    /// Whether an object meets them.
+    /// Whether an object satisfies them.
     #[inline]
     pub fn are_met_by(&self, meta: &ObjectMeta) -> bool {
         let meets = |want: &Option<Str>, have: &Option<Str>| want.is_none() || want == have;
@@ -171,20 +170,20 @@ impl Preconditions {
     }
 }
 
-/// What becomes of the objects that a deleted object owns.
+/// Treatment of the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[doc(alias = "DeletionPropagation")]
 pub enum PropagationPolicy {
-    /// They stay, without an owner.
+    /// They are orphaned.
     Orphan,
-    /// The object goes at once, and they after it.
+    /// The object is deleted immediately, its dependents afterwards.
     Background,
-    /// They go first, and the object after them.
+    /// The dependents are deleted first.
     Foreground,
 }
 
 impl PropagationPolicy {
-    /// The word in a request.
+    /// The name in a request.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -194,7 +193,7 @@ impl PropagationPolicy {
         }
     }
 
-    /// The policy of this word.
+    /// The policy of this name.
     #[inline]
     pub fn from_name(text: &str) -> Option<Self> {
         let all = [PropagationPolicy::Orphan, PropagationPolicy::Background, PropagationPolicy::Foreground];
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_rejects() {
+    fn invalid_options_are_rejected_like_kube_apiserver() {
         for (text, message) in [
             (
                 "propagationPolicy=Sideways",

@@ -3,16 +3,15 @@
 use super::query::{Query, append};
 use crate::Str;
 
-/// How one object is read.
+/// Options of reading one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GetOptions {
-    /// What the object must not be older than; `0` for whatever the server has at hand.
-    /// Absent by default: the latest.
+    /// Minimum version of the object; `0` accepts any cached version. Unset by default: the latest.
     pub resource_version: Option<Str>,
 }
 
 impl GetOptions {
-    /// Accepts the object as of this version or any later one; `0` accepts any.
+    /// Accepts the object at this version or later; `0` accepts any.
     #[must_use]
     #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
@@ -20,7 +19,7 @@ impl GetOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         if let Some(version) = &self.resource_version {
@@ -28,7 +27,7 @@ impl GetOptions {
         }
     }
 
-    /// The options of a request.
+    /// Parses the options of a request.
     #[inline]
     pub fn from_query(query: &Query) -> Self {
         GetOptions { resource_version: query.text("resourceVersion").map(Str::from) }

@@ -5,10 +5,10 @@ use std::fmt;
 use super::check;
 use super::query::{Query, append};
 use crate::meta::v1::{Status, StatusCause};
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 use crate::{FieldSelector, Selector, Str};
 
-/// Which objects a list has, as of when, and how many at a time.
+/// Options of a list: selectors, version and pagination.
 ///
 /// ```
 /// use kubewright_core::options::{ListOptions, ResourceVersionMatch};
@@ -23,27 +23,28 @@ use crate::{FieldSelector, Selector, Str};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListOptions {
-    /// Which objects, by their labels. By default all.
+    /// Label selector. Matches all objects by default.
     pub label_selector: Selector,
-    /// Which objects, by their fields. By default all.
+    /// Field selector. Matches all objects by default.
     pub field_selector: FieldSelector,
-    /// As of which version; see `resource_version_match`. Absent by default: the latest.
+    /// The version; see `resource_version_match`. Unset by default: the latest.
     pub resource_version: Option<Str>,
-    /// How the version is meant. Absent by default: not older than it, or exactly it for a page of a
-    /// limited list.
+    /// How the version is interpreted. Unset by default: at least this version, or exactly for a
+    /// page of a limited list.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// How many objects at a time; a server may give fewer or more. Absent by default: all at once.
+    /// Page size; a server may return fewer or more objects. Unset by default: no pagination.
     pub limit: Option<i64>,
-    /// The token of the page before, whose other options must be the same. Absent by default: the first page.
+    /// The continue token of the previous page, whose other options must be equal. Unset by
+    /// default: the first page.
     pub continue_token: Option<Str>,
-    /// After how many seconds the server gives up. Absent by default: as the server likes.
+    /// Server-side timeout in seconds. Unset by default: the server's default.
     pub timeout_seconds: Option<i64>,
-    /// Which range of all objects, where the server can shard: its own syntax. Absent by default.
+    /// Shard selector in the server's syntax, if it supports sharding. Unset by default.
     pub shard_selector: Option<Str>,
 }
 
 impl ListOptions {
-    /// Only objects with such labels.
+    /// Restricts the list to objects that match the label selector.
     #[must_use]
     #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
@@ -51,7 +52,7 @@ impl ListOptions {
         self
     }
 
-    /// Only objects with such fields.
+    /// Restricts the list to objects that match the field selector.
     #[must_use]
     #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
@@ -59,7 +60,7 @@ impl ListOptions {
         self
     }
 
-    /// As of this version; `0` is whatever the server has at hand.
+    /// The version to list at; `0` accepts any cached version.
     #[must_use]
     #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
@@ -67,7 +68,7 @@ impl ListOptions {
         self
     }
 
-    /// How the version is meant.
+    /// How the version is interpreted.
     #[must_use]
     #[inline]
     pub fn resource_version_match(mut self, how: ResourceVersionMatch) -> Self {
@@ -75,7 +76,7 @@ impl ListOptions {
         self
     }
 
-    /// This many objects at a time.
+    /// The page size.
     #[must_use]
     #[inline]
     pub fn limit(mut self, limit: u32) -> Self {
@@ -83,7 +84,8 @@ impl ListOptions {
         self
     }
 
-    /// The page after the one that gave this token. Versions belong to the first page and are dropped.
+    /// Requests the page after the one that returned this token. Version options belong to the
+    /// first page and are dropped.
     #[must_use]
     #[doc(alias = "Continue")]
     #[inline]
@@ -94,7 +96,7 @@ impl ListOptions {
         self
     }
 
-    /// The server gives up after so many seconds.
+    /// The server-side timeout in seconds.
     #[must_use]
     #[inline]
     pub fn timeout_seconds(mut self, seconds: u32) -> Self {
@@ -102,7 +104,7 @@ impl ListOptions {
         self
     }
 
-    /// Only objects of this range, in the server's syntax for it.
+    /// Restricts the list to a shard, in the server's syntax.
     #[must_use]
     #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
@@ -110,7 +112,7 @@ impl ListOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_some(query, "continue", &self.continue_token);
@@ -122,13 +124,13 @@ impl ListOptions {
         append_some(query, "timeoutSeconds", &self.timeout_seconds);
     }
 
-    /// The options of a request, checked.
+    /// Parses and validates the options of a request.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot understand or accept.
+    /// The server's status for options that are malformed or invalid.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
-        // Numbers are read before selectors, which is what a server complains about first.
+        // Numbers are parsed before selectors, because servers report their errors first.
         let (timeout_seconds, limit) = (query.integer("timeoutSeconds")?, query.integer("limit")?);
         let (label_selector, field_selector) = selectors(query)?;
         let options = ListOptions {
@@ -145,11 +147,11 @@ impl ListOptions {
         Ok(options)
     }
 
-    /// Checks what a server would reject.
+    /// Checks the options as a server would.
     ///
     /// # Errors
-    /// The answer it would give: how a version is meant needs a version, which `0` is not for an exact match,
-    /// and a continue token already has one.
+    /// The server's status: a version match needs a version, `0` is not allowed for an exact match,
+    /// and a continue token already contains a version.
     #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         self.check(self.resource_version_match.map(ResourceVersionMatch::as_str), false)
@@ -194,17 +196,17 @@ impl ListOptions {
     }
 }
 
-/// How the version of a list or a watch is meant.
+/// How the version of a list or a watch is interpreted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResourceVersionMatch {
-    /// The objects as of exactly this version, if the server still has it.
+    /// Exactly this version, if the server still has it.
     Exact,
-    /// The objects as of this version or any later one.
+    /// This version or any later one.
     NotOlderThan,
 }
 
 impl ResourceVersionMatch {
-    /// The word in a query.
+    /// The name in a query.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_rejects() {
+    fn invalid_options_are_rejected_like_kube_apiserver() {
         for (text, code, message) in [
             ("limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),
             ("labelSelector=app>>web&limit=x", 400, "strconv.ParseInt: parsing \"x\": invalid syntax"),

@@ -1,8 +1,8 @@
-//! What a request may ask for beside its object: versions, selectors, dry runs, preconditions.
+//! Request options: versions, selectors, dry runs, preconditions.
 //!
-//! Each kind of request has its options, whose default asks for nothing special. Options write themselves
-//! as query parameters, in alphabetical order as other clients do, and read themselves from those of a
-//! request, with the answers that a server gives to what it cannot accept.
+//! Each kind of request has its own options; the default requests nothing special. Options are
+//! written as query parameters, in alphabetical order as other clients do, and parsed from them,
+//! with the server's errors for invalid values.
 
 mod apply;
 mod delete;
@@ -25,11 +25,12 @@ pub use write::{CreateOptions, FieldValidation, UpdateOptions};
 use crate::GroupKind;
 use crate::meta::v1::{Status, StatusCause};
 
-/// The server's answer to options that break its rules; none where `causes` is empty.
+/// The server's status for invalid options; `Ok` if `causes` is empty.
 #[inline]
 fn check(kind: &'static str, causes: Vec<StatusCause>) -> Result<(), Box<Status>> {
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(Box::new(Status::invalid(&GroupKind::from_static("meta.k8s.io", kind), "", causes))),
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(Box::new(Status::invalid(&GroupKind::from_static("meta.k8s.io", kind), "", causes)))
     }
 }

@@ -1,4 +1,4 @@
-//! Patches of an object, and options of sending them.
+//! Patches and their options.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::write::{FieldValidation, append_write, field_manager_causes, write_ca
 use crate::meta::v1::{Status, StatusCause};
 use crate::{Str, Value};
 
-/// A change of an object, as the body of a `PATCH` request.
+/// The body of a `PATCH` request.
 ///
 /// ```
 /// use kubewright_core::{json, options::Patch};
@@ -24,14 +24,14 @@ pub enum Patch {
     Json(Vec<u8>),
     /// The members to change, `null` to remove; lists are replaced as a whole (RFC 7386).
     Merge(Vec<u8>),
-    /// The members to change, where lists merge by the keys of their items. Built-in kinds only.
+    /// The members to change; lists merge by the keys of their items. Built-in kinds only.
     Strategic(Vec<u8>),
-    /// Server-side apply: the fields that the manager wants, all of them each time, in YAML or JSON.
+    /// Server-side apply: all fields that the manager wants to own, in YAML or JSON.
     Apply(Vec<u8>),
 }
 
 impl Patch {
-    /// A JSON patch with these operations, as `json!([{"op": "remove", "path": "/spec/paused"}])`.
+    /// A JSON patch, such as `json!([{"op": "remove", "path": "/spec/paused"}])`.
     #[inline]
     pub fn json(operations: Value) -> Self {
         Patch::Json(operations.to_string().into_bytes())
@@ -55,9 +55,10 @@ impl Patch {
         Patch::Apply(configuration.to_string().into_bytes())
     }
 
-    /// The merge patch that makes `modified` of `original`, so that what others change elsewhere in the object meanwhile stays.
+    /// The merge patch from `original` to `modified`. Concurrent changes to other fields are
+    /// preserved.
     ///
-    /// With [`if_unchanged`](Self::if_unchanged) it fails where they changed anything.
+    /// With [`if_unchanged`](Self::if_unchanged) any concurrent change is a conflict.
     ///
     /// ```
     /// use kubewright_core::{DynamicObject, options::Patch};
@@ -69,24 +70,24 @@ impl Patch {
     /// ```
     ///
     /// # Errors
-    /// If one of them is written in a way that cannot be read again, which none of our types is.
-    #[cfg(feature = "patch")]
+    /// If one of them does not decode from its own encoding, which holds for none of our types.
     #[doc(alias = "MergeFrom")]
     #[inline]
     pub fn merge_from<T: crate::Object>(original: &T, modified: &T) -> Result<Self, crate::DecodeError> {
         let (original, modified) = (Value::from_json(&original.to_json())?, Value::from_json(&modified.to_json())?);
-        Ok(Patch::merge(crate::patch::create_merge_patch(&original, &modified)))
+        Ok(Patch::merge(original.merge_patch_to(&modified)))
     }
 
-    /// The same patch for an object of this version only: if it has another by now, the server answers with a conflict.
+    /// Makes the patch conditional on the version of `object`: if it has changed, the server
+    /// returns a conflict.
     ///
-    /// A JSON patch gets one more operation, which sets the version. A configuration to apply also
-    /// gets the uid, so that an object that was deleted meanwhile is not created again; it must be
-    /// JSON, not other YAML.
+    /// A JSON patch gets an additional operation that sets the version. A configuration to apply
+    /// also gets the uid, so that a deleted object is not recreated; it must be JSON, not other
+    /// YAML.
     ///
     /// # Errors
-    /// If the object has no version, because it was not read from a server, or if the body of the
-    /// patch has no place for one. The patch would then be unconditional.
+    /// If the object has no version, because it was not read from a server, or if the patch body
+    /// cannot contain one. The patch would be unconditional.
     #[doc(alias = "MergeFromWithOptimisticLock")]
     #[inline]
     pub fn if_unchanged(self, object: &impl crate::Object) -> Result<Self, UnconditionalPatch> {
@@ -157,7 +158,7 @@ impl Patch {
 pub enum UnconditionalPatch {
     /// The object has no version.
     NoVersion,
-    /// The body of a patch of this kind has no place for a version.
+    /// The body of this kind of patch cannot contain a version.
     Body(PatchType),
 }
 
@@ -180,7 +181,7 @@ impl fmt::Display for UnconditionalPatch {
 
 impl Error for UnconditionalPatch {}
 
-/// The kinds of patch, known by their media types.
+/// The kinds of patches, identified by their media types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PatchType {
     /// `application/json-patch+json`
@@ -205,7 +206,7 @@ impl PatchType {
         }
     }
 
-    /// The kind of patch of this `Content-Type`, whose parameters do not matter.
+    /// The kind of patch with this `Content-Type`; parameters are ignored.
     #[inline]
     pub fn from_content_type(text: &str) -> Option<Self> {
         let media_type = text.split(';').next().unwrap_or_default().trim();
@@ -226,22 +227,24 @@ impl PatchType {
     }
 }
 
-/// How an object is patched.
+/// Options of a patch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PatchOptions {
-    /// Whether everything is done but storing the object. Off by default.
+    /// Whether to skip storing the object. Off by default.
     pub dry_run: bool,
-    /// Who writes, for the record of who manages which field. Absent by default: the client's user
-    /// agent, or an error for server-side apply.
+    /// The field manager. Unset by default: the client's user agent, or an error for server-side
+    /// apply.
     pub field_manager: Option<Str>,
-    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    /// How unknown and duplicate fields are handled. Unset by default: the server's default is to
+    /// warn.
     pub field_validation: Option<FieldValidation>,
-    /// Whether server-side apply takes fields over from other managers. Absent by default: it does not.
+    /// Whether server-side apply takes fields over from other managers. Unset by default: it does
+    /// not.
     pub force: Option<bool>,
 }
 
 impl PatchOptions {
-    /// Does everything but store the object.
+    /// Runs the request without storing the object.
     #[must_use]
     #[inline]
     pub fn dry_run(mut self) -> Self {
@@ -249,7 +252,7 @@ impl PatchOptions {
         self
     }
 
-    /// Writes as this manager.
+    /// Sets the field manager.
     #[must_use]
     #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
@@ -257,7 +260,7 @@ impl PatchOptions {
         self
     }
 
-    /// Treats unknown and duplicate fields so.
+    /// How unknown and duplicate fields are handled.
     #[must_use]
     #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
@@ -265,7 +268,7 @@ impl PatchOptions {
         self
     }
 
-    /// Takes fields over from other managers; for server-side apply only.
+    /// Takes fields over from other managers; only for server-side apply.
     #[must_use]
     #[inline]
     pub fn force(mut self) -> Self {
@@ -273,17 +276,17 @@ impl PatchOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
         append_some(query, "force", &self.force);
     }
 
-    /// The options of a request with such a patch, checked.
+    /// Parses and validates the options of a request with this kind of patch.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot accept.
+    /// The server's status for invalid options.
     #[inline]
     pub fn from_query(query: &Query, patch: PatchType) -> Result<Self, Box<Status>> {
         let options = PatchOptions {
@@ -298,10 +301,10 @@ impl PatchOptions {
         Ok(options)
     }
 
-    /// Checks what a server would reject for such a patch.
+    /// Checks the options as a server would for this kind of patch.
     ///
     /// # Errors
-    /// The answer it would give: server-side apply needs a manager, and no other patch can be forced.
+    /// The server's status: server-side apply needs a manager, and only it can be forced.
     #[inline]
     pub fn validate(&self, patch: PatchType) -> Result<(), Box<Status>> {
         let mut causes = self.apply_causes(patch);
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_rejects() {
+    fn invalid_options_are_rejected_like_kube_apiserver() {
         for (text, kind, message) in [
             ("", PatchType::Apply, "fieldManager: Required value: is required for apply patch"),
             ("force=true", PatchType::Merge, "force: Forbidden: may not be specified for non-apply patch"),

@@ -1,12 +1,18 @@
-//! Query parameters: written with percent escapes, read without them.
+//! Query parameters with percent encoding.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::Display;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::meta::v1::Status;
 
-/// The query parameters of a request, unescaped.
+/// Escaped in values: everything but the unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// The decoded query parameters of a request.
 ///
-/// What cannot be unescaped is left out, and of a name that occurs twice the first value counts, as in Go.
+/// Parameters that cannot be decoded are skipped, and the first value of a repeated name wins, as
+/// in Go.
 ///
 /// ```
 /// use kubewright_core::options::Query;
@@ -20,7 +26,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Reads what follows the question mark of a URL.
+    /// Parses the part of a URL after the question mark.
     #[inline]
     pub fn parse(text: &str) -> Self {
         let pairs = text.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';'));
@@ -43,16 +49,16 @@ impl Query {
         self.parameters.iter().filter(move |(have, _)| have == name).map(|(_, value)| value.as_str())
     }
 
-    /// A parameter that is true or false: true unless it is absent, `false` or `0`; `None` where absent.
+    /// A boolean parameter: false for `false` and `0`, otherwise true; `None` if absent.
     #[inline]
     pub fn flag(&self, name: &str) -> Option<bool> {
         self.get(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    /// A parameter that is a whole number.
+    /// An integer parameter.
     ///
     /// # Errors
-    /// A bad request where it is something else.
+    /// A bad request if it is not an integer.
     #[inline]
     pub fn integer(&self, name: &str) -> Result<Option<i64>, Box<Status>> {
         let Some(text) = self.get(name) else {
@@ -64,19 +70,19 @@ impl Query {
                 PosOverflow | NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
-            let text = crate::quote::Quoted(text);
+            let text = crate::names::quote::Quoted(text);
             Box::new(Status::bad_request(format!("strconv.ParseInt: parsing {text}: {problem}")))
         })
     }
 
-    /// A parameter whose empty value is none.
+    /// A parameter; an empty value counts as absent.
     #[inline]
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.is_empty())
     }
 }
 
-/// Adds a parameter to a query, or to a URL that ends with a question mark.
+/// Appends a parameter to a query, or to a URL that ends with a question mark.
 #[inline]
 pub(super) fn append(query: &mut String, name: &str, value: &dyn Display) {
     if !query.is_empty() && !query.ends_with(['?', '&']) {
@@ -84,43 +90,17 @@ pub(super) fn append(query: &mut String, name: &str, value: &dyn Display) {
     }
     query.push_str(name);
     query.push('=');
-    write!(Escaper(query), "{value}").expect("writing to a string cannot fail");
+    query.extend(utf8_percent_encode(&value.to_string(), ESCAPED));
 }
 
-struct Escaper<'a>(&'a mut String);
-
-impl Write for Escaper<'_> {
-    #[inline]
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => self.0.push(byte.into()),
-                byte => write!(self.0, "%{byte:02X}")?,
-            }
-        }
-        Ok(())
-    }
-}
-
+/// Decodes a name or value; `None` if an escape is malformed.
 #[inline]
 fn unescape(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let mut digit = || char::from(rest.next()?).to_digit(16);
-                let (high, low) = (digit()?, digit()?);
-                u8::try_from(high * 16 + low).ok()?
-            }
-            byte => byte,
-        });
-    }
-    Some(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let is_escape =
+        |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    let text = text.replace('+', " ");
+    let is_well_formed = text.split('%').skip(1).all(is_escape);
+    is_well_formed.then(|| percent_decode_str(&text).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -138,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_unescaped_is_left_out() {
+    fn undecodable_parameters_are_skipped() {
         let query = Query::parse("a=%zz&b=1&c=%4&b=2&&d;e=1&f");
         assert_eq!((query.get("a"), query.get("c"), query.get("d;e"), query.get("f")), (None, None, None, Some("")));
         assert_eq!(query.all("b").collect::<Vec<_>>(), ["1", "2"]);

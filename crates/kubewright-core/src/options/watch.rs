@@ -1,14 +1,14 @@
-//! Options of watching objects.
+//! Options of a watch.
 
 use super::ResourceVersionMatch;
 use super::check;
 use super::list::{append_selectors, append_some, selectors};
 use super::query::{Query, append};
 use crate::meta::v1::{Status, StatusCause};
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 use crate::{FieldSelector, Selector, Str};
 
-/// Which changes a watch reports, and from when on.
+/// Options of a watch: selectors and start version.
 ///
 /// ```
 /// use kubewright_core::options::WatchOptions;
@@ -19,27 +19,28 @@ use crate::{FieldSelector, Selector, Str};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    /// Which objects, by their labels. By default all.
+    /// Label selector. Matches all objects by default.
     pub label_selector: Selector,
-    /// Which objects, by their fields. By default all.
+    /// Field selector. Matches all objects by default.
     pub field_selector: FieldSelector,
-    /// After which version changes are reported. Absent by default: all objects first, then their changes.
+    /// Reports changes after this version. Unset by default: all objects first, then changes.
     pub resource_version: Option<Str>,
-    /// How the version is meant; goes with `send_initial_events` only. Absent by default.
+    /// How the version is interpreted; only with `send_initial_events`. Unset by default.
     pub resource_version_match: Option<ResourceVersionMatch>,
-    /// Whether all objects come first, and then a bookmark that says so. Absent by default: as the
-    /// version decides, and without that bookmark.
+    /// Whether to send all objects first, followed by a bookmark that marks their end. Unset by
+    /// default: the version decides, and there is no such bookmark.
     pub send_initial_events: Option<bool>,
-    /// Whether the server may send bookmarks: versions to resume from, without an object. Off by default.
+    /// Whether the server may send bookmarks: versions to resume from, without an object. Off by
+    /// default.
     pub allow_watch_bookmarks: bool,
-    /// After how many seconds the server ends the watch. Absent by default: as the server likes.
+    /// Server-side timeout in seconds. Unset by default: the server's default.
     pub timeout_seconds: Option<i64>,
-    /// Which range of all objects, where the server can shard: its own syntax. Absent by default.
+    /// Shard selector in the server's syntax, if it supports sharding. Unset by default.
     pub shard_selector: Option<Str>,
 }
 
 impl WatchOptions {
-    /// Only objects with such labels.
+    /// Restricts the watch to objects that match the label selector.
     #[must_use]
     #[inline]
     pub fn labels(mut self, selector: Selector) -> Self {
@@ -47,7 +48,7 @@ impl WatchOptions {
         self
     }
 
-    /// Only objects with such fields.
+    /// Restricts the watch to objects that match the field selector.
     #[must_use]
     #[inline]
     pub fn fields(mut self, selector: FieldSelector) -> Self {
@@ -55,7 +56,7 @@ impl WatchOptions {
         self
     }
 
-    /// Changes after this version; `0` is all objects as the server has them at hand, then their changes.
+    /// Reports changes after this version; `0` sends all cached objects first.
     #[must_use]
     #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
@@ -63,9 +64,10 @@ impl WatchOptions {
         self
     }
 
-    /// A streaming list: all objects, not older than the version, then a bookmark, then their changes.
+    /// Requests a streaming list: all objects, at least at the version, then a bookmark, then
+    /// changes.
     ///
-    /// Sets what goes with it: bookmarks, and that the version is a lower bound.
+    /// Also enables bookmarks and sets the version match.
     #[must_use]
     #[doc(alias = "SendInitialEvents")]
     #[doc(alias = "WatchList")]
@@ -77,7 +79,7 @@ impl WatchOptions {
         self
     }
 
-    /// The server may send bookmarks.
+    /// Allows the server to send bookmarks.
     #[must_use]
     #[doc(alias = "AllowWatchBookmarks")]
     #[inline]
@@ -86,7 +88,7 @@ impl WatchOptions {
         self
     }
 
-    /// The server ends the watch after so many seconds.
+    /// The server-side timeout in seconds.
     #[must_use]
     #[inline]
     pub fn timeout_seconds(mut self, seconds: u32) -> Self {
@@ -94,7 +96,7 @@ impl WatchOptions {
         self
     }
 
-    /// Only objects of this range, in the server's syntax for it.
+    /// Restricts the watch to a shard, in the server's syntax.
     #[must_use]
     #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
@@ -102,7 +104,7 @@ impl WatchOptions {
         self
     }
 
-    /// Adds these options to a query, and that it is a watch.
+    /// Appends these options and `watch=true` to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         if self.allow_watch_bookmarks {
@@ -117,19 +119,19 @@ impl WatchOptions {
         append(query, "watch", &true);
     }
 
-    /// Whether a request is for a watch rather than a list.
+    /// Whether a request is a watch and not a list.
     #[inline]
     pub fn is_watch(query: &Query) -> bool {
         query.flag("watch").unwrap_or_default()
     }
 
-    /// The options of a request, checked.
+    /// Parses and validates the options of a request.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot understand or accept.
+    /// The server's status for options that are malformed or invalid.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
-        // As in a list, numbers come first, even the one that is of no use here.
+        // As in a list, numbers are parsed first, even the unused limit.
         let timeout_seconds = query.integer("timeoutSeconds")?;
         query.integer("limit")?;
         let (label_selector, field_selector) = selectors(query)?;
@@ -147,11 +149,11 @@ impl WatchOptions {
         Ok(options)
     }
 
-    /// Checks what a server would reject.
+    /// Checks the options as a server would.
     ///
     /// # Errors
-    /// The answer it would give: initial events, sent or not, need the version to be a lower bound, and
-    /// only they do.
+    /// The server's status: initial events require the match `NotOlderThan`, and only they allow
+    /// it.
     #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         self.check(self.resource_version_match.map(ResourceVersionMatch::as_str), false)
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streaming_list_sets_what_goes_with_it() {
+    fn a_streaming_list_sets_its_required_options() {
         // RE-2
         let options = WatchOptions::default().initial_events();
         assert_eq!(options.validate(), Ok(()));
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_rejects() {
+    fn invalid_options_are_rejected_like_kube_apiserver() {
         for (text, message) in [
             (
                 "sendInitialEvents=true&allowWatchBookmarks=true",

@@ -1,4 +1,4 @@
-//! Options of creating and replacing an object, and what all writes have in common.
+//! Options of creating and replacing an object, and common options of writes.
 
 use std::fmt;
 
@@ -7,24 +7,25 @@ use super::list::append_some;
 use super::query::{Query, append};
 use crate::Str;
 use crate::meta::v1::{Status, StatusCause};
-use crate::quote::{Quoted, is_printable};
+use crate::names::quote::{Quoted, is_printable};
 
-/// The longest name of a field manager, in bytes.
+/// Maximum length of a field manager's name, in bytes.
 const FIELD_MANAGER_MAX: usize = 128;
 
-/// How an object is created.
+/// Options of creating an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CreateOptions {
-    /// Whether everything is done but storing the object. Off by default.
+    /// Whether to skip storing the object. Off by default.
     pub dry_run: bool,
-    /// Who writes, for the record of who manages which field. Absent by default: the client's user agent.
+    /// The field manager. Unset by default: the client's user agent.
     pub field_manager: Option<Str>,
-    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    /// How unknown and duplicate fields are handled. Unset by default: the server's default is to
+    /// warn.
     pub field_validation: Option<FieldValidation>,
 }
 
 impl CreateOptions {
-    /// Does everything but store the object.
+    /// Runs the request without storing the object.
     #[must_use]
     #[inline]
     pub fn dry_run(mut self) -> Self {
@@ -32,7 +33,7 @@ impl CreateOptions {
         self
     }
 
-    /// Writes as this manager.
+    /// Sets the field manager.
     #[must_use]
     #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
@@ -40,7 +41,7 @@ impl CreateOptions {
         self
     }
 
-    /// Treats unknown and duplicate fields so.
+    /// How unknown and duplicate fields are handled.
     #[must_use]
     #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
@@ -48,16 +49,16 @@ impl CreateOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
     }
 
-    /// The options of a request, checked.
+    /// Parses and validates the options of a request.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot accept.
+    /// The server's status for invalid options.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         check("CreateOptions", write_causes(query))?;
@@ -68,29 +69,30 @@ impl CreateOptions {
         })
     }
 
-    /// Checks what a server would reject.
+    /// Checks the options as a server would.
     ///
     /// # Errors
-    /// The answer it would give: a manager's name has up to 128 bytes, all printable.
+    /// The server's status: a manager's name may have up to 128 printable bytes.
     #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         check("CreateOptions", field_manager_causes(self.field_manager.as_deref()))
     }
 }
 
-/// How an object is replaced.
+/// Options of replacing an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UpdateOptions {
-    /// Whether everything is done but storing the object. Off by default.
+    /// Whether to skip storing the object. Off by default.
     pub dry_run: bool,
-    /// Who writes, for the record of who manages which field. Absent by default: the client's user agent.
+    /// The field manager. Unset by default: the client's user agent.
     pub field_manager: Option<Str>,
-    /// What is done about unknown and duplicate fields. Absent by default: as the server likes, which is to warn.
+    /// How unknown and duplicate fields are handled. Unset by default: the server's default is to
+    /// warn.
     pub field_validation: Option<FieldValidation>,
 }
 
 impl UpdateOptions {
-    /// Does everything but store the object.
+    /// Runs the request without storing the object.
     #[must_use]
     #[inline]
     pub fn dry_run(mut self) -> Self {
@@ -98,7 +100,7 @@ impl UpdateOptions {
         self
     }
 
-    /// Writes as this manager.
+    /// Sets the field manager.
     #[must_use]
     #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
@@ -106,7 +108,7 @@ impl UpdateOptions {
         self
     }
 
-    /// Treats unknown and duplicate fields so.
+    /// How unknown and duplicate fields are handled.
     #[must_use]
     #[inline]
     pub fn field_validation(mut self, validation: FieldValidation) -> Self {
@@ -114,16 +116,16 @@ impl UpdateOptions {
         self
     }
 
-    /// Adds these options to a query.
+    /// Appends these options to a query.
     #[inline]
     pub fn append_query(&self, query: &mut String) {
         append_write(query, self.dry_run, &self.field_manager, self.field_validation);
     }
 
-    /// The options of a request, checked.
+    /// Parses and validates the options of a request.
     ///
     /// # Errors
-    /// The server's answer to options that it cannot accept.
+    /// The server's status for invalid options.
     #[inline]
     pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
         check("UpdateOptions", write_causes(query))?;
@@ -134,29 +136,29 @@ impl UpdateOptions {
         })
     }
 
-    /// Checks what a server would reject.
+    /// Checks the options as a server would.
     ///
     /// # Errors
-    /// The answer it would give: a manager's name has up to 128 bytes, all printable.
+    /// The server's status: a manager's name may have up to 128 printable bytes.
     #[inline]
     pub fn validate(&self) -> Result<(), Box<Status>> {
         check("UpdateOptions", field_manager_causes(self.field_manager.as_deref()))
     }
 }
 
-/// What a server does about fields that are unknown, or given twice.
+/// How a server handles unknown and duplicate fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FieldValidation {
     /// Drops them silently.
     Ignore,
-    /// Drops them and answers with a warning.
+    /// Drops them and returns a warning.
     Warn,
     /// Rejects the request.
     Strict,
 }
 
 impl FieldValidation {
-    /// The word in a query.
+    /// The name in a query.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -199,7 +201,7 @@ pub(super) fn append_dry_run(query: &mut String, dry_run: bool) {
     }
 }
 
-/// What is wrong with the parameters that all writes have.
+/// Errors in the parameters common to all writes.
 #[inline]
 pub(super) fn write_causes(query: &Query) -> Vec<StatusCause> {
     let mut causes = field_manager_causes(query.get("fieldManager"));
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_rejects() {
+    fn invalid_options_are_rejected_like_kube_apiserver() {
         for (text, message) in [
             ("dryRun=Some", "dryRun: Unsupported value: [\"Some\"]: supported values: \"All\""),
             (

@@ -1,13 +1,13 @@
-//! Which objects, by the few fields that a server can select by.
+//! Field selectors.
 
 use std::{fmt, str::FromStr};
 
 use super::SelectorError;
 use crate::{List, Str};
 
-/// Selects objects by values of their fields: those that meet all its requirements.
+/// Selects objects whose fields meet all requirements.
 ///
-/// The default selects everything. Which fields can be selected by depends on the kind; all have
+/// The default selects everything. The supported fields depend on the kind; all kinds support
 /// `metadata.name` and `metadata.namespace`.
 ///
 /// ```
@@ -27,14 +27,14 @@ pub struct FieldSelector {
     requirements: List<FieldRequirement>,
 }
 
-/// One term of a field selector: a field has, or has not, this value.
+/// One term of a field selector: a field equals, or differs from, a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldRequirement {
     /// The path of the field, such as `metadata.name`.
     pub field: Str,
     /// The value, unescaped.
     pub value: Str,
-    /// Whether the field must have another value than this.
+    /// Whether the field must differ from the value.
     pub negated: bool,
 }
 
@@ -45,7 +45,7 @@ impl FieldSelector {
         FieldSelector::default()
     }
 
-    /// Selects those whose field also has this value.
+    /// Also requires that the field equals the value.
     #[must_use]
     #[doc(alias = "OneTermEqualSelector")]
     #[inline]
@@ -53,7 +53,7 @@ impl FieldSelector {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: false })
     }
 
-    /// Selects those whose field also has another value than this.
+    /// Also requires that the field differs from the value.
     #[must_use]
     #[doc(alias = "OneTermNotEqualSelector")]
     #[inline]
@@ -61,7 +61,7 @@ impl FieldSelector {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: true })
     }
 
-    /// Selects those that also meet this requirement.
+    /// Adds a requirement.
     #[must_use]
     #[doc(alias = "AndSelectors")]
     #[inline]
@@ -71,10 +71,10 @@ impl FieldSelector {
         self
     }
 
-    /// Whether an object is selected whose fields are what `value_of` says.
+    /// Whether an object matches whose fields have the values of `value_of`.
     ///
-    /// A field without a value counts as empty. Fields that the kind cannot be selected by are not
-    /// noticed here: look through [`requirements`](FieldSelector::requirements) first.
+    /// A field without a value counts as empty. Unsupported fields are not detected here: check
+    /// [`requirements`](FieldSelector::requirements) first.
     #[inline]
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
@@ -83,20 +83,20 @@ impl FieldSelector {
         })
     }
 
-    /// Whether it has no requirement.
+    /// Whether it has no requirements.
     #[doc(alias = "Empty")]
     #[inline]
     pub fn is_everything(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// Its requirements in the order of their fields.
+    /// Its requirements, sorted by field.
     #[inline]
     pub fn requirements(&self) -> &[FieldRequirement] {
         &self.requirements
     }
 
-    /// The one value that `field` must have.
+    /// The only value that `field` may have.
     #[doc(alias = "RequiresExactMatch")]
     #[inline]
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
@@ -108,16 +108,17 @@ impl FieldSelector {
 impl FromStr for FieldSelector {
     type Err = SelectorError;
 
-    /// Parses terms `a=b`, `a==b` and `a!=b` with commas between them.
+    /// Parses terms `a=b`, `a==b` and `a!=b` separated by commas.
     ///
-    /// Within a value, `\,` `\=` and `\\` stand for a comma, an equals sign and a backslash.
+    /// In a value, `\,` `\=` and `\\` are an escaped comma, equals sign and backslash.
     #[inline]
     fn from_str(text: &str) -> Result<Self, SelectorError> {
         let mut selector = FieldSelector::everything();
         for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
             let cannot_understand =
                 || SelectorError::new(format!("invalid selector: '{text}'; can't understand '{term}'"));
-            // The operator begins at the first equals sign, or at an exclamation mark just before it.
+            // The operator starts at the first equals sign, or at an exclamation mark just before
+            // it.
             let equals = term.find('=').ok_or_else(cannot_understand)?;
             let (field, negated) = match term[..equals].strip_suffix('!') {
                 Some(field) => (field, true),
@@ -131,7 +132,7 @@ impl FromStr for FieldSelector {
     }
 }
 
-/// Terms as `field=value` or `field!=value`, with commas between them and values escaped.
+/// Terms `field=value` or `field!=value`, separated by commas, with escaped values.
 impl fmt::Display for FieldSelector {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,7 +160,7 @@ impl fmt::Display for FieldRequirement {
     }
 }
 
-/// Splits at commas that no backslash precedes, escapes left in place.
+/// Splits at unescaped commas; escapes stay.
 #[inline]
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();

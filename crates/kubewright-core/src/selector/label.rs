@@ -1,15 +1,15 @@
-//! Which objects, by their labels.
+//! Label selectors.
 
 use std::{fmt, str::FromStr};
 
 use super::{Operator, Requirement, SelectorError, parser};
 use crate::meta::v1::LabelSelector;
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 use crate::{List, Map, Str};
 
-/// Selects objects by their labels: those that meet all its requirements.
+/// Selects objects whose labels meet all requirements.
 ///
-/// The default selects everything. Parses and prints the text form that the API and `kubectl -l` take.
+/// The default selects everything. Parses and prints the syntax of the API and of `kubectl -l`.
 ///
 /// ```
 /// use kubewright_core::{Map, Selector, Str};
@@ -38,10 +38,10 @@ impl Selector {
         Selector { requirements: None }
     }
 
-    /// Selects objects that have all these labels; every object where there are none.
+    /// Selects objects that have all these labels; every object if the map is empty.
     ///
     /// # Errors
-    /// When a key or a value has not the syntax of labels. Labels of an object on a server always have.
+    /// If a key or a value is not a valid label. Labels of stored objects always are.
     #[doc(alias = "ValidatedSelectorFromSet")]
     #[doc(alias = "SelectorFromSet")]
     #[inline]
@@ -49,12 +49,12 @@ impl Selector {
         labels.iter().map(|(key, value)| Requirement::equals(key, value)).collect()
     }
 
-    /// The selector that is part of an object, such as a Deployment's `spec.selector`.
+    /// Converts a selector in an object, such as a Deployment's `spec.selector`.
     ///
-    /// One that is absent selects nothing, one that is empty selects everything.
+    /// An absent selector selects nothing, an empty one everything.
     ///
     /// # Errors
-    /// When a key, a value or an operator is invalid, or an operator has the wrong number of values.
+    /// If a key, a value or an operator is invalid, or an operator has the wrong number of values.
     ///
     /// ```
     /// use kubewright_core::{Selector, meta::v1::LabelSelector};
@@ -85,7 +85,7 @@ impl Selector {
         labels.chain(expressions).collect()
     }
 
-    /// Selects those that also meet this requirement.
+    /// Adds a requirement.
     #[must_use]
     #[doc(alias = "Add")]
     #[inline]
@@ -106,26 +106,26 @@ impl Selector {
         }
     }
 
-    /// Whether it has no requirement, so that labels need not be looked at.
+    /// Whether it has no requirements.
     #[doc(alias = "Empty")]
     #[inline]
     pub fn is_everything(&self) -> bool {
         self.requirements.as_ref().is_some_and(|requirements| requirements.is_empty())
     }
 
-    /// Whether it is [`nothing`](Selector::nothing), so that objects need not be looked at.
+    /// Whether it is [`nothing`](Selector::nothing).
     #[inline]
     pub fn is_nothing(&self) -> bool {
         self.requirements.is_none()
     }
 
-    /// Its requirements in the order of their keys; none for a selector of nothing.
+    /// Its requirements, sorted by key; `None` for a selector of nothing.
     #[inline]
     pub fn requirements(&self) -> Option<&[Requirement]> {
         self.requirements.as_deref()
     }
 
-    /// The one value that the first requirement on `label` allows.
+    /// The only value that the first requirement on `label` allows.
     #[doc(alias = "RequiresExactMatch")]
     #[inline]
     pub fn requires_exact_match(&self, label: &str) -> Option<&str> {
@@ -171,10 +171,10 @@ impl TryFrom<&LabelSelector> for Selector {
     }
 }
 
-/// Requirements in the order of their keys, values in alphabetical order.
+/// Requirements sorted by key, values sorted alphabetically.
 ///
-/// A selector of nothing has no text form of its own. It prints as a contradiction, so that a server
-/// selects nothing either; in Go it prints as the empty text, by which a server selects everything.
+/// A selector of nothing has no syntax. It prints as a contradiction, so that a server selects
+/// nothing too; in Go it prints as the empty text, which selects everything.
 impl fmt::Display for Selector {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -395,7 +395,7 @@ mod tests {
         })
     }
 
-    /// What a requirement means, said in another way: by its text.
+    /// A reference implementation that evaluates the text of a requirement.
     fn naive(requirement: &str, labels: &std::collections::BTreeMap<String, String>) -> bool {
         let value = |key: &str| labels.get(key).map(String::as_str);
         let among = |key: &str, list: &str| value(key).is_some_and(|value| list.split(',').any(|one| one == value));

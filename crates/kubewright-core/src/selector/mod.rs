@@ -1,4 +1,4 @@
-//! Selectors of objects: by their labels, and by the few fields that a server can select by.
+//! Label and field selectors.
 
 mod field;
 mod label;
@@ -11,7 +11,7 @@ pub use field::{FieldRequirement, FieldSelector};
 pub use label::Selector;
 pub use requirement::{Operator, Requirement};
 
-/// Why a text or a list of requirements is not a selector; prints as the server would say it.
+/// Why a selector is invalid; prints the server's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectorError {
     message: String,

@@ -1,17 +1,17 @@
-//! The grammar of label selectors, as Go's `labels.Parse` reads it, with its words for what is wrong.
+//! The grammar of label selectors, compatible with Go's `labels.Parse` and its error messages.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
 //! requirement = [ "!" ] KEY | KEY ( "in" | "notin" ) "(" values ")" | KEY ( "=" | "==" | "!=" | ">" | "<" ) [ VALUE ]
 //! values      = [ VALUE ] { "," [ VALUE ] }
 //! ```
-//! Values may be missing, which is the empty value; `in` and `notin` are words like any other except
-//! after a key. White space separates words and is otherwise ignored.
+//! A missing value is the empty value; `in` and `notin` are keywords only after a key. White space
+//! separates words and is otherwise ignored.
 
 use super::requirement::key_error;
 use super::{Operator, Requirement, SelectorError};
 
-/// Reads a selector's requirements in the order in which they are written.
+/// Parses a selector's requirements in textual order.
 #[inline]
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
     let mut parser = Parser { tokens: scan(text), position: 0 };
@@ -77,7 +77,7 @@ fn found(token: Token<'_>, expected: &str) -> String {
     format!("found '{}', expected: {expected}", token.text())
 }
 
-/// Splits the text into tokens, the last of which is the end.
+/// Splits the text into tokens; the last one is the end.
 #[inline]
 fn scan(text: &str) -> Vec<Token<'_>> {
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
@@ -105,7 +105,7 @@ fn scan(text: &str) -> Vec<Token<'_>> {
 }
 
 struct Parser<'a> {
-    /// Invariant: the last token is the end, and the only such.
+    /// Invariant: exactly the last token is the end.
     tokens: Vec<Token<'a>>,
     position: usize,
 }
@@ -134,7 +134,7 @@ impl<'a> Parser<'a> {
             return Err(found(token, "identifier"));
         };
         if let Some(error) = key_error(key) {
-            // The path of a key within a text is unknown, and this is how the server says so.
+            // The path of a key within a text is unknown; this is the server's notation for it.
             return Err(format!("<nil>: {error}"));
         }
         let (operator, values) = if negated {

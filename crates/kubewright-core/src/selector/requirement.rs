@@ -1,23 +1,23 @@
-//! One term of a label selector: a key, an operator, and the values it compares with.
+//! One term of a label selector: key, operator and values.
 
 use std::fmt;
 
 use super::SelectorError;
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 use crate::{List, Map, Str, validation};
 
-/// How a requirement compares a label with its values.
+/// The operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     /// `key=value`
     Equals,
     /// `key==value`, the same as `key=value`.
     DoubleEquals,
-    /// `key!=value`: another value, or no such label.
+    /// `key!=value`: a different value, or no such label.
     NotEquals,
     /// `key in (a,b)`
     In,
-    /// `key notin (a,b)`: another value, or no such label.
+    /// `key notin (a,b)`: a different value, or no such label.
     NotIn,
     /// `key`
     Exists,
@@ -29,7 +29,7 @@ pub enum Operator {
     LessThan,
 }
 
-/// One term of a label selector, always valid: the selector's text can be sent to a server.
+/// One term of a label selector; always valid, so it can be sent to a server.
 ///
 /// ```
 /// use kubewright_core::selector::{Requirement, Selector};
@@ -42,17 +42,17 @@ pub enum Operator {
 pub struct Requirement {
     key: Str,
     operator: Operator,
-    /// Invariant: sorted, none twice, as many as the operator takes.
+    /// Invariant: sorted, without duplicates, as many as the operator requires.
     values: List<Str>,
 }
 
 impl Requirement {
-    /// A requirement of any operator.
+    /// A requirement with any operator.
     ///
     /// # Errors
-    /// When the key or a value has not the syntax of labels, or when the operator takes another number of
-    /// values: none for `Exists` and `DoesNotExist`, one or more for `In` and `NotIn`, one for all others,
-    /// which must be an integer for `GreaterThan` and `LessThan`.
+    /// If the key or a value is not a valid label, or the number of values does not match the
+    /// operator: none for `Exists` and `DoesNotExist`, at least one for `In` and `NotIn`, exactly
+    /// one for all others, which must be an integer for `GreaterThan` and `LessThan`.
     #[doc(alias = "NewRequirement")]
     #[inline]
     pub fn new<V: Into<Str>>(
@@ -94,7 +94,7 @@ impl Requirement {
         Requirement::new(key, Operator::Equals, [value])
     }
 
-    /// The label has another value, or does not exist.
+    /// The label has a different value, or does not exist.
     #[inline]
     pub fn not_equals(key: impl Into<Str>, value: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::NotEquals, [value])
@@ -130,31 +130,33 @@ impl Requirement {
         Requirement::new(key, Operator::DoesNotExist, [""; 0])
     }
 
-    /// The label is an integer above `bound`, which cannot be negative, since labels cannot.
+    /// The label is an integer greater than `bound`, which must not be negative, because labels
+    /// cannot be.
     #[inline]
     pub fn greater_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::GreaterThan, [bound.to_string()])
     }
 
-    /// The label is an integer below `bound`, which cannot be negative, since labels cannot.
+    /// The label is an integer less than `bound`, which must not be negative, because labels cannot
+    /// be.
     #[inline]
     pub fn less_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::LessThan, [bound.to_string()])
     }
 
-    /// The label that is looked at.
+    /// The label key.
     #[inline]
     pub fn key(&self) -> &Str {
         &self.key
     }
 
-    /// How it is compared.
+    /// The operator.
     #[inline]
     pub fn operator(&self) -> Operator {
         self.operator
     }
 
-    /// What it is compared with, in alphabetical order.
+    /// The values, in alphabetical order.
     #[inline]
     pub fn values(&self) -> &[Str] {
         &self.values
@@ -207,7 +209,7 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// What is wrong with a key, if anything, without saying where it stood.
+/// The error in a key, if any, without its position.
 #[inline]
 pub(super) fn key_error(key: &str) -> Option<String> {
     let complaints = validation::qualified_name(key).join("; ");

@@ -1,43 +1,43 @@
-//! What exactly was wrong, one cause for each field or circumstance.
+//! Status causes: the details of a failure, one per field or circumstance.
 
 use std::fmt;
 
 use super::some_text;
 use crate::Str;
 use crate::meta::v1::StatusCause;
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 
-/// The kind of one cause of a failure, its `reason` in the text form.
+/// The type of a status cause; the field `reason` in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CauseType {
-    /// A value that is named does not exist.
+    /// A referenced value does not exist.
     FieldValueNotFound,
     /// A value is missing.
     FieldValueRequired,
-    /// A value must be unique and is not.
+    /// A value must be unique but is not.
     FieldValueDuplicate,
     /// A value is malformed.
     FieldValueInvalid,
-    /// A value is none of those that are allowed.
+    /// A value is not one of the allowed ones.
     FieldValueNotSupported,
-    /// A value is well-formed, but not allowed here or now.
+    /// A value is well-formed, but not allowed in this context.
     FieldValueForbidden,
     /// A value has too many bytes.
     FieldValueTooLong,
     /// A list has too many items.
     FieldValueTooMany,
-    /// A value is of another type than its field.
+    /// A value has the wrong type.
     FieldValueTypeInvalid,
-    /// Something broke within the server.
+    /// An internal server error.
     InternalError,
-    /// The answer was not of the API; something between client and server may have given it.
+    /// The response was not an API status; a proxy may have sent it.
     UnexpectedServerResponse,
-    /// Another manager owns a field that was applied.
+    /// Another manager owns an applied field.
     FieldManagerConflict,
-    /// The server has not reached the asked version yet.
+    /// The server has not reached the requested version yet.
     ResourceVersionTooLarge,
-    /// The namespace is about to go.
+    /// The namespace is terminating.
     NamespaceTerminating,
 }
 
@@ -62,7 +62,7 @@ impl CauseType {
         ]
     };
 
-    /// The word in a `Status`.
+    /// The name in a `Status`.
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -83,13 +83,13 @@ impl CauseType {
         }
     }
 
-    /// The cause of this word, unless it is not known here.
+    /// The type of this name, if known.
     #[inline]
     pub fn from_name(text: &str) -> Option<Self> {
         CauseType::ALL.into_iter().find(|cause| cause.as_str() == text)
     }
 
-    /// How a message about a field of this cause begins.
+    /// How a message of this type begins.
     #[inline]
     fn headline(self) -> &'static str {
         match self {
@@ -115,24 +115,25 @@ impl fmt::Display for CauseType {
 }
 
 impl StatusCause {
-    /// A cause that is not about a field.
+    /// A cause without a field.
     #[inline]
     pub fn of(cause: CauseType, message: impl Into<Str>) -> Self {
         StatusCause { reason: Some(Str::from_static(cause.as_str())), message: Some(message.into()), field: None }
     }
 
-    /// Its type, unless that is not known here.
+    /// Its type, if known.
     #[inline]
     pub fn cause_type(&self) -> Option<CauseType> {
         self.reason.as_deref().and_then(CauseType::from_name)
     }
 }
 
-/// Causes about a field, in the server's own words; [`Status::invalid`](super::Status::invalid) takes them.
+/// Causes about a field with the server's messages, for
+/// [`Status::invalid`](super::Status::invalid).
 ///
-/// A value is shown as it is given, so text goes in quotes: `format!("{name:?}")`.
+/// A value is printed as given, so quote text: `format!("{name:?}")`.
 impl StatusCause {
-    /// A value is missing. An empty `detail` is left out.
+    /// A value is missing. An empty `detail` is omitted.
     #[inline]
     pub fn required(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueRequired, field, None, detail)
@@ -144,31 +145,31 @@ impl StatusCause {
         field_cause(CauseType::FieldValueInvalid, field, Some(&value), detail)
     }
 
-    /// A value is of another type than its field.
+    /// A value has the wrong type.
     #[inline]
     pub fn type_invalid(field: impl Into<Str>, value: impl fmt::Display, detail: &str) -> Self {
         field_cause(CauseType::FieldValueTypeInvalid, field, Some(&value), detail)
     }
 
-    /// A value is not allowed here or now.
+    /// A value is not allowed in this context.
     #[inline]
     pub fn forbidden(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueForbidden, field, None, detail)
     }
 
-    /// A value that is named does not exist.
+    /// A referenced value does not exist.
     #[inline]
     pub fn not_found(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueNotFound, field, Some(&value), "")
     }
 
-    /// A value must be unique and is not.
+    /// A value must be unique but is not.
     #[inline]
     pub fn duplicate(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueDuplicate, field, Some(&value), "")
     }
 
-    /// A value is none of those that are supported.
+    /// A value is not supported.
     #[inline]
     pub fn not_supported(field: impl Into<Str>, value: impl fmt::Display, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| Quoted(value).to_string()).collect();

@@ -1,4 +1,4 @@
-//! What the server answers when it does not answer with an object, and the error of every failed request.
+//! `Status`: the response without an object, and the error of failed requests.
 
 mod cause;
 mod predicates;
@@ -10,14 +10,14 @@ pub use cause::CauseType;
 pub use reason::StatusReason;
 
 use crate::meta::v1::{Status, StatusCause, StatusDetails};
-use crate::quote::Quoted;
+use crate::names::quote::Quoted;
 use crate::{GroupKind, GroupResource, List, Str};
 
-/// Causes of an invalid object that are listed. An array of a request can have a hundred thousand
-/// wrong items.
+/// Maximum number of listed causes. An array in a request can have a hundred thousand invalid
+/// items.
 const MAX_CAUSES: usize = 100;
 
-/// Constructors of the usual failures, in the server's own words.
+/// Constructors of common failures with the server's messages.
 ///
 /// ```
 /// use kubewright_core::{GroupResource, meta::v1::Status};
@@ -26,13 +26,13 @@ const MAX_CAUSES: usize = 100;
 /// assert!(missing.is_not_found());
 /// ```
 impl Status {
-    /// The answer to a request that did what it should and has no object to show, such as a deletion.
+    /// The response to a successful request without an object, such as a deletion.
     #[inline]
     pub fn success() -> Self {
         Status { status: Some(Str::from_static("Success")), ..Default::default() }
     }
 
-    /// A failure of this reason, with the reason's usual HTTP code and no details.
+    /// A failure with this reason and its HTTP code, without details.
     #[inline]
     pub fn failure(reason: StatusReason, message: impl Into<Str>) -> Self {
         Status {
@@ -44,7 +44,7 @@ impl Status {
         }
     }
 
-    /// 404: there is no object of this name.
+    /// 404: the object does not exist.
     #[doc(alias = "NewNotFound")]
     #[inline]
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
@@ -52,7 +52,7 @@ impl Status {
         Status::failure(StatusReason::NotFound, message).about(resource, name)
     }
 
-    /// 409: there is an object of this name already.
+    /// 409: the object already exists.
     #[doc(alias = "NewAlreadyExists")]
     #[inline]
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
@@ -60,7 +60,7 @@ impl Status {
         Status::failure(StatusReason::AlreadyExists, message).about(resource, name)
     }
 
-    /// 409: no free name was found for `generateName`; a client may try again at once.
+    /// 409: no free name was found for `generateName`; the client may retry immediately.
     #[doc(alias = "NewGenerateNameConflict")]
     #[inline]
     pub fn generate_name_conflict(resource: &GroupResource, name: &str) -> Self {
@@ -71,7 +71,7 @@ impl Status {
         Status::failure(StatusReason::AlreadyExists, message).about(resource, name).with_retry_after_seconds(1)
     }
 
-    /// 409: the object cannot be changed as asked, for example since it has changed in between.
+    /// 409: the object cannot be changed as requested, for example because it has changed.
     #[doc(alias = "NewConflict")]
     #[inline]
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
@@ -87,7 +87,7 @@ impl Status {
         Status::conflict(resource, name, why)
     }
 
-    /// 409: server-side apply met fields that others manage, one cause for each.
+    /// 409: server-side apply conflicts with other managers, one cause per field.
     #[doc(alias = "NewApplyConflict")]
     #[inline]
     pub fn apply_conflict(causes: impl Into<List<StatusCause>>, message: impl Into<Str>) -> Self {
@@ -95,8 +95,8 @@ impl Status {
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
     }
 
-    /// 422: the object breaks rules of its kind, one cause for each. Causes beyond the first
-    /// hundred are counted only.
+    /// 422: the object is invalid, one cause per violation. Causes beyond the first hundred are
+    /// only counted.
     ///
     /// ```
     /// use kubewright_core::{GroupKind, meta::v1::{Status, StatusCause}};
@@ -136,7 +136,7 @@ impl Status {
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Invalid, message) }
     }
 
-    /// 403: the user may not do this. `name` may be empty; without a resource it is about a path.
+    /// 403: the user lacks permission. `name` may be empty; without a resource it concerns a path.
     #[doc(alias = "NewForbidden")]
     #[inline]
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
@@ -148,42 +148,42 @@ impl Status {
         Status::failure(StatusReason::Forbidden, message).about(resource, name)
     }
 
-    /// 401: the server does not know who asks.
+    /// 401: the requester is not authenticated.
     #[doc(alias = "NewUnauthorized")]
     #[inline]
     pub fn unauthorized(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Unauthorized, message)
     }
 
-    /// 400: the request cannot be understood.
+    /// 400: the request is malformed.
     #[doc(alias = "NewBadRequest")]
     #[inline]
     pub fn bad_request(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::BadRequest, message)
     }
 
-    /// 410: what was here is gone for good.
+    /// 410: the resource is permanently gone.
     #[doc(alias = "NewGone")]
     #[inline]
     pub fn gone(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Gone, message)
     }
 
-    /// 410: the version or the continue token is too old; only a fresh list helps.
+    /// 410: the version or the continue token is too old; a new list is required.
     #[doc(alias = "NewResourceExpired")]
     #[inline]
     pub fn expired(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Expired, message)
     }
 
-    /// 429: come back after this many seconds.
+    /// 429: retry after this many seconds.
     #[doc(alias = "NewTooManyRequests")]
     #[inline]
     pub fn too_many_requests(message: impl Into<Str>, retry_after_seconds: i32) -> Self {
         Status::failure(StatusReason::TooManyRequests, message).with_retry_after_seconds(retry_after_seconds)
     }
 
-    /// 405: the resource is not served with this action.
+    /// 405: the resource does not support this action.
     #[doc(alias = "NewMethodNotSupported")]
     #[inline]
     pub fn method_not_allowed(resource: &GroupResource, action: &str) -> Self {
@@ -192,14 +192,14 @@ impl Status {
         Status::failure(StatusReason::MethodNotAllowed, message).about(resource, "")
     }
 
-    /// 406: none of the media types that the client accepts can be given; these can.
+    /// 406: the client accepts none of the available media types, which are listed.
     #[inline]
     pub fn not_acceptable(accepted: &[&str]) -> Self {
         let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Status::failure(StatusReason::NotAcceptable, message)
     }
 
-    /// 415: the body is of another media type than these.
+    /// 415: the media type of the body is not one of these.
     #[inline]
     pub fn unsupported_media_type(accepted: &[&str]) -> Self {
         let accepted = accepted.join(", ");
@@ -208,14 +208,14 @@ impl Status {
         Status::failure(StatusReason::UnsupportedMediaType, message)
     }
 
-    /// 413: the body of the request is too large.
+    /// 413: the request body is too large.
     #[doc(alias = "NewRequestEntityTooLargeError")]
     #[inline]
     pub fn request_entity_too_large(why: impl fmt::Display) -> Self {
         Status::failure(StatusReason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
     }
 
-    /// 500: something broke within the server.
+    /// 500: internal error.
     #[doc(alias = "NewInternalError")]
     #[inline]
     pub fn internal(why: impl fmt::Display) -> Self {
@@ -225,7 +225,7 @@ impl Status {
         Status::failure(StatusReason::InternalError, message).with_cause(cause)
     }
 
-    /// 504: the request took too long, and may still take effect.
+    /// 504: the request timed out, and may still take effect.
     #[doc(alias = "NewTimeoutError")]
     #[inline]
     pub fn timeout(why: impl fmt::Display, retry_after_seconds: i32) -> Self {
@@ -233,7 +233,7 @@ impl Status {
         Status::failure(StatusReason::Timeout, message).with_retry_after_seconds(retry_after_seconds)
     }
 
-    /// 500: the operation could not be done in time; the client should try again.
+    /// 500: the operation timed out; the client should retry.
     #[doc(alias = "NewServerTimeout")]
     #[inline]
     pub fn server_timeout(resource: &GroupResource, operation: &str, retry_after_seconds: i32) -> Self {
@@ -245,7 +245,7 @@ impl Status {
             .with_retry_after_seconds(retry_after_seconds)
     }
 
-    /// 504: the client asked for a version that the server has not reached yet.
+    /// 504: the client requested a version that the server has not reached yet.
     #[doc(alias = "NewTooLargeResourceVersionError")]
     #[inline]
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: i32) -> Self {
@@ -254,18 +254,18 @@ impl Status {
         Status::timeout(why, retry_after_seconds).with_cause(cause)
     }
 
-    /// 503: the server, or a part that it needs, is not there.
+    /// 503: the server, or a dependency of it, is unavailable.
     #[doc(alias = "NewServiceUnavailable")]
     #[inline]
     pub fn service_unavailable(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::ServiceUnavailable, message)
     }
 
-    /// What an answer means that was no `Status`, by its HTTP code.
+    /// Interprets a response that is not a `Status`, by its HTTP code.
     ///
-    /// `verb` is the HTTP method, `body` what the answer said, shortened by the caller. Both an empty
-    /// `resource` and an empty `name` leave their part of the message out. A client adds the body as a cause
-    /// of type [`UnexpectedServerResponse`](CauseType::UnexpectedServerResponse), and the wish to wait.
+    /// `verb` is the HTTP method, `body` the response body, shortened by the caller. An empty
+    /// `resource` or `name` is omitted from the message. The client adds the body as a cause of
+    /// type [`UnexpectedServerResponse`](CauseType::UnexpectedServerResponse), and the Retry-After.
     #[doc(alias = "NewGenericServerResponse")]
     #[inline]
     pub fn from_code(code: u16, verb: &str, resource: &GroupResource, name: &str, body: &str) -> Self {
@@ -317,7 +317,7 @@ impl Status {
         self
     }
 
-    /// Asks to wait so long before another try; 0 asks for nothing.
+    /// Sets the Retry-After in seconds; 0 means none.
     #[must_use]
     #[inline]
     pub fn with_retry_after_seconds(mut self, seconds: i32) -> Self {
@@ -331,7 +331,7 @@ impl Status {
     }
 }
 
-/// The server's message, or the reason or code where it has none.
+/// The server's message, or else the reason or code.
 impl fmt::Display for Status {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

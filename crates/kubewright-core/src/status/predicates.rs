@@ -1,37 +1,37 @@
-//! What callers ask of a failure.
+//! Predicates on a failure.
 
 use std::time::Duration;
 
 use super::{CauseType, StatusReason};
 use crate::meta::v1::{Status, StatusCause};
 
-/// The text by which servers before cause types told that they have not reached a version.
+/// The message of servers without cause types for a version that they have not reached.
 const TOO_LARGE_RESOURCE_VERSION: &str = "Too large resource version";
 
-/// Questions about a failure.
+/// Predicates on a failure.
 ///
-/// The reason counts; the HTTP code does only where no known reason is given.
+/// The reason decides; the HTTP code only if there is no known reason.
 impl Status {
-    /// Whether it tells of a failure at all; a deletion, for example, is answered with a success.
+    /// Whether it is a failure; a deletion, for example, returns a success.
     #[inline]
     pub fn is_failure(&self) -> bool {
         self.status.as_deref() == Some("Failure")
     }
 
-    /// The reason it gives, or `Unknown`.
+    /// Its reason, or `Unknown`.
     #[doc(alias = "ReasonForError")]
     #[inline]
     pub fn status_reason(&self) -> StatusReason {
         self.reason.as_deref().map_or(StatusReason::Unknown, StatusReason::from)
     }
 
-    /// There is no such object or resource.
+    /// The object or resource does not exist.
     #[inline]
     pub fn is_not_found(&self) -> bool {
         self.is(StatusReason::NotFound)
     }
 
-    /// There is such an object already.
+    /// The object already exists.
     #[inline]
     pub fn is_already_exists(&self) -> bool {
         self.status_reason() == StatusReason::AlreadyExists
@@ -43,13 +43,13 @@ impl Status {
         self.is(StatusReason::Conflict)
     }
 
-    /// The object breaks rules of its kind.
+    /// The object is invalid.
     #[inline]
     pub fn is_invalid(&self) -> bool {
         self.is(StatusReason::Invalid)
     }
 
-    /// The asked version is no longer remembered, whether the server says `Expired` or `Gone`: list afresh.
+    /// The requested version has expired, reported as `Expired` or `Gone`: list again.
     #[doc(alias = "IsResourceExpired")]
     #[doc(alias = "IsGone")]
     #[inline]
@@ -57,90 +57,90 @@ impl Status {
         self.status_reason() == StatusReason::Expired || self.is(StatusReason::Gone)
     }
 
-    /// Who asked may not do this.
+    /// The requester lacks permission.
     #[inline]
     pub fn is_forbidden(&self) -> bool {
         self.is(StatusReason::Forbidden)
     }
 
-    /// The server does not know who asked.
+    /// The requester is not authenticated.
     #[inline]
     pub fn is_unauthorized(&self) -> bool {
         self.is(StatusReason::Unauthorized)
     }
 
-    /// The request cannot be understood.
+    /// The request is malformed.
     #[inline]
     pub fn is_bad_request(&self) -> bool {
         self.is(StatusReason::BadRequest)
     }
 
-    /// The resource is not served with this verb.
+    /// The resource does not support this verb.
     #[doc(alias = "IsMethodNotSupported")]
     #[inline]
     pub fn is_method_not_allowed(&self) -> bool {
         self.is(StatusReason::MethodNotAllowed)
     }
 
-    /// The server cannot answer in any media type that the client accepts.
+    /// The server supports no media type that the client accepts.
     #[inline]
     pub fn is_not_acceptable(&self) -> bool {
         self.is(StatusReason::NotAcceptable)
     }
 
-    /// The server cannot read the body's media type.
+    /// The server does not support the body's media type.
     #[inline]
     pub fn is_unsupported_media_type(&self) -> bool {
         self.is(StatusReason::UnsupportedMediaType)
     }
 
-    /// The request took too long, and may still take effect.
+    /// The request timed out, and may still take effect.
     #[inline]
     pub fn is_timeout(&self) -> bool {
         self.is(StatusReason::Timeout)
     }
 
-    /// The server could not do it in time and asks to try again. No HTTP code says so by itself.
+    /// The server timed out and asks for a retry. No HTTP code implies this.
     #[inline]
     pub fn is_server_timeout(&self) -> bool {
         self.status_reason() == StatusReason::ServerTimeout
     }
 
-    /// The server has too much to do, by its reason or by code 429 whatever the reason.
+    /// The server is overloaded, by reason or by code 429.
     #[inline]
     pub fn is_too_many_requests(&self) -> bool {
         self.status_reason() == StatusReason::TooManyRequests || self.code == Some(429)
     }
 
-    /// The body of the request is too large, by its reason or by code 413 whatever the reason.
+    /// The request body is too large, by reason or by code 413.
     #[doc(alias = "IsRequestEntityTooLargeError")]
     #[inline]
     pub fn is_request_entity_too_large(&self) -> bool {
         self.status_reason() == StatusReason::RequestEntityTooLarge || self.code == Some(413)
     }
 
-    /// Something broke within the server.
+    /// An internal server error.
     #[inline]
     pub fn is_internal_error(&self) -> bool {
         self.is(StatusReason::InternalError)
     }
 
-    /// The server, or a part that it needs, is not there.
+    /// The server, or a dependency of it, is unavailable.
     #[inline]
     pub fn is_service_unavailable(&self) -> bool {
         self.is(StatusReason::ServiceUnavailable)
     }
 
-    /// The answer was not of the API; something between client and server may have given it.
+    /// The response was not an API status; a proxy may have sent it.
     #[inline]
     pub fn is_unexpected_server_error(&self) -> bool {
         self.has_cause(CauseType::UnexpectedServerResponse)
     }
 
-    /// The server has not reached the asked version yet, in the words of any server generation.
+    /// The server has not reached the requested version yet, as reported by any server version.
     ///
-    /// Newer servers name the cause, those before them put the text in a cause of a timeout, and the
-    /// oldest only in the message.
+    /// Newer servers have a cause type, older ones a cause message in a timeout, and the oldest
+    /// only the message.
     #[doc(alias = "IsTooLargeResourceVersion")]
     #[inline]
     pub fn is_too_large_resource_version(&self) -> bool {
@@ -153,7 +153,7 @@ impl Status {
                 || self.message.as_deref().is_some_and(says_so))
     }
 
-    /// How long the server asks to wait; zero where it asks to retry and does not say when.
+    /// The server's Retry-After; zero if it asks for a retry without a delay.
     #[doc(alias = "SuggestsClientDelay")]
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -165,7 +165,7 @@ impl Status {
         }
     }
 
-    /// Whether a cause of this type is given.
+    /// Whether it has a cause of this type.
     #[doc(alias = "HasStatusCause")]
     #[inline]
     pub fn has_cause(&self, cause: CauseType) -> bool {
@@ -179,7 +179,7 @@ impl Status {
         self.causes().iter().find(|one| one.reason.as_deref() == Some(cause.as_str()))
     }
 
-    /// All causes that are given.
+    /// All causes.
     #[inline]
     pub fn causes(&self) -> &[StatusCause] {
         self.details.as_ref().map_or(&[], |details| &details.causes)

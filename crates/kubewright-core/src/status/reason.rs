@@ -1,50 +1,50 @@
-//! Why a request failed, in one word.
+//! Status reasons.
 
 use std::fmt;
 
-/// The reason of a failed request, as its `Status` names it.
+/// The reason of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum StatusReason {
-    /// No reason was given, or one that is not known here; go by the code.
+    /// No reason, or an unknown one; use the code.
     Unknown,
-    /// 401: the server does not know who asks.
+    /// 401: the requester is not authenticated.
     Unauthorized,
-    /// 403: who asks may not do this.
+    /// 403: the requester lacks permission.
     Forbidden,
-    /// 404: there is no such object or resource.
+    /// 404: the object or resource does not exist.
     NotFound,
-    /// 409: there is such an object already.
+    /// 409: the object already exists.
     AlreadyExists,
     /// 409: the object is not in the state that the request assumes.
     Conflict,
-    /// 410: what was here is gone for good.
+    /// 410: the resource is permanently gone.
     Gone,
-    /// 422: the object breaks rules of its kind.
+    /// 422: the object is invalid.
     Invalid,
-    /// 500: the server could not do it in time; try again.
+    /// 500: the operation timed out; retry.
     ServerTimeout,
-    /// 500: what is stored cannot be read.
+    /// 500: the stored object is unreadable.
     StoreReadError,
-    /// 504: the request took too long, and may still take effect.
+    /// 504: the request timed out, and may still take effect.
     Timeout,
-    /// 429: the server has too much to do; try again later.
+    /// 429: the server is overloaded; retry later.
     TooManyRequests,
-    /// 400: the request cannot be understood.
+    /// 400: the request is malformed.
     BadRequest,
-    /// 405: the resource is not served with this verb.
+    /// 405: the resource does not support this verb.
     MethodNotAllowed,
-    /// 406: the server cannot answer in any media type that the client accepts.
+    /// 406: the server supports no media type that the client accepts.
     NotAcceptable,
-    /// 413: the body of the request is too large.
+    /// 413: the request body is too large.
     RequestEntityTooLarge,
-    /// 415: the server cannot read the body's media type.
+    /// 415: the server does not support the body's media type.
     UnsupportedMediaType,
-    /// 500: something broke within the server.
+    /// 500: internal error.
     InternalError,
-    /// 410: the asked version is no longer remembered.
+    /// 410: the requested version has expired.
     Expired,
-    /// 503: the server, or a part that it needs, is not there.
+    /// 503: the server, or a dependency of it, is unavailable.
     ServiceUnavailable,
 }
 
@@ -75,7 +75,7 @@ impl StatusReason {
         ]
     };
 
-    /// The word in a `Status`; empty for [`Unknown`](StatusReason::Unknown).
+    /// The name in a `Status`; empty for [`Unknown`](StatusReason::Unknown).
     #[inline]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -102,7 +102,7 @@ impl StatusReason {
         }
     }
 
-    /// The HTTP code that goes with it.
+    /// Its HTTP code.
     #[inline]
     pub const fn code(self) -> i32 {
         match self {
@@ -127,7 +127,8 @@ impl StatusReason {
         }
     }
 
-    /// What an HTTP code means where the answer named no reason; a conflict of `POST` is a name that is taken.
+    /// The reason of an HTTP code in a response without a reason; a conflict of `POST` means that
+    /// the name exists.
     #[inline]
     pub fn from_code(code: u16, verb: &str) -> Self {
         match code {

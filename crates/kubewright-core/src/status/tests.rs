@@ -10,7 +10,7 @@ fn deployments() -> GroupResource {
     GroupResource::new("apps", "deployments")
 }
 
-/// Reason, code, name, group and kind, as a recorded answer has them.
+/// Reason, code, name, group and kind of a recorded response.
 fn shape(status: &Status) -> (Str, i32, Str, Str, Str) {
     assert_eq!(status.status.as_deref(), Some("Failure"));
     let details = status.details.as_deref().cloned().unwrap_or_default();

@@ -1,37 +1,38 @@
-//! Bytes that have arrived and are not yet used, and how far a JSON value in them reaches.
+//! Buffers received bytes, and finds the end of JSON values in them.
 
 use std::ops::Range;
 
-use crate::decode::{DecodeError, Decoder};
-use crate::json::Reader;
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::json::Reader;
 
-/// No key, and no space between values, takes more. As all of it is tried again with each piece that comes, more would take for ever.
+/// Limit on a key or on space between values. These are parsed again with each chunk, so longer
+/// ones would be quadratic.
 const TOKEN_MAX: usize = 64 << 10;
 
-/// Bytes that wait to be decoded.
+/// Bytes that are not decoded yet.
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
     start: usize,
-    /// Set while a value is known to be incomplete: how far it has been looked at.
+    /// Set while a value is known to be incomplete: the scan position.
     scan: Option<Scan>,
-    /// Why the value that is looked at cannot be read; it is passed over when its end has come.
+    /// Why the current value is undecodable; it is skipped once it is complete.
     failure: Option<DecodeError>,
-    /// Where the object of the last error is, if it is one object and reading continues behind it.
-    /// Valid until the next push.
+    /// The range of the undecodable object, if reading can continue after it. Valid until the next
+    /// push.
     skipped: Option<Range<usize>>,
-    /// Whether the last value ended its line, as those of an API server do.
+    /// Whether the last value ended its line, as those of kube-apiserver do.
     in_lines: bool,
-    /// How far the bytes have been looked through for the end of a line.
+    /// How far the bytes were searched for a line end.
     line: usize,
 }
 
-/// How much a step of JSON reads, at the most.
+/// How much input a parse step consumes at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Extent {
-    /// A few bytes, which are tried again whenever more have come.
+    /// A few bytes, parsed again whenever more arrive.
     Token,
-    /// A whole value, which is tried again when its end has come.
+    /// A whole value, parsed again when it is complete.
     Value,
 }
 
@@ -56,9 +57,9 @@ impl Buffer {
         self.start += count;
     }
 
-    /// Whether it is worth trying to read a value: where each has stood on a line of its own so far, one whose line has no
-    /// end yet is not complete, and decoding it to find that out would cost as much as decoding it. What ends as an
-    /// object does is tried nevertheless, for the one whose line never ends.
+    /// Whether a value may be complete. If each value so far was on its own line, a value without a
+    /// line end is incomplete, and attempting to decode it would cost as much as decoding it. Input
+    /// that ends like an object is attempted anyway, in case its line never ends.
     pub(super) fn may_hold_value(&mut self) -> bool {
         if !self.in_lines || self.scan.is_some() {
             return true;
@@ -68,13 +69,13 @@ impl Buffer {
         self.start += space;
         let bytes = &bytes[space..];
         let from = self.line.saturating_sub(self.start).min(bytes.len());
-        // Servers send an event at once, so that mostly its line ends where the bytes do.
+        // Servers send each event immediately, so its line usually ends with the chunk.
         let found = matches!(bytes.last(), Some(b'}' | b'\n')) || bytes[from..].contains(&b'\n');
         self.line = if found { self.start } else { self.bytes.len() };
         found
     }
 
-    /// Reads one step of JSON, all of it or, if the bytes end too early, nothing.
+    /// Runs one JSON parse step; consumes nothing if the input is incomplete.
     pub(super) fn read<R>(
         &mut self,
         decoder: &mut Decoder,
@@ -95,7 +96,7 @@ impl Buffer {
         }
         self.skipped = None;
         let findings = decoder.finding_count();
-        // The decoder may come from a stream that failed half-way into an object.
+        // The decoder may come from a stream that failed inside an object.
         decoder.forget(findings);
         let mut reader = Reader::new(bytes, decoder);
         match read(&mut reader) {
@@ -128,47 +129,47 @@ impl Buffer {
         }
     }
 
-    /// The bytes of the object that the last error is about, if reading continues behind it.
+    /// The bytes of the undecodable object, if reading can continue after it.
     pub(super) fn skipped(&self) -> Option<&[u8]> {
         self.bytes.get(self.skipped.clone()?)
     }
 
-    /// Notes that reading cannot continue.
+    /// Records that reading cannot continue.
     pub(super) fn forget_skipped(&mut self) {
         self.skipped = None;
     }
 
-    /// Consumes the bytes up to the end of an object that cannot be decoded. The range is relative
-    /// to the unread bytes.
+    /// Consumes the bytes up to the end of an undecodable object. The range is relative to the
+    /// unread bytes.
     pub(super) fn skip_object(&mut self, object: Range<usize>) {
         self.skipped = Some(self.start + object.start..self.start + object.end);
         self.start += object.end;
     }
 }
 
-/// What may stand between values in JSON, which a form feed may not.
+/// JSON white space, which excludes the form feed.
 pub(super) fn is_space(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// Whether an object begins here: of other values it is not clear where they end.
+/// Whether an object starts here: the end of other values is ambiguous.
 fn is_object(bytes: &[u8]) -> bool {
     bytes.iter().find(|byte| !is_space(byte)) == Some(&b'{')
 }
 
-/// Looks for the end of a JSON value without decoding it.
+/// Finds the end of a JSON value without decoding it.
 #[derive(Debug, Default)]
 struct Scan {
     at: usize,
     depth: usize,
     in_string: bool,
     escaped: bool,
-    /// Something other than white space, commas and colons has been seen.
+    /// Anything other than white space, commas and colons was seen.
     begun: bool,
 }
 
 impl Scan {
-    /// Whether `bytes`, which only ever grow, hold a whole array or object and the byte after it.
+    /// Whether `bytes`, which only grow, contain a whole array or object and the byte after it.
     fn is_complete(&mut self, bytes: &[u8]) -> bool {
         while let Some(byte) = bytes.get(self.at) {
             self.at += 1;

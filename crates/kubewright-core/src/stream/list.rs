@@ -1,20 +1,21 @@
-//! Decodes a list item by item.
+//! Decodes a list incrementally.
 
 use std::marker::PhantomData;
 
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
-use super::slot::Slot;
-use super::undecodable::{Sketch, StreamError, Verb};
-use crate::decode::{DecodeError, Decoder};
+use super::slot::ObjectSlot;
+use super::undecodable::{PartialIdentity, StreamError, Verb};
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::messages::{MAGIC, type_meta};
+use crate::codec::protobuf::varint;
 use crate::meta::v1::ListMeta;
-use crate::protobuf::{MAGIC, varint};
 use crate::{Object, Str};
 
-/// No object is longer, by far: one that seems to be would never end.
+/// Limit on the size of an object; a longer one never ends.
 const ITEM_MAX: usize = 128 << 20;
 
-/// Turns the bytes of a list into its objects as they arrive.
+/// Decodes the objects of a list as their bytes arrive.
 ///
 /// ```
 /// use kubewright_core::{Decoder, DynamicObject, Object, stream::{Encoding, ListDecoder}};
@@ -35,11 +36,11 @@ pub struct ListDecoder<T> {
     items: PhantomData<fn() -> T>,
 }
 
-/// A list of objects of whatever type.
+/// The type-erased decoder.
 #[derive(Debug)]
 struct List {
     buffer: Buffer,
-    state: State,
+    state: ListState,
     metadata: ListMeta,
     /// Group and version, and the kind of the list, which Kubernetes writes before the items.
     type_: (Str, Str),
@@ -47,7 +48,7 @@ struct List {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum ListState {
     JsonStart,
     /// At a key of the list, or its end.
     JsonKey {
@@ -63,7 +64,7 @@ enum State {
     ProtobufMagic,
     /// At a field of the envelope.
     ProtobufEnvelope,
-    /// At a field of the list, of which so many bytes remain.
+    /// At a field of the list, with this many bytes remaining.
     ProtobufList {
         remaining: usize,
     },
@@ -71,7 +72,7 @@ enum State {
     ProtobufEnd,
 }
 
-/// What a list says under a key.
+/// The keys of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Key {
     ApiVersion,
@@ -82,21 +83,21 @@ enum Key {
 }
 
 impl<T: Object> ListDecoder<T> {
-    /// At the start of a list.
+    /// A decoder at the start of a list.
     pub fn new(encoding: Encoding) -> Self {
         ListDecoder { list: List::new(encoding), items: PhantomData }
     }
 
-    /// Takes bytes that have arrived.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.list.buffer.push(bytes);
     }
 
-    /// The next object, or `None` until more bytes have come.
+    /// The next object, or `None` until more bytes arrive.
     ///
     /// # Errors
-    /// [`StreamError::Undecodable`] if one object cannot be decoded; the next call returns the one
-    /// behind it. Any other error makes the list unusable.
+    /// [`StreamError::Undecodable`] if one object cannot be decoded; the next call returns the
+    /// object after it. Any other error makes the list unusable.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<T>, StreamError> {
         let mut item = None;
@@ -104,12 +105,12 @@ impl<T: Object> ListDecoder<T> {
         Ok(item)
     }
 
-    /// The list's own metadata, as far as it has been seen. Kubernetes writes it before the items.
+    /// The list's metadata seen so far. Kubernetes writes it before the items.
     pub fn metadata(&self) -> &ListMeta {
         &self.list.metadata
     }
 
-    /// The list's own metadata, after its last byte; an error if it was not complete.
+    /// The list's metadata, after the last byte; an error if the list is incomplete.
     pub fn finish(self) -> Result<ListMeta, DecodeError> {
         self.list.finish()
     }
@@ -118,18 +119,21 @@ impl<T: Object> ListDecoder<T> {
 impl List {
     fn new(encoding: Encoding) -> Self {
         let state = match encoding {
-            Encoding::Json => State::JsonStart,
-            Encoding::Protobuf => State::ProtobufMagic,
+            Encoding::Json => ListState::JsonStart,
+            Encoding::Protobuf => ListState::ProtobufMagic,
         };
         List { buffer: Buffer::default(), state, metadata: ListMeta::default(), type_: Default::default(), count: 0 }
     }
 
-    /// Puts the next object, if it has come, into `slot`.
-    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<(), StreamError> {
+    /// Decodes the next object, if it is complete, into `slot`.
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<(), StreamError> {
         loop {
             let is_protobuf = matches!(
                 self.state,
-                State::ProtobufMagic | State::ProtobufEnvelope | State::ProtobufList { .. } | State::ProtobufEnd
+                ListState::ProtobufMagic
+                    | ListState::ProtobufEnvelope
+                    | ListState::ProtobufList { .. }
+                    | ListState::ProtobufEnd
             );
             let step = if is_protobuf { self.protobuf(decoder, slot) } else { self.json(decoder, slot) };
             match step.map_err(|error| self.failed(error, is_protobuf, slot))? {
@@ -142,7 +146,7 @@ impl List {
                     return Ok(());
                 }
                 Step::Going => {}
-                // Protobuf says beforehand how long a part is.
+                // Protobuf parts have a length prefix.
                 Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => {
                     return Err(StreamError::Unreadable(too_long()));
                 }
@@ -151,40 +155,40 @@ impl List {
         }
     }
 
-    /// Finds out which object an error is about, if it is about one.
+    /// Identifies the object of an error, if it concerns a single one.
     #[cold]
-    fn failed(&self, error: DecodeError, is_protobuf: bool, slot: &dyn Slot) -> StreamError {
+    fn failed(&self, error: DecodeError, is_protobuf: bool, slot: &dyn ObjectSlot) -> StreamError {
         let Some(bytes) = self.buffer.skipped() else { return StreamError::Unreadable(error) };
-        let sketch = if is_protobuf { Sketch::of_protobuf(bytes) } else { Sketch::of_json(bytes) };
+        let sketch = if is_protobuf { PartialIdentity::of_protobuf(bytes) } else { PartialIdentity::of_json(bytes) };
         sketch.into_error(Verb::Listed, slot.static_kind().as_ref(), error)
     }
 
     fn finish(self) -> Result<ListMeta, DecodeError> {
         match self.state {
-            State::JsonEnd => Ok(self.metadata),
-            State::ProtobufEnd if self.buffer.bytes().is_empty() => Ok(self.metadata),
+            ListState::JsonEnd => Ok(self.metadata),
+            ListState::ProtobufEnd if self.buffer.bytes().is_empty() => Ok(self.metadata),
             _ => Err(DecodeError::truncated()),
         }
     }
 
-    fn json(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Step, DecodeError> {
+    fn json(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Step, DecodeError> {
         let (state, index) = (self.state, self.count);
         let (metadata, type_) = (&mut self.metadata, &mut self.type_);
-        // Of the items only one at a time may be waited for, never all of them.
+        // Waits for one item at a time, never for all of them.
         let extent = match state {
-            State::JsonItem | State::JsonValue(Key::ApiVersion | Key::Kind | Key::Metadata | Key::Other) => {
+            ListState::JsonItem | ListState::JsonValue(Key::ApiVersion | Key::Kind | Key::Metadata | Key::Other) => {
                 Extent::Value
             }
             _ => Extent::Token,
         };
         let step = self.buffer.read(decoder, extent, |reader| match state {
-            State::JsonStart => {
+            ListState::JsonStart => {
                 reader.open(b'{', "object")?;
-                Ok(State::JsonKey { first: true })
+                Ok(ListState::JsonKey { first: true })
             }
-            State::JsonKey { first } => {
+            ListState::JsonKey { first } => {
                 if first && reader.take(b'}') || !first && !reader.more(b'}')? {
-                    return Ok(State::JsonEnd);
+                    return Ok(ListState::JsonEnd);
                 }
                 let mut escaped = Vec::new();
                 let key = match reader.key(&mut escaped)? {
@@ -194,16 +198,16 @@ impl List {
                     b"items" => Key::Items,
                     _ => Key::Other,
                 };
-                Ok(State::JsonValue(key))
+                Ok(ListState::JsonValue(key))
             }
-            State::JsonValue(Key::Items) => {
+            ListState::JsonValue(Key::Items) => {
                 if reader.null()? {
-                    return Ok(State::JsonKey { first: false });
+                    return Ok(ListState::JsonKey { first: false });
                 }
                 reader.open(b'[', "array").map_err(|error| error.within_field("items"))?;
-                Ok(State::JsonItems)
+                Ok(ListState::JsonItems)
             }
-            State::JsonValue(key) => {
+            ListState::JsonValue(key) => {
                 match key {
                     _ if reader.null()? => {}
                     Key::Metadata => {
@@ -222,49 +226,49 @@ impl List {
                 if reader.peek() == 0 {
                     return Err(reader.expected("a value"));
                 }
-                Ok(State::JsonKey { first: false })
+                Ok(ListState::JsonKey { first: false })
             }
-            State::JsonItems => match reader.peek() {
+            ListState::JsonItems => match reader.peek() {
                 0 => Err(reader.expected("a value")),
-                _ if reader.take(b']') => Ok(State::JsonKey { first: false }),
-                _ => Ok(State::JsonItem),
+                _ if reader.take(b']') => Ok(ListState::JsonKey { first: false }),
+                _ => Ok(ListState::JsonItem),
             },
-            State::JsonItem => {
+            ListState::JsonItem => {
                 let within = |error: DecodeError| error.within_item(index).within_field("items");
                 slot.read_json(reader).map_err(within)?;
-                Ok(State::JsonAfterItem)
+                Ok(ListState::JsonAfterItem)
             }
-            State::JsonAfterItem => {
+            ListState::JsonAfterItem => {
                 let more = reader.more(b']')?;
-                Ok(if more { State::JsonItem } else { State::JsonKey { first: false } })
+                Ok(if more { ListState::JsonItem } else { ListState::JsonKey { first: false } })
             }
             _ => {
                 reader.end()?;
-                Ok(State::JsonEnd)
+                Ok(ListState::JsonEnd)
             }
         });
         let step = step.inspect_err(|_| match state {
-            State::JsonItem if self.buffer.skipped().is_some() => {
-                self.state = State::JsonAfterItem;
+            ListState::JsonItem if self.buffer.skipped().is_some() => {
+                self.state = ListState::JsonAfterItem;
                 self.count += 1;
             }
-            // Only items can be skipped: the list is nothing without its metadata.
+            // Only items can be skipped: a list without metadata is useless.
             _ => self.buffer.forget_skipped(),
         })?;
         Ok(match step {
             None => Step::Waiting,
-            Some(State::JsonEnd) if state == State::JsonEnd => Step::Waiting,
+            Some(ListState::JsonEnd) if state == ListState::JsonEnd => Step::Waiting,
             Some(next) => {
                 self.state = next;
-                if state == State::JsonItem { Step::Item } else { Step::Going }
+                if state == ListState::JsonItem { Step::Item } else { Step::Going }
             }
         })
     }
 
-    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Step, DecodeError> {
+    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Step, DecodeError> {
         self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
-        if self.state == State::ProtobufMagic {
+        if self.state == ListState::ProtobufMagic {
             let length = bytes.len().min(MAGIC.len());
             if bytes[..length] != MAGIC[..length] {
                 return Err(DecodeError::new("not a Kubernetes protobuf object: the bytes `k8s\\0` are missing"));
@@ -273,11 +277,11 @@ impl List {
                 return Ok(Step::Waiting);
             }
             self.buffer.consume(MAGIC.len());
-            self.state = State::ProtobufEnvelope;
+            self.state = ListState::ProtobufEnvelope;
             return Ok(Step::Going);
         }
-        if self.state == (State::ProtobufList { remaining: 0 }) {
-            self.state = State::ProtobufEnd;
+        if self.state == (ListState::ProtobufList { remaining: 0 }) {
+            self.state = ListState::ProtobufEnd;
             return Ok(Step::Going);
         }
         // All fields of the envelope and of a list are length-delimited.
@@ -287,14 +291,14 @@ impl List {
             return Err(DecodeError::new(format!("unexpected wire type {} in a list", tag & 7)));
         }
         let (head, length) = (tag_length + length_length, usize::try_from(length).unwrap_or(usize::MAX));
-        if (self.state, tag >> 3) == (State::ProtobufEnvelope, 2) {
+        if (self.state, tag >> 3) == (ListState::ProtobufEnvelope, 2) {
             self.buffer.consume(head);
-            self.state = State::ProtobufList { remaining: length };
+            self.state = ListState::ProtobufList { remaining: length };
             return Ok(Step::Going);
         }
         let field = match (self.state, head.checked_add(length)) {
             (_, None) => return Err(DecodeError::new("length of a field is out of range")),
-            (State::ProtobufList { remaining }, Some(end)) if end > remaining => {
+            (ListState::ProtobufList { remaining }, Some(end)) if end > remaining => {
                 return Err(DecodeError::new("a field reaches beyond the end of its list"));
             }
             _ if length > ITEM_MAX => return Err(too_long()),
@@ -303,11 +307,11 @@ impl List {
         };
         let mut step = Ok(Step::Going);
         match (self.state, tag >> 3) {
-            (State::ProtobufEnvelope, 1) => check_kind(&crate::protobuf::type_meta(field, decoder)?.1)?,
-            (State::ProtobufList { .. }, 1) => decoder
+            (ListState::ProtobufEnvelope, 1) => check_kind(&type_meta(field, decoder)?.1)?,
+            (ListState::ProtobufList { .. }, 1) => decoder
                 .protobuf_message_into(&mut self.metadata, field)
                 .map_err(|error| error.within_field("metadata"))?,
-            (State::ProtobufList { .. }, 2) => {
+            (ListState::ProtobufList { .. }, 2) => {
                 let item = slot
                     .read_protobuf(field, decoder)
                     .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
@@ -324,7 +328,7 @@ impl List {
                 self.count += 1;
             }
         }
-        if let State::ProtobufList { remaining } = &mut self.state {
+        if let ListState::ProtobufList { remaining } = &mut self.state {
             *remaining -= end;
         }
         step
@@ -343,7 +347,7 @@ enum Step {
     Waiting,
 }
 
-/// A server that fails answers with a Status, which must not pass for an empty list.
+/// A failed server sends a Status, which must not be taken for an empty list.
 fn check_kind(kind: &str) -> Result<(), DecodeError> {
     if kind.is_empty() || kind.ends_with("List") {
         return Ok(());
@@ -362,7 +366,7 @@ mod tests {
     fn an_object_without_end_is_not_waited_for() {
         let mut list = ListDecoder::<PartialObjectMetadata>::new(Encoding::Protobuf);
         list.push(&MAGIC);
-        // In a list of two gigabytes an object of one.
+        // A list of two gigabytes with an object of one.
         list.push(&[0x12, 0x80, 0x80, 0x80, 0x80, 0x08, 0x12, 0x80, 0x80, 0x80, 0x80, 0x04]);
         let error = list.next(&mut Decoder::new()).expect_err("its length is known, nothing is collected");
         assert!(!error.can_go_on());
@@ -379,7 +383,8 @@ mod tests {
 
     #[test]
     fn the_longest_object_is_taken_in_one_piece_and_in_several() {
-        // In a list of 128 MiB and five bytes an object of 128 MiB, of which all but the head is one field that nobody knows.
+        // A list of 128 MiB and five bytes with an object of 128 MiB, most of which is one unknown
+        // field.
         let mut bytes = MAGIC.to_vec();
         bytes.extend([0x12, 0x85, 0x80, 0x80, 0x40, 0x12, 0x80, 0x80, 0x80, 0x40, 0x7a, 0xfb, 0xff, 0xff, 0x3f]);
         let length = bytes.len() - 5 + ITEM_MAX;
@@ -409,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Names of the objects, and what is known of those that cannot be decoded.
+    /// Names of the objects, and the identities of undecodable ones.
     fn decode_in_pieces(encoding: Encoding, bytes: &[u8], size: usize) -> (Vec<Str>, Vec<Undecodable>, ListMeta) {
         let mut list = ListDecoder::<PartialObjectMetadata>::new(encoding);
         let mut decoder = Decoder::new();
@@ -454,7 +459,7 @@ mod tests {
     #[test]
     fn an_object_of_protobuf_that_cannot_be_decoded_is_named_and_the_others_follow() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
-        // Field 4 of the second object's metadata is a number where a text belongs.
+        // Field 4 of the second object's metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x2a, b"u"), field(0x3a, b"5")];
         let bad = field(0x12, &field(0x0a, &metadata.concat()));
         let good = field(0x12, &field(0x0a, &field(0x0a, b"a")));

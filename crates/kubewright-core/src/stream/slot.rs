@@ -1,30 +1,30 @@
-//! Where decoders put an object whose type they do not know.
+//! The slot for a decoded object, type-erased.
 //!
-//! How lists and watches are taken apart has nothing to do with the type of what is in them. So that is compiled once, in this
-//! crate, and calls back for each object; only the object's own decoding is compiled for its type.
+//! Splitting lists and watches does not depend on the object type, so it is compiled once, in this
+//! crate, and calls back for each object. Only the decoding of the object is compiled per type.
 
-use crate::decode::{DecodeError, Decoder};
-use crate::json::Reader;
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::json::Reader;
 use crate::{GroupVersionKind, Object};
 
-/// A place for one object, which knows how to read it.
-pub(super) trait Slot {
+/// A slot for one object that knows how to decode it.
+pub(super) trait ObjectSlot {
     fn read_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError>;
 
-    /// `None` if the type has no such form.
+    /// `None` if the type has no protobuf format.
     fn read_protobuf(&mut self, bytes: &[u8], decoder: &mut Decoder) -> Option<Result<(), DecodeError>>;
 
     /// The kind of the object, if there is one.
     fn kind(&self) -> Option<GroupVersionKind>;
 
-    /// The kind that every object of the type has, if the type has one.
+    /// The kind of all objects of the type, if it is fixed.
     fn static_kind(&self) -> Option<GroupVersionKind>;
 
-    /// Tells the object, if there is one, the type of those in its list.
+    /// Sets the kind of the object, if there is one, from its list.
     fn complete_type(&mut self, api_version: &str, kind: &str);
 }
 
-impl<T: Object> Slot for Option<T> {
+impl<T: Object> ObjectSlot for Option<T> {
     fn read_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
         *self = Some(T::from_json(reader)?);
         Ok(())

@@ -1,14 +1,14 @@
-//! Objects that arrived and could not be decoded: which object it was, and why it failed.
+//! Objects that could not be decoded: their identity and the error.
 //!
-//! A reader of a stream must know the key of such an object, or it would take the object for
-//! deleted. So the key, the uid and the version are read separately, from the same bytes, ignoring
-//! all other fields.
+//! A consumer must know the key of such an object, or it would consider the object deleted. So key,
+//! uid and version are read separately from the same bytes, ignoring all other fields.
 
 use std::fmt;
 
-use crate::decode::{DecodeError, Decoder};
-use crate::json::Reader;
-use crate::protobuf::{Envelope, Fields};
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::json::Reader;
+use crate::codec::messages::Envelope;
+use crate::codec::protobuf::Fields;
 use crate::{GroupVersion, GroupVersionKind, Object, ObjectKey, ResourceVersion, Str};
 
 /// How the server reported an object.
@@ -24,14 +24,14 @@ pub enum Verb {
     Deleted,
 }
 
-/// The metadata that tells one object, and one state of it, from all others.
+/// The metadata that identifies an object and one state of it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectIdentity {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// `metadata.uid`, empty if it is missing or unreadable.
+    /// `metadata.uid`; empty if missing or unreadable.
     pub uid: Str,
-    /// `metadata.resourceVersion`, empty if it is missing or unreadable.
+    /// `metadata.resourceVersion`; empty if missing or unreadable.
     pub resource_version: ResourceVersion,
 }
 
@@ -45,13 +45,13 @@ impl ObjectIdentity {
         }
     }
 
-    /// Whether `uid` is known to belong to another object: both uids are set, and they differ.
+    /// Whether `uid` belongs to another object: both uids are set and differ.
     pub fn is_other_than(&self, uid: &str) -> bool {
         !self.uid.is_empty() && !uid.is_empty() && self.uid != *uid
     }
 }
 
-/// An object that the server sent and that could not be decoded.
+/// A received object that could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undecodable {
     /// How the server reported the object.
@@ -59,7 +59,7 @@ pub struct Undecodable {
     /// The identity of the object. The name is empty only if
     /// [`is_other_kind`](Self::is_other_kind).
     pub identity: ObjectIdentity,
-    /// The object says that it is of another kind, so its key may be the key of another object.
+    /// The object states another kind, so its key may be that of another object.
     pub is_other_kind: bool,
     /// Why it could not be decoded.
     pub error: DecodeError,
@@ -80,15 +80,14 @@ impl std::error::Error for Undecodable {
 /// Why the next object of a list or the next event of a watch is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamError {
-    /// One object cannot be decoded. The next call returns the one behind it.
+    /// One object cannot be decoded. The next call returns the object after it.
     Undecodable(Box<Undecodable>),
-    /// The stream cannot be read any further: its bytes are malformed, or an object has no readable
-    /// name.
+    /// The stream is unreadable: malformed bytes, or an object without a readable name.
     Unreadable(DecodeError),
 }
 
 impl StreamError {
-    /// Whether the next call returns what comes behind the error.
+    /// Whether the next call continues after the error.
     pub fn can_go_on(&self) -> bool {
         matches!(self, StreamError::Undecodable(_))
     }
@@ -129,12 +128,12 @@ impl From<StreamError> for DecodeError {
     }
 }
 
-/// The fields that could be read of an object.
+/// The readable fields of an object.
 #[derive(Debug, Default)]
-pub(super) struct Sketch {
+pub(super) struct PartialIdentity {
     api_version: Str,
     kind: Str,
-    /// The metadata was read to its end, so that a namespace that is not here does not exist.
+    /// The metadata was read completely, so that a missing namespace does not exist.
     is_complete: bool,
     name: Str,
     namespace: Str,
@@ -142,12 +141,12 @@ pub(super) struct Sketch {
     resource_version: Str,
 }
 
-impl Sketch {
-    /// Reads the object that begins at the start of `bytes`.
+impl PartialIdentity {
+    /// Reads the object at the start of `bytes`.
     pub(super) fn of_json(bytes: &[u8]) -> Self {
-        let mut sketch = Sketch::default();
+        let mut sketch = PartialIdentity::default();
         let mut decoder = Decoder::new();
-        // The fields before the first syntax error are used.
+        // Uses the fields before the first syntax error.
         let _ = Reader::new(bytes, &mut decoder).entries(|reader, key| match key {
             b"apiVersion" => optional_text(reader, &mut sketch.api_version),
             b"kind" => optional_text(reader, &mut sketch.kind),
@@ -171,7 +170,7 @@ impl Sketch {
     /// Reads only apiVersion and kind, and stops at the first other field: servers write these
     /// first.
     pub(super) fn of_json_type(bytes: &[u8], decoder: &mut Decoder) -> Self {
-        let mut sketch = Sketch::default();
+        let mut sketch = PartialIdentity::default();
         let mut reader = Reader::new(bytes, decoder);
         let mut escaped = Vec::new();
         let mut has_more = reader.open(b'{', "object").is_ok();
@@ -188,7 +187,7 @@ impl Sketch {
 
     /// Reads a message without an envelope: metadata is field 1 of every object.
     pub(super) fn of_protobuf(bytes: &[u8]) -> Self {
-        let mut sketch = Sketch::default();
+        let mut sketch = PartialIdentity::default();
         let mut fields = Fields::new(bytes);
         while let Ok(Some((number, wire))) = fields.next() {
             if number == 1 {
@@ -213,13 +212,13 @@ impl Sketch {
         Ok(())
     }
 
-    /// The same with the kind that the envelope states.
+    /// Like [`of_protobuf`](Self::of_protobuf), with the kind of the envelope.
     pub(super) fn of_envelope(envelope: &Envelope<'_>) -> Self {
         let sketch = Self::of_protobuf(envelope.raw);
-        Sketch { api_version: envelope.api_version.clone(), kind: envelope.kind.clone(), ..sketch }
+        PartialIdentity { api_version: envelope.api_version.clone(), kind: envelope.kind.clone(), ..sketch }
     }
 
-    /// Whether the object states another kind. One that states none may be of any.
+    /// Whether the object states another kind. An object without a kind may be of any.
     pub(super) fn is_other_kind(&self, wanted: &GroupVersionKind) -> bool {
         let is_kind = self.kind.is_empty() || self.kind == wanted.kind;
         let version: GroupVersion = self.api_version.parse().unwrap_or_default();
@@ -228,8 +227,7 @@ impl Sketch {
         !is_kind || !is_version
     }
 
-    /// The error of the stream: about this object, if its name is known, and otherwise about all of
-    /// the stream.
+    /// The stream error: about this object if its name is known, otherwise about the whole stream.
     pub(super) fn into_error(self, verb: Verb, wanted: Option<&GroupVersionKind>, error: DecodeError) -> StreamError {
         let is_other_kind = wanted.is_some_and(|wanted| self.is_other_kind(wanted));
         if !is_other_kind && (!self.is_complete || self.name.is_empty()) {
@@ -244,12 +242,12 @@ impl Sketch {
     }
 }
 
-/// Takes a text; any other value leaves the place empty.
+/// Reads a string; any other value leaves the place empty.
 fn optional_text(reader: &mut Reader<'_, '_>, place: &mut Str) -> Result<(), DecodeError> {
     if reader.peek() == b'"' { required_text(reader, place) } else { reader.skip() }
 }
 
-/// Takes a text or null.
+/// Reads a string or null.
 fn required_text(reader: &mut Reader<'_, '_>, place: &mut Str) -> Result<(), DecodeError> {
     if !reader.null()? {
         *place = reader.text()?;

@@ -1,18 +1,19 @@
-//! Decodes a watch event by event.
+//! Decodes a watch incrementally.
 
 use std::marker::PhantomData;
 
 use super::Encoding;
 use super::buffer::{Buffer, Extent, is_space};
-use super::slot::Slot;
-use super::undecodable::{Sketch, StreamError, Verb};
-use crate::decode::{DecodeError, Decoder};
-use crate::json::Reader;
+use super::slot::ObjectSlot;
+use super::undecodable::{PartialIdentity, StreamError, Verb};
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::json::Reader;
+use crate::codec::messages::Envelope;
+use crate::codec::protobuf::Fields;
 use crate::meta::v1::{ObjectMeta, PartialObjectMetadata, Status};
-use crate::protobuf::{Envelope, Fields};
 use crate::{GroupVersion, GroupVersionKind, Object, Str};
 
-/// No event is longer, as in Go: a stream that seems to have such a one has lost the thread, or never ends it.
+/// Limit on the size of an event, as in Go: a longer one never ends, or the framing is lost.
 const EVENT_MAX: usize = 16 << 20;
 
 /// The annotation of the bookmark that ends the initial events.
@@ -21,11 +22,11 @@ const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 /// One event of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub enum WatchEvent<T> {
-    /// An object came to be, or came to match.
+    /// An object was created, or starts to match.
     Added(T),
-    /// An object changed.
+    /// An object was changed.
     Modified(T),
-    /// An object went, or no longer matches; this is its last state.
+    /// An object was deleted, or no longer matches; this is its last state.
     Deleted(T),
     /// Nothing else happened up to the version of the bookmark.
     Bookmark(Box<Bookmark>),
@@ -33,13 +34,12 @@ pub enum WatchEvent<T> {
     Error(Box<Status>),
 }
 
-/// How far a watch has come: an object of which only kind and metadata are set.
+/// The progress of a watch: an object with kind and metadata only.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bookmark {
-    /// The kind that the bookmark states, which is that of the watched objects. Empty if it states
-    /// none.
+    /// The stated kind, which is that of the watched objects. Empty if there is none.
     pub kind: GroupVersionKind,
-    /// The metadata: the version, and perhaps annotations.
+    /// The metadata: the version, and possibly annotations.
     pub metadata: ObjectMeta,
 }
 
@@ -49,13 +49,13 @@ impl Bookmark {
         self.metadata.resource_version.as_deref().unwrap_or_default()
     }
 
-    /// Whether it ends the initial events of a watch that began with all objects.
+    /// Whether it ends the initial events of a streaming list.
     pub fn ends_initial_events(&self) -> bool {
         self.metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true")
     }
 }
 
-/// Turns the bytes of a watch into its events as they arrive.
+/// Decodes the events of a watch as their bytes arrive.
 #[derive(Debug)]
 pub struct WatchDecoder<T> {
     watch: Watch,
@@ -63,21 +63,21 @@ pub struct WatchDecoder<T> {
 }
 
 impl<T: Object> WatchDecoder<T> {
-    /// At the start of a watch.
+    /// A decoder at the start of a watch.
     pub fn new(encoding: Encoding) -> Self {
         WatchDecoder { watch: Watch { buffer: Buffer::default(), encoding }, objects: PhantomData }
     }
 
-    /// Takes bytes that have arrived.
+    /// Appends received bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.watch.buffer.push(bytes);
     }
 
-    /// The next event, or `None` until more bytes have come.
+    /// The next event, or `None` until more bytes arrive.
     ///
     /// # Errors
     /// [`StreamError::Undecodable`] if the object of one event cannot be decoded, or states another
-    /// kind than the type has; the next call returns the event behind it. Any other error makes the
+    /// kind than its type; the next call returns the event after it. Any other error makes the
     /// stream unusable.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self, decoder: &mut Decoder) -> Result<Option<WatchEvent<T>>, StreamError> {
@@ -93,20 +93,20 @@ impl<T: Object> WatchDecoder<T> {
         Ok(object.map(wrap))
     }
 
-    /// Whether bytes of an incomplete event are left, which means that the stream was cut.
+    /// Whether an incomplete event is left, which means that the stream was cut.
     pub fn is_mid_event(&self) -> bool {
         self.watch.is_mid_event()
     }
 }
 
-/// A watch of objects of whatever type.
+/// The type-erased decoder.
 #[derive(Debug)]
 struct Watch {
     buffer: Buffer,
     encoding: Encoding,
 }
 
-/// An event whose object, if it is of the type that is watched, is in a slot.
+/// An event; its object, if it has the watched type, is in a slot.
 enum Event {
     Added,
     Modified,
@@ -116,14 +116,14 @@ enum Event {
 }
 
 impl Watch {
-    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, StreamError> {
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Option<Event>, StreamError> {
         let event = match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
             Encoding::Json => self.buffer.read(decoder, Extent::Value, |reader| json_event(reader, slot)),
             Encoding::Protobuf => self.protobuf(decoder, slot),
         };
         match event {
-            // A frame says beforehand how long it is.
+            // A frame has a length prefix.
             Ok(None) if self.encoding == Encoding::Json && self.buffer.bytes().len() > EVENT_MAX => {
                 Err(StreamError::Unreadable(too_long()))
             }
@@ -132,9 +132,9 @@ impl Watch {
         }
     }
 
-    /// Finds out which object an error is about, if it is about one.
+    /// Identifies the object of an error, if it concerns a single one.
     #[cold]
-    fn failed(&self, error: DecodeError, slot: &dyn Slot) -> StreamError {
+    fn failed(&self, error: DecodeError, slot: &dyn ObjectSlot) -> StreamError {
         let sketch = self.buffer.skipped().and_then(|bytes| match self.encoding {
             Encoding::Json => json_sketch(bytes),
             Encoding::Protobuf => protobuf_sketch(bytes),
@@ -153,8 +153,8 @@ impl Watch {
         }
     }
 
-    /// Frames have four bytes of length before them.
-    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Option<Event>, DecodeError> {
+    /// Frames have a length prefix of four bytes.
+    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Option<Event>, DecodeError> {
         self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
@@ -177,14 +177,14 @@ fn too_long() -> DecodeError {
     DecodeError::new(format!("an event is longer than {EVENT_MAX} bytes"))
 }
 
-/// Reads verb and identity of an event whose object cannot be decoded. `None` if the event has no
+/// Reads verb and identity of an event with an undecodable object. `None` if the event has no
 /// object.
 #[cold]
-fn json_sketch(event: &[u8]) -> Option<(Verb, Sketch)> {
+fn json_sketch(event: &[u8]) -> Option<(Verb, PartialIdentity)> {
     let mut verb = None;
     let mut object = None;
     let mut decoder = Decoder::new();
-    // The fields before the first syntax error are used.
+    // Uses the fields before the first syntax error.
     let _ = Reader::new(event, &mut decoder).entries(|reader, key| match key {
         b"type" => {
             verb = verb_of(&reader.string()?);
@@ -196,15 +196,15 @@ fn json_sketch(event: &[u8]) -> Option<(Verb, Sketch)> {
         }
         _ => reader.skip(),
     });
-    Some((verb?, Sketch::of_json(object?)))
+    Some((verb?, PartialIdentity::of_json(object?)))
 }
 
 /// Like [`json_sketch`], for a protobuf frame.
 #[cold]
-fn protobuf_sketch(frame: &[u8]) -> Option<(Verb, Sketch)> {
+fn protobuf_sketch(frame: &[u8]) -> Option<(Verb, PartialIdentity)> {
     let (kind, object) = event_parts(frame).ok()?;
     let envelope = Envelope::decode(object?).ok()?;
-    Some((verb_of(kind)?, Sketch::of_envelope(&envelope)))
+    Some((verb_of(kind)?, PartialIdentity::of_envelope(&envelope)))
 }
 
 fn verb_of(kind: &str) -> Option<Verb> {
@@ -216,13 +216,13 @@ fn verb_of(kind: &str) -> Option<Verb> {
     }
 }
 
-fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
+fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
     let (mut kind, mut event, mut early) = (None, None, None);
     reader.entries(|reader, key| {
         match (key, &kind) {
             (b"type", _) => kind = Some(reader.string()?.into_owned()),
             (b"object", Some(kind)) => event = Some(json_object(kind, reader, slot)?),
-            // Servers write the type first, but nothing obliges them to.
+            // Servers write the type first, but are not required to.
             (b"object", None) => early = Some(reader.raw()?.to_owned()),
             _ => reader.skip()?,
         }
@@ -236,7 +236,7 @@ fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> Result<Event,
     }
 }
 
-fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
+fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
     if kind == "ERROR" {
         let mut status = Box::<Status>::default();
         reader.message(&mut *status)?;
@@ -262,7 +262,7 @@ fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn Slot) -> 
     let object = reader.rest();
     slot.read_json(reader)?;
     let decoded = slot.kind();
-    match decoded.filter(|decoded| Sketch::of_json_type(object, reader.decoder()).is_other_kind(decoded)) {
+    match decoded.filter(|decoded| PartialIdentity::of_json_type(object, reader.decoder()).is_other_kind(decoded)) {
         Some(wanted) => Err(DecodeError::new(format!("expected an object of kind {wanted}"))),
         None => Ok(event),
     }
@@ -295,7 +295,7 @@ fn event_parts(frame: &[u8]) -> Result<(&str, Option<&[u8]>), DecodeError> {
     Ok((kind, object))
 }
 
-fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> Result<Event, DecodeError> {
+fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
     let (kind, object) = event_parts(frame)?;
     let object = object.ok_or_else(|| DecodeError::new("event has no object"))?;
     if kind == "ERROR" {
@@ -303,7 +303,8 @@ fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn Slot) -> R
     }
     let envelope = Envelope::decode(object)?;
     if kind == "BOOKMARK" {
-        // Metadata has the same place in all objects; a user's own type may not be readable without the rest.
+        // All objects have their metadata at the same place; a user-defined type may not be
+        // decodable without the rest.
         let mut metadata = Box::<PartialObjectMetadata>::default();
         return match decoder.protobuf_message_into(&mut *metadata, envelope.raw) {
             Ok(()) => {
@@ -450,7 +451,7 @@ mod tests {
 
     #[test]
     fn the_longest_frame_is_taken_in_one_piece_and_in_several() {
-        // A type, and a field that nobody knows, which fills the frame.
+        // A type, and an unknown field that fills the frame.
         let mut event = b"\x0a\x05ADDED\x12\x0a\x0a\x08k8s\0\x12\x02\x0a\x00".to_vec();
         let filled = EVENT_MAX - event.len() - 5;
         event.push(0x1a);
@@ -472,7 +473,7 @@ mod tests {
     #[test]
     fn a_frame_whose_object_cannot_be_decoded_is_named() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
-        // Field 4 of the metadata is a number where a text belongs.
+        // Field 4 of the metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x3a, b"5")].concat();
         let raw = field(0x12, &field(0x0a, &metadata));
         let object = [&b"k8s\0"[..], &raw].concat();
@@ -490,14 +491,14 @@ mod tests {
     fn what_is_left_is_an_event_unless_it_is_space_between_them() {
         for (encoding, bytes, is_mid) in [
             (Encoding::Json, " \r\n\t", false),
-            // No space in JSON, though Rust calls it so.
+            // Not white space in JSON, unlike in Rust.
             (Encoding::Json, "\u{c}", true),
             (Encoding::Json, "{", true),
             (Encoding::Protobuf, "\n", true),
         ] {
             let mut watch = WatchDecoder::<PartialObjectMetadata>::new(encoding);
             let mut decoder = Decoder::new();
-            // Nothing has come yet.
+            // Nothing was received yet.
             watch.push(b"");
             assert!(matches!(watch.next(&mut decoder), Ok(None)) && !watch.is_mid_event());
             watch.push(bytes.as_bytes());

@@ -1,4 +1,4 @@
-//! Values in the formats of serde, and as serde_json has them.
+//! serde and serde_json conversions of values.
 
 #[cfg(feature = "serde")]
 use std::fmt;
@@ -116,7 +116,7 @@ impl From<serde_json::Value> for Value {
     }
 }
 
-/// Infinite numbers, for which JSON has no word, become `null`.
+/// Infinite numbers, which JSON cannot represent, become `null`.
 #[cfg(feature = "serde_json")]
 impl From<Value> for serde_json::Value {
     #[inline]

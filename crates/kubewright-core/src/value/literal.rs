@@ -1,9 +1,9 @@
-//! Values written down in a program.
+//! The `json!` macro.
 
-/// A [`Value`](crate::Value) as JSON writes it, with expressions of Rust where values stand.
+/// A [`Value`](crate::Value) in JSON syntax with Rust expressions as values.
 ///
-/// What `Value::from` takes may stand there: text, numbers, truth values, options, lists of them, and other values. Keys are
-/// literals, or expressions in parentheses.
+/// Expressions may have any type that `Value::from` accepts: strings, numbers, booleans, options,
+/// lists, and values. Keys are literals, or expressions in parentheses.
 ///
 /// ```
 /// use kubewright_core::{Value, json};
@@ -31,7 +31,7 @@ macro_rules! json {
         $crate::Value::Object(members)
     }};
 
-    // What JSON writes in its own way comes before what is an expression of Rust.
+    // JSON syntax is matched before Rust expressions.
     (@items $list:ident) => {};
     (@items $list:ident null $(, $($rest:tt)*)?) => { $crate::json!(@item $list null; $($($rest)*)?) };
     (@items $list:ident [ $($items:tt)* ] $(, $($rest:tt)*)?) => { $crate::json!(@item $list [ $($items)* ]; $($($rest)*)?) };
@@ -68,7 +68,7 @@ mod tests {
     use crate::{Str, Value};
 
     #[test]
-    fn what_is_written_is_what_json_reads() {
+    fn literals_equal_parsed_json() {
         let (none, text) = (None::<i64>, Str::from("x"));
         for (value, text) in [
             (json!(null), "null"),

@@ -1,19 +1,23 @@
-//! A JSON value as a tree, for objects whose type is not known.
+//! JSON trees, for objects whose type is not known.
 
+mod difference;
 mod interop;
 mod literal;
+mod raw;
+
+pub use raw::RawJson;
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decode::{DecodeError, Decoder};
-use crate::json::{Reader, Writer};
+use crate::codec::decoder::{DecodeError, Decoder};
+use crate::codec::json::{Reader, Writer, finite};
 use crate::{List, Map, MapBuilder, Str};
 
-/// How deep a tree may be; deeper text is refused, so that walking it is safe.
+/// Maximum depth of a tree; deeper text is rejected, so that recursion is safe.
 const MAX_DEPTH: usize = 256;
 
-/// A JSON value. Integers and floating-point numbers stay what they are.
+/// A JSON value. Integers and floating-point numbers stay distinct.
 #[derive(Clone, PartialEq, Default)]
 pub enum Value {
     /// `null`.
@@ -21,15 +25,15 @@ pub enum Value {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// Any other number.
     Float(f64),
-    /// Text.
+    /// A string.
     String(Str),
     /// An array.
     Array(List<Value>),
-    /// An object, its keys sorted.
+    /// An object with sorted keys.
     Object(Map<Value>),
 }
 
@@ -40,7 +44,7 @@ impl Value {
         *self == Value::Null
     }
 
-    /// The truth value.
+    /// The boolean.
     #[inline]
     pub fn as_bool(&self) -> Option<bool> {
         match self {
@@ -49,7 +53,7 @@ impl Value {
         }
     }
 
-    /// The whole number.
+    /// The integer.
     #[inline]
     pub fn as_i64(&self) -> Option<i64> {
         match self {
@@ -68,7 +72,7 @@ impl Value {
         }
     }
 
-    /// The text.
+    /// The string.
     #[inline]
     pub fn as_str(&self) -> Option<&str> {
         match self {
@@ -95,7 +99,7 @@ impl Value {
         }
     }
 
-    /// The entries of an object, to be changed.
+    /// The entries of an object, mutable.
     #[inline]
     pub fn as_object_mut(&mut self) -> Option<&mut Map<Value>> {
         match self {
@@ -104,13 +108,13 @@ impl Value {
         }
     }
 
-    /// The value of a key, if this is an object that has it.
+    /// The value of a key, if this is an object that contains it.
     #[inline]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.as_object()?.get(key)
     }
 
-    /// What kind of value this is, as messages say it.
+    /// The kind of value, for messages.
     #[inline]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -123,7 +127,7 @@ impl Value {
         }
     }
 
-    /// Decodes JSON, with nothing but white space after it.
+    /// Decodes JSON, followed by nothing but white space.
     #[inline]
     pub fn from_json(bytes: &[u8]) -> Result<Value, DecodeError> {
         let mut decoder = Decoder::new();
@@ -133,7 +137,7 @@ impl Value {
         Ok(value)
     }
 
-    /// Writes itself as JSON.
+    /// Writes the value as JSON.
     #[inline]
     pub fn encode_json(&self, writer: &mut Writer<'_>) {
         match self {
@@ -152,7 +156,7 @@ impl Value {
 }
 
 impl Reader<'_, '_> {
-    /// Takes a value of any kind as a tree.
+    /// Reads a value of any kind as a tree.
     #[inline]
     pub fn tree(&mut self) -> Result<Value, DecodeError> {
         self.value_tree(MAX_DEPTH)
@@ -198,13 +202,6 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A number of any size, as long as it is one.
-#[inline]
-pub(crate) fn finite(number: &str) -> Result<f64, DecodeError> {
-    let value: f64 = number.parse().map_err(|_| DecodeError::new(format!("malformed number {number}")))?;
-    if value.is_finite() { Ok(value) } else { Err(DecodeError::new(format!("number {number} is too large"))) }
-}
-
 impl FromStr for Value {
     type Err = DecodeError;
     #[inline]
@@ -244,7 +241,7 @@ from!(bool => Bool, i64 => Int, i32 => Int, i16 => Int, i8 => Int, u32 => Int, u
     &str => String, String => String, &String => String, Str => String, &Str => String,
     List<Value> => Array, Map<Value> => Object);
 
-/// What is beyond 64 bits with a sign becomes floating-point.
+/// Values that exceed a signed 64-bit integer become floating-point.
 impl From<u64> for Value {
     #[inline]
     fn from(value: u64) -> Self {
@@ -252,7 +249,7 @@ impl From<u64> for Value {
     }
 }
 
-/// What is beyond 64 bits with a sign becomes floating-point.
+/// Values that exceed a signed 64-bit integer become floating-point.
 impl From<usize> for Value {
     #[inline]
     fn from(value: usize) -> Self {

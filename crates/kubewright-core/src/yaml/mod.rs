@@ -1,4 +1,10 @@
-//! YAML as Kubernetes has it: read by the rules of version 1.1 into JSON, written in blocks with sorted keys.
+//! Kubernetes-flavoured YAML: parsed by the rules of version 1.1 into JSON, written in block style
+//! with sorted keys.
+//!
+//! The parser below is granit-parser. We resolve scalars ourselves, by Go's rules, which need to
+//! know whether a scalar was quoted, so a parser that returns values will not do. saphyr-parser
+//! emits the same events, but depends on proc macros, which this crate and the smallest programs
+//! avoid.
 
 mod objects;
 mod read;
@@ -10,7 +16,7 @@ pub use objects::{ManifestError, objects};
 pub use read::{Document, parse, parse_all};
 pub use write::write;
 
-/// Why a text is no YAML, in Go's words where they are known.
+/// Why a text is not YAML, with Go's message where it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct YamlError {
     message: String,

@@ -1,4 +1,4 @@
-//! Takes the objects out of a text that `kubectl apply -f` would take.
+//! Extracts the objects of a manifest, as `kubectl apply -f` does.
 
 use std::error::Error;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::fmt;
 use super::{YamlError, parse_all};
 use crate::{DecodeError, DynamicObject, Value};
 
-/// Why a text has no objects to be read.
+/// Why a manifest cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It is no YAML.
+    /// It is not YAML.
     Syntax(YamlError),
-    /// A document is no object.
+    /// A document is not an object.
     Object {
-        /// Which, counted from 1.
+        /// Its number, counted from 1.
         document: usize,
-        /// Why not.
+        /// The error.
         source: DecodeError,
     },
-    /// A document lacks what every object has, or has something twice.
+    /// A document lacks a mandatory field, or has a duplicate one.
     Malformed {
-        /// Which, counted from 1.
+        /// Its number, counted from 1.
         document: usize,
-        /// What is wrong.
+        /// The error.
         message: String,
     },
 }
@@ -48,7 +48,8 @@ impl Error for ManifestError {
     }
 }
 
-/// The objects of a manifest, in its order: of all documents, and in place of a list its items. JSON is YAML too.
+/// The objects of all documents of a manifest, in order. A list is replaced by its items. JSON is
+/// accepted as YAML.
 ///
 /// ```
 /// use kubewright_core::{Object, yaml};
@@ -67,7 +68,7 @@ impl Error for ManifestError {
 /// ```
 ///
 /// # Errors
-/// If the text is no YAML, or a document is no object with `apiVersion` and `kind`; says which one.
+/// If the text is not YAML, or a document is not an object with `apiVersion` and `kind`.
 #[doc(alias = "NewYAMLOrJSONDecoder")]
 #[doc(alias = "YAMLOrJSONDecoder")]
 pub fn objects(text: &str) -> Result<Vec<DynamicObject>, ManifestError> {
@@ -82,7 +83,7 @@ pub fn objects(text: &str) -> Result<Vec<DynamicObject>, ManifestError> {
     Ok(objects)
 }
 
-/// Takes an object, or the items of a list.
+/// Collects an object, or the items of a list.
 fn take(value: Value, document: usize, objects: &mut Vec<DynamicObject>) -> Result<(), ManifestError> {
     for field in ["apiVersion", "kind"] {
         if value.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_document() {
+    fn errors_name_the_document() {
         let said = |text: &str| {
             let error = objects(text).unwrap_err();
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();

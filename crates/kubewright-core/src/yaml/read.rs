@@ -1,4 +1,4 @@
-//! YAML as Kubernetes reads it: version 1.1 words for plain scalars, then everything becomes JSON.
+//! Parses YAML as Kubernetes does: version 1.1 plain scalars, converted to JSON.
 
 use std::collections::HashMap;
 
@@ -6,37 +6,37 @@ use super::YamlError;
 use crate::{List, MAX_FINDINGS, MapBuilder, Str, Value};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-/// How deep a document may be.
+/// Maximum depth of a document.
 const MAX_DEPTH: usize = 100;
 
-/// How many values the aliases of a text may copy, so that a short text cannot become a huge tree.
+/// Limit on the values that aliases may copy, so that a short text cannot become a huge tree.
 const MAX_COPIED: usize = 10_000;
 
-/// How many bytes of JSON anchors and aliases may copy in addition to the length of the text: the
-/// limit for the body of a request.
+/// Limit on the JSON bytes that anchors and aliases may copy beyond the length of the text: the
+/// limit of a request body.
 const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// The error of a text whose anchors and aliases copy too much.
+/// The error for too many copies by anchors and aliases.
 const EXCESSIVE: &str = "yaml: document contains excessive aliasing";
 
-/// A document and what strict validation says of it.
+/// A document and its strict validation errors.
 #[derive(Debug, Clone)]
 pub struct Document {
     /// The content.
     pub value: Value,
-    /// Keys that occur twice, in Go's words.
+    /// Duplicate keys, with Go's messages.
     pub duplicates: Vec<String>,
 }
 
-/// Reads the first document of a text.
+/// Parses the first document of a text.
 ///
 /// # Errors
-/// If the text is no YAML, is too deep, or copies too much by aliases.
+/// If the text is not YAML, is too deep, or its aliases copy too much.
 pub fn parse(text: &str) -> Result<Document, YamlError> {
     Ok(parse_all(text)?.into_iter().next().unwrap_or(Document { value: Value::Null, duplicates: Vec::new() }))
 }
 
-/// Reads all documents of a text, leaving out empty ones.
+/// Parses all documents of a text, skipping empty ones.
 ///
 /// # Errors
 /// As [`parse`].
@@ -73,9 +73,9 @@ struct Loader<'a> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     anchors: HashMap<usize, Value>,
     duplicates: Vec<String>,
-    /// How many values aliases copied.
+    /// Number of values copied by aliases.
     copied: usize,
-    /// How many bytes anchors and aliases may still copy.
+    /// Number of bytes that anchors and aliases may still copy.
     bytes_left: usize,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Loader<'a> {
         }
         let (anchor, value) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix.as_str() == "str");
+                let is_text = style != ScalarStyle::Plain || tag.is_some_and(|tag| tag.suffix() == "str");
                 (anchor, if is_text { Value::from(text.as_ref()) } else { plain(&text) })
             }
             Event::SequenceStart(_, anchor, _) => (anchor, self.sequence(depth)?),
@@ -106,7 +106,7 @@ impl<'a> Loader<'a> {
             _ => return Err(format!("yaml: line {}: did not find expected node content", span.start.line()).into()),
         };
         if anchor != 0 {
-            // An anchor copies its value, too: nested anchors would copy the innermost value often.
+            // An anchor copies its value, too: nested anchors copy the innermost value repeatedly.
             self.bytes_left = self.bytes_left.checked_sub(extent(&value).bytes).ok_or(EXCESSIVE)?;
             self.anchors.insert(anchor, value.clone());
         }
@@ -174,16 +174,17 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// What is wrong with a text, as Go's parser says it where we know its words.
+/// The error as Go's parser words it, where known.
 fn in_go_words(error: &str) -> String {
     let line = error.split_once(" line ").and_then(|(_, rest)| rest.split(' ').next()).unwrap_or("1");
-    match error.starts_with("unclosed bracket") {
-        true => format!("yaml: line {line}: did not find expected node content"),
-        false => format!("yaml: {error}"),
+    if error.starts_with("unclosed bracket") {
+        format!("yaml: line {line}: did not find expected node content")
+    } else {
+        format!("yaml: {error}")
     }
 }
 
-/// The key of a map, which JSON only knows as text.
+/// A map key, which is a string in JSON.
 fn key(value: Value) -> Result<Str, YamlError> {
     Ok(match value {
         Value::String(text) => text,
@@ -195,7 +196,7 @@ fn key(value: Value) -> Result<Str, YamlError> {
     })
 }
 
-/// What a scalar without quotes means.
+/// The value of a plain scalar.
 fn plain(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Value::Null,
@@ -216,7 +217,7 @@ fn number(text: &str) -> Option<Value> {
         _ => ("", text),
     };
     let radix = |digits: &str, radix| {
-        // A second sign behind the prefix, as in `0x-1`, makes it a text.
+        // A second sign after the prefix, as in `0x-1`, makes it a string.
         let is_plain = digits.starts_with(|c: char| c.is_ascii_alphanumeric());
         let whole = is_plain.then(|| i64::from_str_radix(&format!("{sign}{digits}"), radix).ok());
         whole.flatten().map(Value::Int)
@@ -226,7 +227,7 @@ fn number(text: &str) -> Option<Value> {
         [b'0', b'b', ..] => return radix(&digits[2..], 2),
         [b'0', b'o', ..] => return radix(&digits[2..], 8),
         [b'0', b'0'..=b'7', ..] if digits.bytes().all(|digit| digit.is_ascii_digit()) => {
-            // A number with a leading zero is octal, unless it has digits that octal has not.
+            // A number with a leading zero is octal, unless it has other digits.
             return radix(&digits[1..], 8).or_else(|| text.parse().ok().map(Value::Float));
         }
         [first, ..] if first.is_ascii_digit() || *first == b'.' => {}
@@ -241,11 +242,11 @@ fn number(text: &str) -> Option<Value> {
     value.is_finite().then_some(Value::Float(value))
 }
 
-/// How much a value takes when it is copied.
+/// The size of a value when it is copied.
 #[derive(Default)]
 struct Extent {
     values: usize,
-    /// About the length of its JSON.
+    /// The approximate length of its JSON.
     bytes: usize,
 }
 
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_words_mean_what_they_mean_in_go() {
+    fn plain_scalars_resolve_as_in_go() {
         assert_eq!(
             json("a: y\nb: 'y'\nc: off\nd: ~\ne: 010\nf: 0x1F\ng: 1.5\nh: 1_000\ni: 2001-01-01\nj: 1e3"),
             r#"{"a":true,"b":"y","c":false,"d":null,"e":8,"f":31,"g":1.5,"h":1000,"i":"2001-01-01","j":1000.0}"#

@@ -1,4 +1,4 @@
-//! Trees as YAML, in blocks and with sorted keys, as Go writes it.
+//! Writes trees as YAML in block style with sorted keys, as Go does.
 
 use crate::Value;
 
@@ -93,7 +93,7 @@ fn text(text: &str, indent: usize, out: &mut String) {
     }
 }
 
-/// Whether a text means itself without quotes.
+/// Whether a string needs no quotes.
 fn is_plain(text: &str) -> bool {
     let first = text.chars().next();
     let starts_well = first.is_some_and(|c| c.is_ascii_alphabetic() || c == '/' || c == '_');
@@ -113,7 +113,7 @@ mod tests {
     use crate::yaml;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_yaml_parses_back() {
         let json = r#"{"a":{"b":[1,"2",true,{"c":[],"d":{}},[["x"]]]},"k":"two\nlines\n","l":"x\n\n","m":" y\n","n":"no",
             "o":"a: b","p":"","q":null,"r":"- x","s":1.5,"t":"2001-01-01T00:00:00Z","u":"häß\u0001"}"#;
         let value: Value = json.parse().expect("valid JSON");

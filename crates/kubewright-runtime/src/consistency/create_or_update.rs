@@ -1,37 +1,37 @@
-//! Makes an object what it should be, whether it exists or not.
+//! Creates or updates objects.
 
 use kubewright_core::options::{ApplyOptions, Patch};
-use kubewright_core::patch::create_merge_patch;
 use kubewright_core::{Object, Value};
+use kubewright_merge::patch::create_merge_patch;
 
 use super::own_api::{Freshness, OwnApi};
-use crate::controller::BoxError;
+use crate::error::BoxError;
 
-/// What had to be done.
+/// The result of a create-or-update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "OperationResult")]
 pub enum Operation {
-    /// Nothing: it was as it should be, and the server was not asked.
+    /// Nothing: the object was up to date, and no request was sent.
     Unchanged,
-    /// It did not exist.
+    /// The object was created.
     Created,
-    /// It was different.
+    /// The object was updated.
     Updated,
 }
 
 impl<K: Object> OwnApi<K> {
-    /// Creates the object of this name, or updates it, so that `change` finds nothing to change.
+    /// Creates the object of this name, or updates it, by applying `change`.
     ///
-    /// `change` gets the object as the cache shows it, at least as fresh as this key's own writes,
-    /// or a new one. Nothing is written if it fails. Call
+    /// `change` receives the cached object, which includes this key's own writes, or a new one.
+    /// Nothing is written if it fails. Call
     /// [`set_controller_reference`](crate::ownership::set_controller_reference) in it first, so
-    /// that an object of somebody else which has the same name stays as it is.
+    /// that a foreign object of the same name stays unchanged.
     ///
-    /// If somebody else has changed the object meanwhile, the server answers with a conflict.
-    /// Return that error: the reconcile is then tried again.
+    /// If the object has changed on the server, the result is a conflict. Return that error: the
+    /// reconcile is then retried.
     ///
     /// # Errors
-    /// Those of `change`, of the server, and of a cache that stays behind.
+    /// The errors of `change` and of the server, and a stale cache.
     #[doc(alias = "CreateOrUpdate")]
     pub async fn create_or_update(
         &self,
@@ -44,16 +44,15 @@ impl<K: Object> OwnApi<K> {
         self.ensure(name, change, async |_, modified| Ok(self.update(&modified).await?)).await
     }
 
-    /// As [`create_or_update`](Self::create_or_update), with a merge patch of what `change` has
-    /// changed.
+    /// Like [`create_or_update`](Self::create_or_update), but sends a merge patch with the
+    /// differences.
     ///
-    /// Other fields may change on the server meanwhile. The patch fails with a conflict if it
-    /// changes owner references or finalizers and the object is no longer as the cache shows it,
-    /// because a merge patch replaces whole lists. It is invalid if another object has taken the
-    /// name.
+    /// Other fields may change concurrently. A patch of owner references or finalizers is
+    /// conditional on the cached version, because a merge patch replaces whole lists. It is invalid
+    /// if another object has taken the name.
     ///
     /// # Errors
-    /// Those of `change`, of the server, and of a cache that stays behind.
+    /// The errors of `change` and of the server, and a stale cache.
     #[doc(alias = "CreateOrPatch")]
     pub async fn create_or_patch(
         &self,
@@ -70,10 +69,11 @@ impl<K: Object> OwnApi<K> {
         self.ensure(name, change, patch).await
     }
 
-    /// Applies the fields that `object` sets as `manager`, and takes them over from others.
+    /// Applies the fields of `object` as `manager` with server-side apply, taking them over from
+    /// other managers.
     ///
     /// # Errors
-    /// Those of the server.
+    /// The errors of the server.
     #[doc(alias = "Apply")]
     pub async fn apply_as(&self, manager: &str, object: &K) -> Result<K, BoxError> {
         Ok(self.apply(object, &ApplyOptions::new(manager).force()).await?)
@@ -95,7 +95,7 @@ impl<K: Object> OwnApi<K> {
             change(&mut object)?;
             return Ok((self.create(&object).await?, Operation::Created));
         };
-        // Compared as they are sent, which every type can do.
+        // Compared in serialised form, which every type supports.
         let original = found.to_json();
         let mut modified = (*found).clone();
         change(&mut modified)?;
@@ -106,8 +106,8 @@ impl<K: Object> OwnApi<K> {
     }
 }
 
-/// A merge patch that is refused if the name now belongs to another object than `object`, or if it
-/// would replace a list of metadata that has changed meanwhile.
+/// A merge patch with preconditions: it is rejected if another object has taken the name, or if it
+/// would replace a metadata list that has changed.
 fn guarded(mut patch: Value, object: &impl Object) -> Value {
     let Some(fields) = patch.as_object_mut() else { return patch };
     if !matches!(fields.get("metadata"), Some(Value::Object(_))) {

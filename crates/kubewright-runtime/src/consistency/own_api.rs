@@ -1,4 +1,4 @@
-//! Reads and writes of a reconciler, with account kept of what it has written.
+//! Reads and writes of a reconciler, with tracking of its writes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,50 +7,69 @@ use std::time::Duration;
 use kubewright_cache::InformerHandle;
 use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
-use kubewright_core::{DynamicObject, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
+use kubewright_core::{DynamicObject, Kind, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
 use tokio::time::{Instant, sleep};
 
-use super::cut::{Cut, Kept};
-use super::write::{Effect, Write};
 use crate::controller::{Context, Relation};
+use crate::own_writes::{CacheLimits, Coverage};
+use crate::own_writes::{Effect, Write};
 
-/// How long a read waits for the cache to show what was written.
+/// How long a read waits for the cache to show a write.
 const READ_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often a read that waits looks at the cache.
+/// Poll interval of a waiting read.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How fresh a read has to be.
+/// The required freshness of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
-    /// Whatever the cache has.
+    /// The cached state.
     #[default]
     Cached,
-    /// From the cache, but not before it shows what this key has written of the object. Waits up to 5 s.
+    /// The cached state, including this key's writes to the object. Waits up to 5 s.
     AtLeastMyWrites,
     /// From the server.
     #[doc(alias = "GetAPIReader")]
     Live,
 }
 
-/// The cache did not come to show what was written.
+/// The cache did not show a write in time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the cache does not show what was written of {object} after {waited:?}")]
+#[error("the cache does not show the last write to {object} after {waited:?}")]
 pub struct StaleCache {
     /// The object.
     pub object: ObjectKey,
-    /// How long was waited.
+    /// How long the read waited.
     pub waited: Duration,
 }
 
-/// The objects of one resource, as a reconciler reads and writes them.
+/// The objects of one resource, for a reconciler.
 ///
-/// Writes are those of [`Api`], and noted: the next run for the key waits until the cache shows them. Kinds that the
-/// controller does not watch are not waited for, nor are objects of a namespace that it does not watch.
+/// Writes are those of [`Api`], and tracked: the next reconcile of the key waits until the cache
+/// shows them. Writes to kinds and namespaces that the controller does not watch are not waited
+/// for.
 pub struct OwnApi<K> {
     api: Api<K>,
     context: Context,
     relation: Option<usize>,
+}
+
+impl Context {
+    /// The objects of a type in a namespace, with tracked writes: the next reconcile of this key
+    /// waits until the cache shows them.
+    pub fn api<K: Kind>(&self, namespace: impl Into<Str>) -> OwnApi<K> {
+        self.own(Api::namespaced(self.client(), namespace))
+    }
+
+    /// Like [`api`](Self::api), for cluster-scoped objects.
+    pub fn cluster_api<K: Kind>(&self) -> OwnApi<K> {
+        self.own(Api::all(self.client()))
+    }
+
+    /// Like [`api`](Self::api), over any `api`.
+    pub fn own<K: Object>(&self, api: Api<K>) -> OwnApi<K> {
+        OwnApi::new(api, self.clone())
+    }
 }
 
 impl<K: Object> OwnApi<K> {
@@ -64,9 +83,9 @@ impl<K: Object> OwnApi<K> {
             |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.health(false).name == name.as_str();
         let is_whole = |relation: &Arc<dyn Relation>| relation.cut().is_whole();
         let is_exact = |relation: &Arc<dyn Relation>| is_of_type(relation) && is_named(relation);
-        // A relation with whole objects of the resource, and all of them, is preferred to one with
-        // a part of them, and that to one with metadata. Dynamic objects of different kinds have
-        // one type, so that the type alone counts only where no relation has the name.
+        // Prefers a relation with complete objects of the whole resource, then one with a part of
+        // them, then one with metadata. Dynamic objects of different kinds share a type, so the
+        // type alone decides only if no relation has the name.
         let relation = relations
             .iter()
             .position(|relation| is_exact(relation) && is_whole(relation))
@@ -76,21 +95,21 @@ impl<K: Object> OwnApi<K> {
         OwnApi { api, context, relation }
     }
 
-    /// The api without account of writes.
+    /// The API without tracking of writes.
     pub fn untracked(&self) -> &Api<K> {
         &self.api
     }
 
-    /// The object of this name; `None` if there is none.
+    /// The object of this name; `None` if it does not exist.
     ///
     /// Objects outside of the controller's caches are read from the server: types that it does not
-    /// watch, other namespaces, and objects that a selector or the shards of other replicas leave
-    /// out. So is a type whose cache is not complete, and an object that the cache could not
-    /// decode. With [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also holds for a cache
-    /// that no longer follows the server.
+    /// watch, other namespaces, and objects excluded by a selector or by sharding. So are types
+    /// whose cache has not synced, and objects that the cache could not decode. With
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) this also applies to a cache that no longer
+    /// follows the server.
     ///
     /// # Errors
-    /// If the server cannot be asked, or the cache stays behind what was written.
+    /// If the request fails, or the cache is stale.
     pub async fn get(&self, name: &str, freshness: Freshness) -> Result<Option<Arc<K>>, crate::BoxError> {
         if let Some(informer) = self.informer(freshness) {
             let key = ObjectKey::namespaced(self.namespace(), name);
@@ -106,21 +125,21 @@ impl<K: Object> OwnApi<K> {
         Ok(self.api.get_opt(name).await?.map(Arc::new))
     }
 
-    /// The objects of the namespace that the selector selects, in the order of their names.
+    /// The matching objects of the namespace, sorted by name.
     ///
-    /// Read from the server where [`get`](Self::get) is. A cache that is limited to a label
+    /// Reads from the server under the same conditions as [`get`](Self::get). A cache with a label
     /// selector is read only if `selector` has the same requirements. With
-    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the cache has everything that this key has
-    /// written of the type.
+    /// [`AtLeastMyWrites`](Freshness::AtLeastMyWrites) the result includes everything that this key
+    /// has written of the type.
     ///
     /// # Errors
-    /// If the server cannot be asked, or the cache stays behind what was written.
+    /// If the request fails, or the cache is stale.
     #[doc(alias = "MatchingLabels")]
     #[doc(alias = "InNamespace")]
     pub async fn list(&self, selector: &Selector, freshness: Freshness) -> Result<Vec<Arc<K>>, crate::BoxError> {
         let informer = self.informer(freshness);
         let has_all =
-            |informer: &InformerHandle<K>| Cut::of(informer).has_all_of(selector) && self.decodes_all(informer);
+            |informer: &InformerHandle<K>| CacheLimits::of(informer).has_all_of(selector) && self.decodes_all(informer);
         let Some(informer) = informer.filter(has_all) else {
             return self.list_live(&ListOptions::default().labels(selector.clone())).await;
         };
@@ -136,15 +155,14 @@ impl<K: Object> OwnApi<K> {
         Ok(objects)
     }
 
-    /// The objects with this value in an index of the cache, in the order of their names, as fresh as for
-    /// [`list`](Self::list): of the namespace, if there is one.
+    /// The objects with this value in an index of the cache, sorted by name, with the freshness of
+    /// [`list`](Self::list); restricted to the namespace, if there is one.
     ///
-    /// Where the cache does not have all of them, they are listed from the server, and the function
-    /// of the index is called for each.
+    /// If the cache does not hold all of them, they are listed from the server, and the index
+    /// function is called for each.
     ///
     /// # Errors
-    /// If no cache of the controller has such an index, the server cannot be asked, or the cache
-    /// stays behind what was written.
+    /// If no cache of the controller has such an index, the request fails, or the cache is stale.
     #[doc(alias = "MatchingFields")]
     pub async fn by_index(
         &self,
@@ -152,7 +170,7 @@ impl<K: Object> OwnApi<K> {
         value: &str,
         freshness: Freshness,
     ) -> Result<Vec<Arc<K>>, crate::BoxError> {
-        let has_all = |informer: &InformerHandle<K>| Cut::of(informer).is_whole() && self.decodes_all(informer);
+        let has_all = |informer: &InformerHandle<K>| CacheLimits::of(informer).is_whole() && self.decodes_all(informer);
         let informer = self.informer(freshness).filter(has_all);
         let Some(informer) = informer else { return self.by_index_live(index, value).await };
         if freshness == Freshness::AtLeastMyWrites {
@@ -184,7 +202,7 @@ impl<K: Object> OwnApi<K> {
         Ok(selected)
     }
 
-    /// Lists from the server: of the namespace, or of all that the cache of the controller covers.
+    /// Lists from the server: the namespace, or all namespaces of the controller's cache.
     async fn list_live(&self, options: &ListOptions) -> Result<Vec<Arc<K>>, crate::BoxError> {
         let relations = self.context.shared().relations();
         let informer = self.relation.and_then(|relation| relations.get(relation)?.informer().downcast_ref());
@@ -202,8 +220,7 @@ impl<K: Object> OwnApi<K> {
         Ok(objects)
     }
 
-    /// The cache of whole objects to read with this freshness, if the controller has one that is
-    /// complete.
+    /// The synced cache of complete objects to read with this freshness, if there is one.
     fn informer(&self, freshness: Freshness) -> Option<InformerHandle<K>> {
         if freshness == Freshness::Live {
             return None;
@@ -217,8 +234,8 @@ impl<K: Object> OwnApi<K> {
         informer.has_synced().then(|| informer.clone())
     }
 
-    /// Whether the cache could decode all objects of the namespace. Otherwise a list of it would
-    /// lack some.
+    /// Whether the cache could decode all objects of the namespace. Otherwise a list of it would be
+    /// incomplete.
     fn decodes_all(&self, informer: &InformerHandle<K>) -> bool {
         let namespace = self.namespace();
         let snapshot = informer.store().snapshot();
@@ -271,7 +288,7 @@ impl<K: Object> OwnApi<K> {
         self.wrote(self.api.update(object).await)
     }
 
-    /// Changes an object. See [`Api::patch`].
+    /// Patches an object. See [`Api::patch`].
     pub async fn patch(&self, name: &str, patch: Patch) -> Result<K> {
         self.wrote(self.api.patch(name, patch).await)
     }
@@ -300,8 +317,9 @@ impl<K: Object> OwnApi<K> {
         Ok(deleted)
     }
 
-    /// Notes a write of the object of this name that was made by other means: through its scale or another subresource, or
-    /// [`untracked`](Self::untracked). `version` is the version of the object in the answer.
+    /// Records a write to the object of this name that was made in another way: through its scale
+    /// or another subresource, or
+    /// [`untracked`](Self::untracked). `version` is the version of the object in the response.
     pub fn record(&self, name: &str, version: impl Into<ResourceVersion>) {
         self.note(ObjectKey::namespaced(self.namespace(), name), Effect::Version(version.into()), None);
     }
@@ -312,16 +330,17 @@ impl<K: Object> OwnApi<K> {
 
     fn wrote(&self, result: Result<K>) -> Result<K, Error> {
         if let Ok(object) = &result {
-            let effect = match is_gone(object) {
-                true => Effect::Gone(object.uid().into()),
-                false => Effect::Version(object.resource_version().into()),
+            let effect = if is_gone(object) {
+                Effect::Gone(object.uid().into())
+            } else {
+                Effect::Version(object.resource_version().into())
             };
             self.note(object.key(), effect, Some(object));
         }
         result
     }
 
-    /// Notes a write; `state` is the object as it was written, where it is known.
+    /// Records a write; `state` is the written object, if known.
     fn note(&self, object: ObjectKey, effect: Effect, state: Option<&K>) {
         let relations = self.context.shared().relations();
         let Some(number) = self.relation else { return };
@@ -331,18 +350,18 @@ impl<K: Object> OwnApi<K> {
         let cut = relation.cut();
         let kept = match state {
             Some(state) => cut.keeps(state),
-            None if cut.is_whole() => Kept::Yes,
-            None => Kept::Unknown,
+            None if cut.is_whole() => Coverage::Yes,
+            None => Coverage::Unknown,
         };
         let write = Write { relation: number, object, effect, kept, at: Instant::now() };
         self.context.shared().writes.note(self.context.key(), write);
     }
 }
 
-/// Whether an object that the cache does not have does not exist, as far as the cache knows.
+/// Whether an object that is not in the cache does not exist, as far as the cache knows.
 fn has_every_object<K: Object>(informer: &InformerHandle<K>) -> bool {
     let has_skipped = informer.health().is_some_and(|health| health.skipped > 0);
-    Cut::of(informer).is_whole() && !has_skipped
+    CacheLimits::of(informer).is_whole() && !has_skipped
 }
 
 fn is_dynamic<K: Object>() -> bool {
@@ -355,7 +374,7 @@ impl<K: HasStatus> OwnApi<K> {
         self.wrote(self.api.update_status(object).await)
     }
 
-    /// Changes the status of an object. See [`Api::patch_status`].
+    /// Patches the status of an object. See [`Api::patch_status`].
     pub async fn patch_status(&self, name: &str, patch: Patch) -> Result<K> {
         self.wrote(self.api.patch_status(name, patch).await)
     }
@@ -366,11 +385,12 @@ impl<K: HasStatus> OwnApi<K> {
     }
 }
 
-/// Whether the write was the end of its object: nothing held it any more but a finalizer, which the write has removed.
+/// Whether the write deleted its object, by removing the last finalizer.
 ///
-/// The server then answers with the object as it was, at a version that the cache may have shown for long.
+/// The server then returns the object at a version that the cache may have shown already.
 fn is_gone(object: &impl Object) -> bool {
-    // Nearly no write is of such an object, so that this may take its time. What has a grace period ends later.
+    // Almost no write is of such an object, so this need not be fast. An object with a grace period
+    // is deleted later.
     object.is_being_deleted()
         && object.finalizers().is_empty()
         && Value::from_json(&object.to_json()).is_ok_and(|tree| {
@@ -379,7 +399,7 @@ fn is_gone(object: &impl Object) -> bool {
         })
 }
 
-/// The namespace of an api; empty for all and for the cluster.
+/// The namespace of an API; empty for all namespaces and for cluster scope.
 fn namespace_of<K>(api: &Api<K>) -> Str {
     match api.scope() {
         Scope::Namespace(namespace) => namespace.clone(),

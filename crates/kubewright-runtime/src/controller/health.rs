@@ -1,4 +1,4 @@
-//! How a controller is doing, the truth about each of its parts.
+//! Health of a controller and its parts.
 
 use std::time::Duration;
 
@@ -6,44 +6,43 @@ use kubewright_cache::{Health, HealthState};
 use kubewright_core::{ObjectKey, Str};
 use tokio::time::Instant;
 
-/// How a controller is doing, as of the moment it was asked.
+/// Health of a controller at one moment.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControllerHealth {
     /// The name of the controller.
     pub name: Str,
-    /// Whether its workers run: all relations that are not optional have synced, and it has not
-    /// been stopped.
+    /// Whether its workers run: all required relations have synced, and it has not been stopped.
     pub is_working: bool,
     /// The health of each watch, the main kind first. Empty after the controller has stopped.
     pub relations: Vec<RelationHealth>,
-    /// How many reconciles run.
+    /// Number of running reconciles.
     pub active: usize,
-    /// How many keys wait for a worker.
+    /// Number of queued keys.
     pub waiting: usize,
-    /// How long the oldest reconcile has been running.
+    /// Duration of the longest running reconcile.
     pub longest_running: Option<Duration>,
-    /// Feeds that panicked, so that what they would ask for is asked for by nobody.
+    /// Feeds that panicked and request no more reconciles.
     pub broken_feeds: Vec<Str>,
-    /// Objects that were given up, and why.
+    /// Objects that were given up, with the reasons.
     pub given_up: Vec<GivenUp>,
-    /// Objects whose last reconcile failed, at most a hundred of them.
+    /// Objects whose last reconcile failed, at most a hundred.
     pub failing: Vec<Failing>,
 }
 
-/// How one watch of a controller is doing.
+/// Health of one watch of a controller.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RelationHealth {
-    /// The resource, as `deployments.apps`.
+    /// The resource, such as `deployments.apps`.
     pub name: Str,
-    /// Whether it is the kind that is reconciled.
+    /// Whether it is the main kind.
     pub is_main: bool,
     /// Whether the controller starts without it.
     pub is_optional: bool,
-    /// Whether its first list is complete and has been handled.
+    /// Whether its initial list has been handled.
     pub has_synced: bool,
-    /// How its reflector is doing; absent before it has started.
+    /// The health of its reflector; `None` before it has started.
     pub watch: Option<Health>,
 }
 
@@ -53,13 +52,13 @@ pub struct RelationHealth {
 pub struct GivenUp {
     /// The object.
     pub key: ObjectKey,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// When.
+    /// The time.
     pub since: Instant,
 }
 
-/// An object whose last reconcile failed, and which is tried again.
+/// An object whose last reconcile failed, and which is retried.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Failing {
@@ -67,7 +66,7 @@ pub struct Failing {
     pub key: ObjectKey,
     /// The last error.
     pub error: String,
-    /// How many reconciles have failed in a row.
+    /// Number of consecutive failures.
     pub attempts: u32,
 }
 
@@ -83,16 +82,16 @@ impl RelationHealth {
 }
 
 impl ControllerHealth {
-    /// Whether it works, all that it watches is followed, and no feed is broken.
+    /// Whether it is working, all watches are healthy, and no feed is broken.
     #[inline]
     pub fn is_healthy(&self) -> bool {
         self.is_working && self.broken_feeds.is_empty() && self.relations.iter().all(RelationHealth::is_healthy)
     }
 
-    /// Whether it reconciles with complete caches: each relation that is not optional has synced
-    /// and not stopped.
+    /// Whether it reconciles with complete caches: each required relation has synced and not
+    /// stopped.
     ///
-    /// A watch that fails after it has synced does not count: its cache stays, and it tries again.
+    /// A watch that fails after it has synced does not count: its cache stays, and it retries.
     #[inline]
     pub fn is_ready(&self) -> bool {
         let has_stopped = |health: &Health| health.state == HealthState::Stopped;

@@ -1,4 +1,4 @@
-//! What controllers count, under controller-runtime's names.
+//! Controller metrics with controller-runtime's names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -15,7 +15,7 @@ const SECONDS: [f64; 32] = [
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 10.0,
 ];
 
-/// The metrics of all controllers in one registry, those of their queues included.
+/// The metrics of all controllers in one registry, including their queues.
 #[derive(Debug, Clone)]
 pub struct ControllerMetrics {
     reconciles: Family<Labels<2>, Counter>,
@@ -30,12 +30,12 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// Those of queues, for one that is not a controller's.
+    /// The queue metrics, for a queue outside of controllers.
     pub fn queues(&self) -> &kubewright_workqueue::Metrics {
         &self.queues
     }
 
-    /// Adds the metrics to `registry`, once for each.
+    /// Registers the metrics in `registry`. Call it once per registry.
     #[must_use]
     #[inline]
     pub fn register(registry: &mut Registry) -> Self {
@@ -61,14 +61,14 @@ impl ControllerMetrics {
         }
     }
 
-    /// The numbers of one controller, looked up once.
-    pub(crate) fn of(&self, controller: &str) -> Numbers {
+    /// The metrics of one controller, looked up once.
+    pub(crate) fn of(&self, controller: &str) -> ControllerCounters {
         let name = [("controller", controller.to_owned())];
         let result = |result: &str| {
             let labels = [("controller", controller.to_owned()), ("result", result.to_owned())];
             self.reconciles.get_or_create_owned(&labels)
         };
-        Numbers {
+        ControllerCounters {
             success: result("success"),
             error: result("error"),
             requeue: result("requeue"),
@@ -84,9 +84,9 @@ impl ControllerMetrics {
     }
 }
 
-/// What one controller counts.
+/// The metrics of one controller.
 #[derive(Debug, Clone)]
-pub(crate) struct Numbers {
+pub(crate) struct ControllerCounters {
     success: Counter,
     error: Counter,
     requeue: Counter,
@@ -100,18 +100,18 @@ pub(crate) struct Numbers {
     active: Gauge,
 }
 
-impl Numbers {
+impl ControllerCounters {
     pub(super) fn set_workers(&self, workers: usize) {
         self.workers.set(i64::try_from(workers).unwrap_or(i64::MAX));
     }
 
-    /// Counts a run as long as the value lives.
+    /// Counts a reconcile as active until the value is dropped.
     pub(super) fn began(&self) -> Active<'_> {
         self.active.inc();
         Active { numbers: self, began: Instant::now() }
     }
 
-    /// Counts how a run ended.
+    /// Counts the result of a reconcile.
     pub(super) fn ended(&self, ended: &Result<Outcome, Failure>) {
         let result = match ended {
             Ok(Outcome::Done) => &self.success,
@@ -135,9 +135,9 @@ impl Numbers {
     }
 }
 
-/// A run that goes on.
+/// A running reconcile.
 pub(super) struct Active<'a> {
-    numbers: &'a Numbers,
+    numbers: &'a ControllerCounters,
     began: Instant,
 }
 

@@ -1,7 +1,8 @@
-//! Brings the world in line with objects of one kind, one key after the other.
+//! Controllers.
 //!
-//! A controller watches its kind and whatever else bears on it, turns what happens into keys, and gives each key to a
-//! reconciler: one run at a time for a key, a few keys at once, failures with back-off. Start at [`Controller`].
+//! A controller watches its main kind and related kinds, maps events to keys, and passes each key
+//! to a reconciler: one reconcile at a time per key, several keys concurrently, failures with
+//! back-off. Start at [`Controller`].
 
 mod context;
 mod health;
@@ -31,12 +32,14 @@ use tokio_util::sync::CancellationToken;
 pub use context::Context;
 pub use health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 pub use metrics::ControllerMetrics;
-pub use outcome::{BoxError, Outcome};
+pub use outcome::Outcome;
+
+pub use crate::error::BoxError;
 pub use predicate::Predicate;
-pub use reason::{Change, Reason, Reasons};
-pub(crate) use relation::{Named, Relation, Source, unsynced};
+pub use reason::{Reason, ReasonKind, Reasons};
+pub(crate) use relation::{CacheSource, NamedInformer, Relation, unsynced};
+pub(crate) use running::text_of;
 pub use running::{ControllerError, RunnableController};
-pub(crate) use running::{chain, text_of};
 pub use shared::ControllerHandle;
 
 use crate::sharding::Sharding;
@@ -45,7 +48,7 @@ use relation::{AllKeys, scoped};
 pub(crate) use settings::SYNC_TIMEOUT;
 use settings::Settings;
 
-/// A controller of objects of type `T`, to be configured and run.
+/// A controller of objects of type `T`.
 ///
 /// ```
 /// # use kubewright_api::core::v1::{ConfigMap, Secret};
@@ -83,8 +86,8 @@ pub struct Controller<T> {
 }
 
 impl<T: Kind> Controller<T> {
-    /// A controller of this name, whose caches `factory` shares with others.
-    #[doc(alias = "Named")]
+    /// A controller of this name over the shared caches of `factory`.
+    #[doc(alias = "NamedInformer")]
     #[doc(alias = "EnqueueRequestForObject")]
     #[doc(alias = "For")]
     pub fn new(name: impl Into<Str>, factory: &SharedInformerFactory) -> Self {
@@ -93,8 +96,8 @@ impl<T: Kind> Controller<T> {
 }
 
 impl Controller<DynamicObject> {
-    /// A controller of a kind that is known only at run time, as a [`RestMapper`](kubewright_client::discovery::RestMapper)
-    /// has found it.
+    /// A controller of a kind that is only known at run time, found by a
+    /// [`RestMapper`](kubewright_client::discovery::RestMapper).
     ///
     /// ```
     /// # use kubewright_apiserver::ApiServer;
@@ -126,7 +129,8 @@ impl Controller<DynamicObject> {
 }
 
 impl<T: Object> Controller<T> {
-    /// A controller of the objects in `informer`: of one namespace, of a selection, or of a type that is decoded in part.
+    /// A controller of the objects in `informer`: of one namespace, of a selector, or of a partial
+    /// type.
     pub fn over(
         name: impl Into<Str>,
         factory: &SharedInformerFactory,
@@ -138,7 +142,8 @@ impl<T: Object> Controller<T> {
         Controller::dynamic(name, factory, informer, kind, plural.to_string().into(), resource.namespaced)
     }
 
-    /// A controller of objects whose kind is known at run time; `resource` names it in health and reasons.
+    /// A controller of objects whose kind is known at run time; `resource` is its name in health
+    /// and reasons.
     pub fn dynamic(
         name: impl Into<Str>,
         factory: &SharedInformerFactory,
@@ -151,7 +156,7 @@ impl<T: Object> Controller<T> {
         Controller { settings, kind, resource, is_namespaced, main: informer, filter: None }
     }
 
-    /// How many keys are reconciled at once; at least 1, which is the default.
+    /// Number of concurrent reconciles, at least 1. 1 by default.
     #[doc(alias = "MaxConcurrentReconciles")]
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
@@ -159,7 +164,7 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// How long keys wait after failures: from 5 ms to 1000 s by default.
+    /// Back-off of keys after failures: from 5 ms to 1000 s by default.
     #[doc(alias = "RateLimiter")]
     #[must_use]
     pub fn rate_limiter(mut self, limiter: impl RateLimiter<ObjectKey> + 'static) -> Self {
@@ -167,7 +172,7 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// How waiting makes up for low priority, so that nothing starves.
+    /// How waiting time makes up for a low priority, so that no key starves.
     #[doc(alias = "UsePriorityQueue")]
     #[must_use]
     pub fn ageing(mut self, ageing: Ageing) -> Self {
@@ -175,7 +180,7 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// Ends reconciles that take longer, as failures. Never by default.
+    /// Cancels reconciles that take longer, as failures. No limit by default.
     #[doc(alias = "ReconciliationTimeout")]
     #[must_use]
     pub fn reconcile_timeout(mut self, timeout: Duration) -> Self {
@@ -186,8 +191,8 @@ impl<T: Object> Controller<T> {
     /// How long all kinds together may take to sync before the controller fails. 2 minutes by
     /// default.
     ///
-    /// The error names the kinds that have not synced and their last failures. Kinds that are
-    /// [`optional`](Self::optional) do not count.
+    /// The error names the kinds that have not synced with their last failures.
+    /// [`optional`](Self::optional) kinds do not count.
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
@@ -195,34 +200,36 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// How long a key waits for the cache to show what it has written, before it is reconciled all the same. 1 minute by
-    /// default, in which a bookmark has come even if the object is none that the cache keeps.
+    /// How long a key waits for the cache to show its writes before it is reconciled anyway. 1
+    /// minute by default, which includes a bookmark even for objects outside of the cache.
     #[must_use]
     pub fn write_patience(mut self, patience: Duration) -> Self {
         self.settings.patience = patience;
         self
     }
 
-    /// Shows what it does in these metrics. In none by default.
+    /// Exposes the controller in these metrics. None by default.
     #[must_use]
     pub fn metrics(mut self, metrics: &ControllerMetrics) -> Self {
         self.settings.metrics = Some(metrics.clone());
         self
     }
 
-    /// Reconciles only the keys that are this replica's. All by default. The sharding has to be run, by a manager or alone.
+    /// Reconciles only the keys of this replica's shards. All keys by default. The sharding must be
+    /// run, by a manager or separately.
     #[must_use]
     pub fn sharded(mut self, sharding: &Sharding) -> Self {
         self.settings.sharding = Some(sharding.clone());
         self
     }
 
-    /// Gives each object to `reconcile` until `shutdown` is cancelled, and returns when the runs in hand have ended.
+    /// Calls `reconcile` for each object until `shutdown` is cancelled, and returns when running
+    /// reconciles have ended.
     ///
-    /// Objects that are gone are not given: nothing is left to be done that a finalizer would not have done.
+    /// Deleted objects are not passed: use a finalizer for cleanup.
     ///
     /// # Errors
-    /// If a kind that is not optional does not sync in time, or an informer has been stopped.
+    /// If a required kind does not sync in time, or an informer has been stopped.
     pub async fn run<F, R>(self, reconcile: F, shutdown: &CancellationToken) -> Result<(), ControllerError>
     where
         F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
@@ -231,7 +238,7 @@ impl<T: Object> Controller<T> {
         self.reconciling(reconcile).run(shutdown).await
     }
 
-    /// The controller with its reconciler, ready to be run, alone or by a manager.
+    /// Sets the reconciler; the result can be run, alone or by a manager.
     #[doc(alias = "Complete")]
     #[doc(alias = "ObjectReconciler")]
     pub fn reconciling<F, R>(self, reconcile: F) -> RunnableController
@@ -251,11 +258,11 @@ impl<T: Object> Controller<T> {
         })
     }
 
-    /// The same with a reconciler of keys, which is also told of objects that are gone.
+    /// Like [`reconciling`](Self::reconciling), with a reconciler of keys, which is also called for
+    /// deleted objects.
     ///
     /// In both cases an object that the cache could not decode or transform is not reconciled,
-    /// because what the cache has of it is stale. That counts as a failure, and is tried again with
-    /// back-off.
+    /// because its cached state is stale. That counts as a failure, and is retried with back-off.
     #[doc(alias = "Reconciler")]
     pub fn reconciling_keys<F, R>(self, reconcile: F) -> RunnableController
     where
@@ -263,10 +270,11 @@ impl<T: Object> Controller<T> {
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
         let (listed, filter) = (self.main.store().clone(), self.filter.clone());
-        // As a controller that starts would find them.
+        // As a starting controller would list them.
         let is_listed = move |object: &Arc<T>| {
             let event = Event::Added { object: object.clone(), is_in_initial_list: true };
-            // What a filter cannot judge is looked at: those who ask for all objects would ask for none otherwise.
+            // If the filter panics, the object passes: otherwise a request for all objects would
+            // include none.
             filter.as_ref().is_none_or(|filter| caught(|| filter.passes(&event)).unwrap_or(true))
         };
         let listed_keys: AllKeys = Arc::new(move || {

@@ -1,32 +1,35 @@
-//! How a reconcile ended, by what is to happen next.
+//! Outcomes of a reconcile.
 
 use std::time::Duration;
 
-/// What is to happen after a reconcile that did not fail. An error is tried again with back-off.
+use crate::error::BoxError;
+
+/// The next step after a successful reconcile. An error is retried with back-off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[doc(alias = "Result")]
 #[must_use]
 pub enum Outcome {
-    /// All is as it should be; nothing happens until something changes.
+    /// Done; reconciled again when something changes.
     #[doc(alias = "await_change")]
     Done,
-    /// All is as it should be for now; look again after so long.
+    /// Done for now; reconcile again after this duration.
     RequeueAfter(Duration),
-    /// Not done yet, without anything being wrong; try again with the back-off of errors.
+    /// Not done yet, without an error; retry with back-off.
     #[doc(alias = "Requeue")]
     BackOff,
-    /// It cannot be done, for this reason. Not tried again until something changes; shown in the health of the controller.
+    /// Cannot be done, for this reason. Not retried until something changes; shown in the
+    /// controller's health.
     #[doc(alias = "TerminalError")]
     GiveUp(String),
 }
 
 impl Outcome {
-    /// Looks again after so long.
+    /// Reconcile again after this duration.
     pub fn requeue_after(delay: Duration) -> Self {
         Outcome::RequeueAfter(delay)
     }
 
-    /// Gives up for this reason.
+    /// Give up for this reason.
     pub fn give_up(reason: impl Into<String>) -> Self {
         Outcome::GiveUp(reason.into())
     }
@@ -38,10 +41,7 @@ impl From<()> for Outcome {
     }
 }
 
-/// What reconcilers may return as errors: anything that can be shown.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How a reconcile went wrong.
+/// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]

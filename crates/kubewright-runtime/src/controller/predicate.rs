@@ -1,6 +1,6 @@
-//! Which events matter to a controller.
+//! Event filters.
 //!
-//! Deletions always do: no predicate is asked about them, so that none can lose one.
+//! Deletions always pass: predicates are not called for them, so none can be lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use kubewright_core::{Map, Object, Selector, Str, StringMap};
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;
 
-/// Decides which events of objects lead to a reconcile. Deletions always do.
+/// Filters the events that lead to a reconcile. Deletions always pass.
 ///
 /// ```
 /// use kubewright_core::DynamicObject;
@@ -24,12 +24,13 @@ pub struct Predicate<T> {
 }
 
 impl<T: Object> Predicate<T> {
-    /// Passes events for which the function holds.
+    /// Passes events for which the function returns true.
     pub fn new(passes: impl Fn(&Event<T>) -> bool + Send + Sync + 'static) -> Self {
         Predicate { passes: Arc::new(passes) }
     }
 
-    /// Passes updates for which the function of old and new holds, and all that are none.
+    /// Passes updates for which the function of old and new state returns true, and all other
+    /// events.
     #[doc(alias = "UpdateFunc")]
     pub fn updates(passes: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         Predicate::new(move |event| match event {
@@ -38,7 +39,8 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Passes objects for which the function holds, before or after an update: an object that no longer matters is told of once.
+    /// Passes events of objects for which the function returns true, before or after an update. So
+    /// an object that stops matching passes once.
     #[doc(alias = "NewPredicateFuncs")]
     pub fn objects(matters: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
         Predicate::new(move |event| match event {
@@ -47,7 +49,8 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Passes updates of the specification. Kinds without generations pass always, since nothing tells their updates apart.
+    /// Passes updates of the spec. Kinds without a generation always pass, because their updates
+    /// cannot be distinguished.
     #[doc(alias = "GenerationChangedPredicate")]
     pub fn generation_changed() -> Self {
         Predicate::updates(|old: &T, new: &T| new.generation().is_none() || old.generation() != new.generation())
@@ -65,13 +68,13 @@ impl<T: Object> Predicate<T> {
         Predicate::updates(|old: &T, new: &T| !old.annotations().iter().eq(new.annotations().iter()))
     }
 
-    /// Passes updates that are no mere reminders.
+    /// Passes updates that are not resyncs.
     #[doc(alias = "ResourceVersionChangedPredicate")]
     pub fn resource_version_changed() -> Self {
         Predicate::updates(|old: &T, new: &T| old.resource_version() != new.resource_version())
     }
 
-    /// Passes objects that the selector selects, before or after an update.
+    /// Passes objects that match the selector, before or after an update.
     #[doc(alias = "LabelSelectorPredicate")]
     pub fn labels_match(selector: Selector) -> Self {
         Predicate::objects(move |object: &T| match object.labels() {
@@ -82,27 +85,27 @@ impl<T: Object> Predicate<T> {
         })
     }
 
-    /// Passes what both pass.
+    /// Passes events that both pass.
     #[doc(alias = "And")]
     #[must_use]
     pub fn and(self, other: Predicate<T>) -> Self {
         Predicate::new(move |event| (self.passes)(event) && (other.passes)(event))
     }
 
-    /// Passes what either passes.
+    /// Passes events that either passes.
     #[doc(alias = "Or")]
     #[must_use]
     pub fn or(self, other: Predicate<T>) -> Self {
         Predicate::new(move |event| (self.passes)(event) || (other.passes)(event))
     }
 
-    /// Whether an event matters.
+    /// Whether an event passes.
     pub fn passes(&self, event: &Event<T>) -> bool {
         matches!(event, Event::Deleted(_)) || (self.passes)(event)
     }
 }
 
-/// Passes what the predicate does not, and deletions.
+/// Passes events that the predicate does not, and deletions.
 impl<T: Object> std::ops::Not for Predicate<T> {
     type Output = Predicate<T>;
 

@@ -1,4 +1,4 @@
-//! Why a reconcile runs: everything that happened since the one before.
+//! Reasons of a reconcile.
 
 use std::collections::hash_map::Entry;
 use std::fmt;
@@ -7,81 +7,81 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use foldhash::HashMap;
 use kubewright_core::{ObjectKey, Str};
 
-/// So many different reasons are told apart; more are only counted.
+/// Maximum number of distinct reasons; further ones are only counted.
 const LIMIT: usize = 16;
 
-/// One thing that happened.
+/// An event that led to a reconcile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reason {
-    /// Where: the resource, as `deployments.apps`, or the name of another source.
+    /// The source: the resource, such as `deployments.apps`, or the name of another source.
     pub source: Str,
-    /// To which object, where there is one.
+    /// The object, if there is one.
     pub object: Option<ObjectKey>,
-    /// What.
-    pub change: Change,
+    /// The kind of event.
+    pub kind: ReasonKind,
 }
 
-/// What happened to an object.
+/// The kind of event that led to a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Change {
-    /// It was there when the controller began.
+pub enum ReasonKind {
+    /// It was in the initial list.
     Listed,
-    /// It came.
+    /// It was added.
     Added,
-    /// It changed.
+    /// It was updated.
     Updated,
-    /// It did not change, but the cache reminds of it.
-    Reminded,
-    /// It went.
+    /// It was resynced without a change.
+    Resynced,
+    /// It was deleted.
     Deleted,
-    /// Somebody asked for it: a channel, a timer, or a handle.
+    /// A reconcile was requested: by a channel, a timer, or a handle.
     Requested,
-    /// The reconcile before asked for it.
+    /// The previous reconcile requested it.
     Requeued,
-    /// The reconcile before failed.
+    /// The previous reconcile failed.
     Retried,
-    /// This replica got the shard of the key.
+    /// This replica acquired the shard of the key.
     TakenOver,
 }
 
 impl fmt::Display for Reason {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let change = match self.change {
-            Change::Listed => "listed",
-            Change::Added => "added",
-            Change::Updated => "updated",
-            Change::Reminded => "reminded",
-            Change::Deleted => "deleted",
-            Change::Requested => "requested",
-            Change::Requeued => "requeued",
-            Change::Retried => "retried",
-            Change::TakenOver => "taken over",
+        let kind = match self.kind {
+            ReasonKind::Listed => "listed",
+            ReasonKind::Added => "added",
+            ReasonKind::Updated => "updated",
+            ReasonKind::Resynced => "resynced",
+            ReasonKind::Deleted => "deleted",
+            ReasonKind::Requested => "requested",
+            ReasonKind::Requeued => "requeued",
+            ReasonKind::Retried => "retried",
+            ReasonKind::TakenOver => "taken over",
         };
         match &self.object {
-            Some(object) => write!(f, "{} {object} {change}", self.source),
-            None => write!(f, "{} {change}", self.source),
+            Some(object) => write!(f, "{} {object} {kind}", self.source),
+            None => write!(f, "{} {kind}", self.source),
         }
     }
 }
 
-/// Everything that a reconcile answers for. Empty if it was planned earlier, and its reasons told to the run before.
+/// The reasons of a reconcile. Empty if they were already passed to the previous one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
-    /// The first lies apart, because most reconciles have one.
+    /// Stored separately, because most reconciles have one reason.
     first: Option<Reason>,
     more: Vec<Reason>,
     total: usize,
 }
 
 impl Reasons {
-    /// The different reasons in the order in which they came, the first sixteen of them.
+    /// The first sixteen distinct reasons, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Reason> {
         (0..self.different()).map(|index| self.at(index))
     }
 
-    /// How often something happened, the same thing counted each time.
+    /// Total number of events, including repeated ones.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -118,12 +118,12 @@ impl fmt::Display for Reasons {
     }
 }
 
-/// Reasons of keys that wait for a worker.
+/// Reasons of queued keys.
 #[derive(Debug, Default)]
 pub(crate) struct Pending(Mutex<HashMap<ObjectKey, Reasons>>);
 
 impl Pending {
-    /// To be called before the key is added to the queue, so that whoever gets the key finds the reason.
+    /// Must be called before the key is queued, so that its worker finds the reason.
     pub(crate) fn add(&self, key: &ObjectKey, reason: Reason) {
         match self.lock().entry(key.clone()) {
             Entry::Occupied(mut reasons) => reasons.get_mut().add(reason),
@@ -150,8 +150,8 @@ mod tests {
     fn the_same_reason_is_told_once_and_counted_each_time() {
         let pending = Pending::default();
         let key = ObjectKey::namespaced("default", "web");
-        for change in [Change::Added, Change::Updated, Change::Updated] {
-            pending.add(&key, Reason { source: "pods".into(), object: Some(key.clone()), change });
+        for kind in [ReasonKind::Added, ReasonKind::Updated, ReasonKind::Updated] {
+            pending.add(&key, Reason { source: "pods".into(), object: Some(key.clone()), kind });
         }
         let reasons = pending.take(&key);
         assert_eq!(reasons.to_string(), "pods default/web added, pods default/web updated");
@@ -165,7 +165,7 @@ mod tests {
         let key = ObjectKey::cluster("all");
         for number in 0..1000 {
             let object = Some(ObjectKey::cluster(format!("{number}")));
-            pending.add(&key, Reason { source: "nodes".into(), object, change: Change::Updated });
+            pending.add(&key, Reason { source: "nodes".into(), object, kind: ReasonKind::Updated });
         }
         let reasons = pending.take(&key);
         assert_eq!((reasons.iter().len(), reasons.total()), (LIMIT, 1000));

@@ -1,99 +1,107 @@
-//! One kind that a controller watches, and how its events become keys of the main kind.
+//! A watched kind, and the mapping of its events to keys of the main kind.
 //!
-//! A controller starts when all its relations have synced, except those that are optional.
+//! A controller starts when all its required relations have synced.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use kubewright_cache::{
-    BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerStopped, Scoped, Unsynced,
+    BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerScope, InformerStopped,
+    Unsynced,
 };
 use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
 use super::predicate::Predicate;
-use super::reason::{Change, Reason};
-use super::shared::Shared;
-use crate::consistency::{Cut, Write};
-use crate::sharding::{Right, Sharding};
+use super::reason::{Reason, ReasonKind};
+use super::shared::SharedController;
+use crate::own_writes::{CacheLimits, Write};
+use crate::sharding::{Permission, Sharding};
 use crate::unwind::caught;
 
-/// Which objects of the main kind an object is about. `None` says that it cannot be known: then it is about all of them.
+/// The keys of the main kind that an object affects. `None` shared_context unknown: then it affects
+/// all.
 pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
 
-/// All keys of the main kind that its filter lets pass, for events of which nothing is known.
+/// All keys of the main kind that pass its filter, for events that affect all.
 pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
 
-/// A watch that has been attached, whatever its type.
+/// An attached watch, type-erased.
 pub(crate) trait Relation: Send + Sync {
     fn health(&self, is_main: bool) -> RelationHealth;
     fn has_synced(&self) -> bool;
-    /// Resolves when the handler has been given the first list; false if the informer stopped
+    /// Resolves when the handler has received the initial list; false if the informer stopped
     /// before.
     fn synced(&self) -> BoxFuture<'_, bool>;
-    /// Whether the controller starts without waiting for it.
+    /// Whether the controller starts without it.
     fn is_optional(&self) -> bool;
-    /// Whether its reflector has failed since it last succeeded.
+    /// Whether its reflector has failed since its last success.
     fn is_failing(&self) -> bool;
     fn lag(&self) -> usize;
-    /// Whether the cache has what was written.
+    /// Whether the cache shows a write.
     fn has_seen(&self, write: &Write) -> bool;
-    /// Whether the cache proves that the written object is gone, without an event about it.
+    /// Whether the cache proves that the written object was deleted without an event.
     fn has_lost(&self, write: &Write) -> bool;
-    /// The right of this replica to reconcile the object of this key.
-    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right;
-    /// Whether it watches only the share of this replica.
+    /// This replica's permission to reconcile the object of this key.
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission;
+    /// Whether it watches only this replica's shards.
     fn is_share(&self, sharding: &Sharding) -> bool;
     /// The limits of its cache.
-    fn cut(&self) -> Cut;
-    /// Whether its cache does not follow the server: the resource is absent, or the reflector has
-    /// stopped.
+    fn cut(&self) -> CacheLimits;
+    /// Whether its cache does not follow the server: the resource does not exist, or the reflector
+    /// has stopped.
     fn is_adrift(&self) -> bool;
     /// Whether the cache could not decode the newest state of the object of this key.
     fn is_undecodable(&self, key: &ObjectKey) -> bool;
-    /// Whether it has objects of this namespace, the empty one standing for all or for the cluster.
+    /// Whether it covers this namespace; the empty name shared_context all namespaces, or cluster
+    /// scope.
     fn covers(&self, namespace: &str) -> bool;
-    /// The informer, to be found by type.
+    /// The informer, for a downcast.
     fn informer(&self) -> &dyn Any;
     fn detach(&self);
 }
 
-/// The cache of a relation, known before the relation is attached.
-pub(crate) trait Source: Send + Sync {
+/// The cache of a relation, known before it is attached.
+pub(crate) trait CacheSource: Send + Sync {
     fn name(&self) -> &Str;
     fn has_synced(&self) -> bool;
-    /// Resolves when the cache is complete; false if the informer stopped before.
+    /// Resolves when the cache has synced; false if the informer stopped before.
     fn synced(&self) -> BoxFuture<'_, bool>;
     fn health(&self) -> Option<Health>;
 }
 
 /// A watch before it is attached.
 pub(crate) struct Watch {
-    pub(super) source: Arc<dyn Source>,
+    pub(super) source: Arc<dyn CacheSource>,
     pub(super) is_optional: bool,
     attach: Attach,
 }
 
-type Attach = Box<dyn FnOnce(&Arc<Shared>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
+type Attach =
+    Box<dyn FnOnce(&Arc<SharedController>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
 
 impl Watch {
     /// Adds the handler to the informer.
     ///
     /// # Errors
     /// If the informer has stopped.
-    pub(super) fn attach(self, shared: &Arc<Shared>, all_keys: AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> {
+    pub(super) fn attach(
+        self,
+        shared: &Arc<SharedController>,
+        all_keys: AllKeys,
+    ) -> Result<Arc<dyn Relation>, InformerStopped> {
         (self.attach)(shared, all_keys, self.is_optional)
     }
 }
 
-/// An informer under the name of its resource.
-pub(crate) struct Named<K> {
+/// An informer with the name of its resource.
+pub(crate) struct NamedInformer<K> {
     pub(crate) name: Str,
     pub(crate) informer: InformerHandle<K>,
 }
 
-impl<K: Object> Source for Named<K> {
+impl<K: Object> CacheSource for NamedInformer<K> {
     fn name(&self) -> &Str {
         &self.name
     }
@@ -112,7 +120,7 @@ impl<K: Object> Source for Named<K> {
 }
 
 /// The sources that have not synced, each with its last failure.
-pub(crate) fn unsynced<'a>(sources: impl IntoIterator<Item = &'a Arc<dyn Source>>) -> Vec<Unsynced> {
+pub(crate) fn unsynced<'a>(sources: impl IntoIterator<Item = &'a Arc<dyn CacheSource>>) -> Vec<Unsynced> {
     let missing = sources.into_iter().filter(|source| !source.has_synced());
     missing.map(|source| Unsynced { name: source.name().to_string(), health: source.health() }).collect()
 }
@@ -124,33 +132,34 @@ struct Attached<K> {
     registration: HandlerRegistration,
 }
 
-/// A watch of `informer` whose events that pass lead to reconciles of what `mapping` says.
+/// A watch of `informer` whose passing events lead to reconciles of the keys of `mapping`.
 pub(crate) fn watch<K: Object>(
     name: Str,
     informer: InformerHandle<K>,
     predicate: Option<Predicate<K>>,
     mapping: Mapping<K>,
 ) -> Watch {
-    let source = Arc::new(Named { name: name.clone(), informer: informer.clone() });
+    let source = Arc::new(NamedInformer { name: name.clone(), informer: informer.clone() });
     let attach: Attach = Box::new(move |shared, all_keys, is_optional| {
-        let route = Route { shared: shared.clone(), source: name.clone(), all_keys };
+        let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys };
         let registration = informer.add_handler(move |event: &Event<K>| {
             if route.shared.writes.is_anybody_waiting() {
                 route.wake(&event.key());
             }
-            // What a predicate cannot judge passes, and what cannot be mapped concerns all: no change is lost.
-            let passes = |predicate: &Predicate<K>| route.asked(|| predicate.passes(event)).unwrap_or(true);
+            // If the predicate panics, the event passes; if the mapping panics, it affects all
+            // keys: no change is lost.
+            let passes = |predicate: &Predicate<K>| route.call(|| predicate.passes(event)).unwrap_or(true);
             if predicate.as_ref().is_none_or(passes) {
                 let object = event.key();
-                let concerned = |state: Option<&K>| route.asked(|| mapping(state, &object)).flatten();
+                let concerned = |state: Option<&K>| route.call(|| mapping(state, &object)).flatten();
                 let mut keys = concerned(event.object().map(|object| &**object));
-                // Who was concerned before an update has to know as well.
+                // Keys that the old state affected must be reconciled too.
                 let mut before = None;
                 if let Event::Updated { old, .. } = event {
                     before = concerned(Some(old));
                     keys = keys.filter(|_| before.is_some());
                 }
-                route.tell(object, change(event), keys, before);
+                route.enqueue(object, kind_of(event), keys, before);
             }
         })?;
         Ok(Arc::new(Attached { name, is_optional, informer, registration }) as Arc<dyn Relation>)
@@ -158,27 +167,27 @@ pub(crate) fn watch<K: Object>(
     Watch { source, is_optional: false, attach }
 }
 
-/// Wherever the factory looks; but objects of the cluster are in none of its namespaces.
-pub(super) fn scoped<K>(is_namespaced: bool) -> Scoped<K> {
-    if is_namespaced { Scoped::default() } else { Scoped::default().namespace("") }
+/// The factory's namespaces; cluster-scoped objects are in none of them.
+pub(super) fn scoped<K>(is_namespaced: bool) -> InformerScope<K> {
+    if is_namespaced { InformerScope::default() } else { InformerScope::default().namespace("") }
 }
 
-fn change<K: Object>(event: &Event<K>) -> Change {
+fn kind_of<K: Object>(event: &Event<K>) -> ReasonKind {
     match event {
-        Event::Added { is_in_initial_list: true, .. } => Change::Listed,
-        Event::Added { .. } => Change::Added,
-        Event::Updated { .. } if event.is_reminder() => Change::Reminded,
-        Event::Updated { .. } => Change::Updated,
-        Event::Deleted(_) => Change::Deleted,
+        Event::Added { is_in_initial_list: true, .. } => ReasonKind::Listed,
+        Event::Added { .. } => ReasonKind::Added,
+        Event::Updated { .. } if event.is_resync() => ReasonKind::Resynced,
+        Event::Updated { .. } => ReasonKind::Updated,
+        Event::Deleted(_) => ReasonKind::Deleted,
     }
 }
 
-/// The object itself.
+/// Maps an object to itself.
 pub(crate) fn itself<K>() -> Mapping<K> {
     Arc::new(|_, key| Some(vec![key.clone()]))
 }
 
-/// Owners of this kind: the one that controls, or all.
+/// Maps an object to its owners of this kind: the controller, or all.
 pub(crate) fn owner<K: Object>(kind: GroupKind, is_namespaced: bool, every_owner: bool) -> Mapping<K> {
     Arc::new(move |object, key| {
         let references = object?.owner_references();
@@ -195,29 +204,35 @@ fn owners(references: &[OwnerReference], kind: &GroupKind, namespace: &Str, ever
     owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect()
 }
 
-/// The way from a watch to the queue, the same for all types.
-struct Route {
-    shared: Arc<Shared>,
+/// The path from a watch to the queue, independent of the type.
+struct EventRoute {
+    shared: Arc<SharedController>,
     source: Str,
     all_keys: AllKeys,
 }
 
-impl Route {
-    /// Wakes keys that wait for what they have written to `object`.
+impl EventRoute {
+    /// Wakes keys that wait for the cache to show their write to `object`.
     fn wake(&self, object: &ObjectKey) {
         for key in self.shared.writes.take_waiting_for(object) {
             self.shared.queue.add(key);
         }
     }
 
-    /// What a function of the user says; nothing if it panics.
-    fn asked<R>(&self, function: impl FnOnce() -> R) -> Option<R> {
-        let told = |panic: String| tracing::error!(source = %self.source, panic, "a predicate or a mapping panicked");
+    /// Calls a user function; `None` if it panics.
+    fn call<R>(&self, function: impl FnOnce() -> R) -> Option<R> {
+        let told = |panic: String| tracing::error!(source = %self.source, panic, "predicate or mapping panicked");
         caught(function).map_err(told).ok()
     }
 
-    /// Asks for reconciles of `keys`, and where there was an update, of those that were concerned `before`.
-    fn tell(&self, object: ObjectKey, change: Change, keys: Option<Vec<ObjectKey>>, before: Option<Vec<ObjectKey>>) {
+    /// Requests reconciles of `keys` and, for an update, of those affected `before`.
+    fn enqueue(
+        &self,
+        object: ObjectKey,
+        kind: ReasonKind,
+        keys: Option<Vec<ObjectKey>>,
+        before: Option<Vec<ObjectKey>>,
+    ) {
         let mut keys = keys.unwrap_or_else(|| (self.all_keys)());
         if let Some(before) = before {
             keys.extend(before);
@@ -225,8 +240,8 @@ impl Route {
             keys.dedup();
         }
         for key in keys {
-            let reason = Reason { source: self.source.clone(), object: Some(object.clone()), change };
-            self.shared.enqueue(key, reason, Shared::urgency(change));
+            let reason = Reason { source: self.source.clone(), object: Some(object.clone()), kind };
+            self.shared.enqueue(key, reason, SharedController::urgency(kind));
         }
     }
 }
@@ -274,10 +289,10 @@ impl<K: Object> Relation for Attached<K> {
         write.is_lost_in(snapshot.get_by_key(&write.object), version)
     }
 
-    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission {
         let snapshot = self.informer.store().snapshot();
         let uid = snapshot.get_by_key(key).map(|object| object.uid());
-        let by_key = || sharding.permit(key).map_or(Right::Denied, Right::Granted);
+        let by_key = || sharding.permit(key).map_or(Permission::Denied, Permission::Granted);
         let version = snapshot.resource_version_of(key.namespace());
         sharding.right_by_uid(&self.informer, uid, version).unwrap_or_else(by_key)
     }
@@ -286,8 +301,8 @@ impl<K: Object> Relation for Attached<K> {
         sharding.watches_share(&self.informer)
     }
 
-    fn cut(&self) -> Cut {
-        Cut::of(&self.informer)
+    fn cut(&self) -> CacheLimits {
+        CacheLimits::of(&self.informer)
     }
 
     fn is_adrift(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A run of a reconciler, in memory that the next run uses again, with its panics caught.
+//! Runs a reconciler in reused memory, and catches its panics.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,23 +8,24 @@ use std::task::Poll;
 use tracing::Span;
 
 use super::context::Context;
-use super::outcome::{BoxError, Outcome};
+use super::outcome::Outcome;
+use crate::error::BoxError;
 use crate::unwind::caught;
 
-/// What a reconciler returns.
-pub(super) type Ended = Result<Outcome, BoxError>;
+/// The result of a reconciler.
+pub(super) type ReconcileResult = Result<Outcome, BoxError>;
 
-/// Makes for each worker the place in which it runs the reconciler.
-pub(super) type Places = Box<dyn Fn() -> Box<dyn Place> + Send + Sync>;
+/// Creates the slot of each worker.
+pub(super) type RunSlots = Box<dyn Fn() -> Box<dyn RunSlot> + Send + Sync>;
 
-/// Where one worker runs a reconciler, one run at a time. Reconciles are many and often short: a place that is made once
-/// spares an allocation for each.
-pub(super) trait Place: Send {
+/// The slot in which a worker runs reconciles, one at a time. Reconciles are many and often short:
+/// the reused slot saves an allocation for each.
+pub(super) trait RunSlot: Send {
     /// Calls the reconciler.
     fn begin(&mut self, context: Context);
-    /// Goes on with what it returned.
-    fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<Ended>;
-    /// Drops what is there, finished or not.
+    /// Polls its future.
+    fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<ReconcileResult>;
+    /// Drops the future, finished or not.
     fn clear(&mut self);
 }
 
@@ -33,26 +34,26 @@ struct PlaceOf<F, R> {
     run: Pin<Box<Option<R>>>,
 }
 
-/// Places for runs of `reconcile`.
-pub(super) fn places<F, R>(reconcile: F) -> Places
+/// Slots for runs of `reconcile`.
+pub(super) fn places<F, R>(reconcile: F) -> RunSlots
 where
     F: Fn(Context) -> R + Send + Sync + 'static,
-    R: Future<Output = Ended> + Send + 'static,
+    R: Future<Output = ReconcileResult> + Send + 'static,
 {
     let reconcile = Arc::new(reconcile);
     Box::new(move || Box::new(PlaceOf { reconcile: reconcile.clone(), run: Box::pin(None) }))
 }
 
-impl<F, R> Place for PlaceOf<F, R>
+impl<F, R> RunSlot for PlaceOf<F, R>
 where
     F: Fn(Context) -> R + Send + Sync,
-    R: Future<Output = Ended> + Send,
+    R: Future<Output = ReconcileResult> + Send,
 {
     fn begin(&mut self, context: Context) {
         self.run.set(Some((self.reconcile)(context)));
     }
 
-    fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, context: &mut std::task::Context<'_>) -> Poll<ReconcileResult> {
         self.run.as_mut().as_pin_mut().expect("polled only between begin and clear").poll(context)
     }
 
@@ -61,21 +62,21 @@ where
     }
 }
 
-/// One run. Its place is empty again when it has ended or is dropped.
+/// One reconcile. Its slot is cleared when it ends or is dropped.
 pub(super) struct Run<'a> {
-    place: &'a mut dyn Place,
-    /// What to begin with, until it has begun.
+    place: &'a mut dyn RunSlot,
+    /// The argument, until the reconcile has started.
     context: Option<Context>,
-    /// In which its events are, where anybody listens.
+    /// The span of its events, if tracing is enabled.
     span: Option<&'a Span>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(place: &'a mut dyn Place, context: Context, span: Option<&'a Span>) -> Self {
+    pub(super) fn new(place: &'a mut dyn RunSlot, context: Context, span: Option<&'a Span>) -> Self {
         Run { place, context: Some(context), span }
     }
 
-    fn step(&mut self, context: &mut std::task::Context<'_>) -> Poll<Ended> {
+    fn step(&mut self, context: &mut std::task::Context<'_>) -> Poll<ReconcileResult> {
         if let Some(context) = self.context.take() {
             self.place.begin(context);
         }
@@ -88,14 +89,14 @@ impl<'a> Run<'a> {
 }
 
 impl Future for Run<'_> {
-    /// What it came to, or the text of its panic.
-    type Output = Result<Ended, String>;
+    /// The result, or the message of its panic.
+    type Output = Result<ReconcileResult, String>;
 
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let _entered = this.span.map(Span::enter);
-        // Whatever a panic has left in disorder is dropped with the run. It may come from the reconciler itself as well as from
-        // the future that it returns, or from the end of that.
+        // State that a panic left inconsistent is dropped with the run. The panic may come from the
+        // reconciler, from its future, or from the drop of that.
         match caught(|| this.step(context)) {
             Ok(step) => step.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),
@@ -106,7 +107,7 @@ impl Future for Run<'_> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         let _entered = self.span.map(Span::enter);
-        // The worker has other keys to go on with.
+        // The worker continues with other keys.
         if let Err(panic) = caught(|| self.place.clear()) {
             tracing::error!(panic, "a reconcile panicked as it was dropped");
         }

@@ -1,6 +1,6 @@
-//! A controller from its start to its end.
+//! The lifecycle of a controller.
 //!
-//! It starts closed: no key is reconciled before each relation that is not optional has synced.
+//! No key is reconciled before all required relations have synced.
 
 use std::collections::HashMap;
 use std::error::Error as _;
@@ -16,44 +16,45 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::reason::{Change, Reason};
-use super::relation::{AllKeys, Relation, Source, Watch, unsynced};
-use super::shared::{ControllerHandle, Shared};
-use super::work::{Feed, Plan};
-use crate::consistency::Write;
+use super::reason::{Reason, ReasonKind};
+use super::relation::{AllKeys, CacheSource, Relation, Watch, unsynced};
+use super::shared::{ControllerHandle, SharedController};
+use super::work::{Feed, WorkerPlan};
+use crate::error::chain;
+use crate::own_writes::Write;
 use crate::sharding::Sharding;
 
-/// How often an optional relation that has not synced is checked for failures.
+/// Poll interval for failures of an optional relation that has not synced.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often the controller looks for written objects that are gone without an event.
+/// Interval of the search for written objects that were deleted without an event.
 const LOST_WRITES: Duration = Duration::from_secs(5);
 
 /// A controller with its reconciler, ready to be run.
 pub struct RunnableController {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedController>,
     pub(super) factory: SharedInformerFactory,
     /// The main kind first.
     pub(super) watches: Vec<Watch>,
-    /// Those that would be reconciled if the controller started now: what is meant where all objects are.
+    /// The keys that a starting controller would reconcile; used where all objects are meant.
     pub(super) listed_keys: AllKeys,
     pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
     pub(super) has_zero_period: bool,
-    pub(super) plan: Arc<Plan>,
+    pub(super) plan: Arc<WorkerPlan>,
 }
 
-/// Why a controller could not work.
+/// Why a controller could not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControllerError {
-    /// What it watches has been stopped by somebody else.
+    /// An informer that it watches was stopped.
     #[error("controller {controller}: an informer has been stopped")]
     Stopped {
         /// The controller.
         controller: Str,
-        /// What the informer says.
+        /// The informer's error.
         #[source]
         source: InformerStopped,
     },
@@ -63,20 +64,20 @@ pub enum ControllerError {
         /// The controller.
         controller: Str,
     },
-    /// Some caches were not complete in time.
+    /// Some caches did not sync in time.
     #[error("controller {controller}: not synced within {timeout:?}: {}", text_of(.unsynced))]
     NotSynced {
         /// The controller.
         controller: Str,
-        /// How long was waited.
+        /// The time limit.
         timeout: Duration,
         /// The kinds that have not synced, each with its last failure.
         unsynced: Vec<Unsynced>,
     },
 }
 
-/// Kinds that have not synced with their last failures, as `secrets (403, cannot list: secrets is
-/// forbidden)`.
+/// Kinds that have not synced with their last failures, such as `secrets (403, cannot list: secrets
+/// is forbidden)`.
 pub(crate) fn text_of(unsynced: &[Unsynced]) -> String {
     let of_one = |unsynced: &Unsynced| {
         let Some(health) = &unsynced.health else { return format!("{} (not started)", unsynced.name) };
@@ -89,23 +90,22 @@ pub(crate) fn text_of(unsynced: &[Unsynced]) -> String {
 }
 
 impl RunnableController {
-    /// What asks for reconciles, and tells how it is doing.
+    /// A handle to request reconciles and to read its health.
     pub fn handle(&self) -> ControllerHandle {
         ControllerHandle { shared: self.shared.clone() }
     }
 
-    /// Runs until `shutdown` is cancelled and the runs in hand have ended. Informers that nobody has started are started, those of
-    /// others in the same factory included; each stops when nobody uses it any more.
+    /// Runs until `shutdown` is cancelled and running reconciles have ended. Starts all informers
+    /// of the factory that are not running; each stops when it is no longer in use.
     ///
     /// # Errors
-    /// If a kind that is not optional does not sync in time, an informer has been stopped, or a
-    /// period is zero.
+    /// If a required kind does not sync in time, an informer has been stopped, or a period is zero.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
-        // Never cancelled: other controllers may use the same informers, or find theirs started here.
+        // Never cancelled: other controllers may use informers that were started here.
         self.run_with_caches(shutdown, &CancellationToken::new()).await
     }
 
-    /// Whether it can run as it was configured.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// If a period is zero.
@@ -116,17 +116,16 @@ impl RunnableController {
         Ok(())
     }
 
-    /// Reconciles only keys that are this replica's.
+    /// Reconciles only keys of this replica's shards.
     pub(crate) fn share(&self, sharding: &Sharding) {
-        // Whoever configured the controller itself comes first.
+        // A sharding configured on the controller itself takes precedence.
         let _ = self.shared.sharding.set(sharding.clone());
     }
 
-    /// Waits until the caches of all relations that are not optional are complete, without
-    /// attaching to them.
+    /// Waits until the caches of all required relations have synced, without attaching to them.
     pub(crate) fn caches_synced(&self) -> BoxFuture<'static, Result<(), ControllerError>> {
         let required = self.watches.iter().filter(|watch| !watch.is_optional);
-        let sources: Vec<Arc<dyn Source>> = required.map(|watch| watch.source.clone()).collect();
+        let sources: Vec<Arc<dyn CacheSource>> = required.map(|watch| watch.source.clone()).collect();
         let (controller, patience) = (self.shared.name.clone(), self.sync_timeout);
         Box::pin(async move {
             let all = async {
@@ -147,8 +146,8 @@ impl RunnableController {
         })
     }
 
-    /// The same with caches that stop when `caches` says so, after the controllers.
-    /// Boxed, so that it is compiled here and not in each program.
+    /// Like [`run`](Self::run), with caches that stop when `caches` is cancelled, after the
+    /// controllers. Boxed, so that it is compiled in this crate.
     pub(crate) fn run_with_caches<'a>(
         self,
         shutdown: &'a CancellationToken,
@@ -165,7 +164,8 @@ impl RunnableController {
         self.validate()?;
         let RunnableController { shared, factory, watches, listed_keys, feeds, workers, sync_timeout, plan, .. } = self;
         let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
-        // There before the first is attached, so that none stays if one of the next cannot be.
+        // Created before the first watch is attached, so that none stays attached if a later one
+        // fails.
         let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };
         for watch in watches {
             attached.relations.push(watch.attach(&shared, listed_keys.clone()).map_err(stopped)?);
@@ -181,7 +181,7 @@ impl RunnableController {
         let (mut beside, mut name_of) = (JoinSet::new(), HashMap::new());
         for (name, feed) in feeds {
             let handle = ControllerHandle { shared: shared.clone() };
-            // Made within the task: what makes it is as much its user's as the rest.
+            // Called within the task, so that a panic of the function is one of the task.
             let feeding: BoxFuture<'static, ()> = Box::pin(async move { feed(handle).await });
             name_of.insert(beside.spawn(feeding).id(), name);
         }
@@ -191,7 +191,7 @@ impl RunnableController {
             let shared = shared.clone();
             let is_cut = relations.first().is_some_and(|main| main.is_share(&sharding));
             let telling: BoxFuture<'static, ()> = Box::pin(async move {
-                // Of a share that is listed anew, keys do not tell in which shard they are.
+                // Keys of a relisted share do not tell their shard.
                 let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {
                     shared.take_over(&listed_keys, &|key| is_cut || is_gained(key));
                 };
@@ -208,7 +208,8 @@ impl RunnableController {
             tokio::select! {
                 ended = working.join_next() => match ended {
                     None => break,
-                    // Reconcilers and limiters that panic are caught, but should anything else, another worker takes the place.
+                    // Panics of reconcilers and limiters are caught; after any other panic the
+                    // worker is replaced.
                     Some(Err(error)) if error.is_panic() => {
                         tracing::error!(controller = %shared.name, %error, "a worker panicked");
                         working.spawn(worker());
@@ -218,7 +219,7 @@ impl RunnableController {
                 Some(ended) = beside.join_next(), if !beside.is_empty() => {
                     if let Err(error) = ended {
                         let feed = name_of.remove(&error.id()).unwrap_or_default();
-                        tracing::error!(controller = %shared.name, %feed, %error, "a feed panicked, and asks no more");
+                        tracing::error!(controller = %shared.name, %feed, %error, "feed panicked");
                         shared.feed_broke(feed);
                     }
                 }
@@ -232,19 +233,19 @@ impl RunnableController {
     }
 }
 
-impl Shared {
-    /// Reconciles all objects of shards that this replica has got.
+impl SharedController {
+    /// Reconciles all objects of newly acquired shards.
     fn take_over(&self, listed_keys: &AllKeys, is_gained: &dyn Fn(&ObjectKey) -> bool) {
         for key in listed_keys().into_iter().filter(|key| is_gained(key)) {
-            let reason = Reason { source: Str::from_static("sharding"), object: None, change: Change::TakenOver };
-            self.enqueue(key, reason, Shared::urgency(Change::TakenOver));
+            let reason = Reason { source: Str::from_static("sharding"), object: None, kind: ReasonKind::TakenOver };
+            self.enqueue(key, reason, SharedController::urgency(ReasonKind::TakenOver));
         }
     }
 }
 
-/// Ends what a controller is told, however it ends.
+/// Detaches the controller on drop.
 struct Detach {
-    shared: Arc<Shared>,
+    shared: Arc<SharedController>,
     relations: Vec<Arc<dyn Relation>>,
 }
 
@@ -252,14 +253,18 @@ impl Drop for Detach {
     fn drop(&mut self) {
         self.shared.is_working.store(false, Ordering::Release);
         self.relations.iter().for_each(|relation| relation.detach());
-        // Handles may live on; informers should not, for them alone.
+        // Handles may live on, but must not keep informers alive.
         self.shared.set_relations(Vec::new());
     }
 }
 
 /// Waits until each relation has synced. An optional one is not waited for once it fails: it
-/// catches up on its own.
-async fn sync(shared: &Shared, relations: &[Arc<dyn Relation>], patience: Duration) -> Result<(), ControllerError> {
+/// catches up later.
+async fn sync(
+    shared: &SharedController,
+    relations: &[Arc<dyn Relation>],
+    patience: Duration,
+) -> Result<(), ControllerError> {
     let began = Instant::now();
     let (optional, required): (Vec<_>, Vec<_>) = relations.iter().partition(|relation| relation.is_optional());
     for relation in required {
@@ -304,29 +309,17 @@ fn unsynced_relations(relations: &[Arc<dyn Relation>]) -> Vec<Unsynced> {
     health.map(|health| Unsynced { name: health.name.to_string(), health: health.watch }).collect()
 }
 
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
 impl fmt::Debug for RunnableController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunnableController").field("name", &self.shared.name).finish_non_exhaustive()
     }
 }
 
-/// Reconciles keys again whose written objects are gone without an event.
+/// Reconciles keys whose written objects were deleted without an event.
 ///
-/// An object that was created and deleted while its watch was down is in no list. Only the record of
-/// the write tells that it was there.
-async fn find_lost_writes(shared: Arc<Shared>) {
+/// An object that was created and deleted while the watch was down is in no list. Only the recorded
+/// write shows that it existed.
+async fn find_lost_writes(shared: Arc<SharedController>) {
     loop {
         sleep(LOST_WRITES).await;
         if shared.writes.is_empty() {
@@ -335,7 +328,7 @@ async fn find_lost_writes(shared: Arc<Shared>) {
         let relations = shared.relations();
         let is_lost = |write: &Write| relations.get(write.relation).is_some_and(|relation| relation.has_lost(write));
         for key in shared.writes.keys_that_lost(is_lost) {
-            let reason = Reason { source: Str::from_static("lost write"), object: None, change: Change::Deleted };
+            let reason = Reason { source: Str::from_static("lost write"), object: None, kind: ReasonKind::Deleted };
             shared.enqueue(key, reason, AddOptions::new());
         }
     }

@@ -1,6 +1,6 @@
-//! What is chosen about a controller whatever its kind, and how that becomes one that runs.
+//! Settings of a controller that do not depend on its kind.
 //!
-//! Not generic, so that it is compiled here and not in each program: queue and limiters with it.
+//! Not generic, so that it is compiled in this crate, including queue and limiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQu
 use tokio::time::{Instant, sleep_until};
 
 use super::metrics::ControllerMetrics;
-use super::reason::{Change, Reason};
+use super::reason::{Reason, ReasonKind};
 use super::relation::{AllKeys, Watch};
-use super::run::Places;
+use super::run::RunSlots;
 use super::running::RunnableController;
-use super::shared::Shared;
-use super::work::{Feed, Plan};
+use super::shared::SharedController;
+use super::work::{Feed, WorkerPlan};
 use crate::sharding::Sharding;
 
-/// How long a failing key waits at first, and at the most.
+/// Minimum and maximum back-off of a failing key.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1000));
 
-/// How long caches may take to sync before a controller fails.
+/// Default time for caches to sync before a controller fails.
 pub(crate) const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct Settings {
@@ -64,8 +64,8 @@ impl Settings {
         }
     }
 
-    /// The controller that watches `main` and gives keys to the reconciler of `places`.
-    pub(super) fn runnable(self, mut main: Watch, listed_keys: AllKeys, places: Places) -> RunnableController {
+    /// The controller that watches `main` and passes keys to the reconciler of `places`.
+    pub(super) fn runnable(self, mut main: Watch, listed_keys: AllKeys, places: RunSlots) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
@@ -78,13 +78,17 @@ impl Settings {
         let has_zero_period = self.periods.iter().any(Duration::is_zero);
         let timers =
             self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
-        let plan =
-            Plan { client: self.factory.client().clone(), places, timeout: self.timeout, patience: self.patience };
+        let plan = WorkerPlan {
+            client: self.factory.client().clone(),
+            places,
+            timeout: self.timeout,
+            patience: self.patience,
+        };
         main.is_optional = self.is_main_optional;
         let watches: Vec<Watch> = std::iter::once(main).chain(self.relations).collect();
         let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
         let controller = RunnableController {
-            shared: Arc::new(Shared::new(self.name, queue, numbers, planned)),
+            shared: Arc::new(SharedController::new(self.name, queue, numbers, planned)),
             factory: self.factory,
             watches,
             feeds: self.feeds.into_iter().chain(timers).collect(),
@@ -101,10 +105,10 @@ impl Settings {
     }
 }
 
-/// Asks for all of these keys once each `period`, at low priority.
+/// Requests all of these keys once per `period`, at low priority.
 ///
-/// Each key has its share of the period, at a random moment of which it is added: otherwise all
-/// keys would come at once, and those of several replicas or controllers at the same moment.
+/// Each key is added at a random moment of its slice of the period: otherwise all keys, and those
+/// of several replicas or controllers, would be queued at the same time.
 fn timer(period: Duration, keys: AllKeys) -> Feed {
     Box::new(move |handle| {
         Box::pin(async move {
@@ -115,7 +119,8 @@ fn timer(period: Duration, keys: AllKeys) -> Feed {
                 for (index, key) in keys.into_iter().enumerate() {
                     let moment = share.mul_f64(index as f64 + handle.shared.random.unit());
                     sleep_until(round + moment.min(period)).await;
-                    let reason = Reason { source: Str::from_static("timer"), object: None, change: Change::Requested };
+                    let reason =
+                        Reason { source: Str::from_static("timer"), object: None, kind: ReasonKind::Requested };
                     handle.shared.enqueue(key, reason, AddOptions::new().priority(LOW_PRIORITY));
                 }
                 round += period;

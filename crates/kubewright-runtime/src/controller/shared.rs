@@ -1,4 +1,4 @@
-//! What the watches, the workers and the handles of one controller have in common.
+//! State shared by the watches, the workers and the handles of a controller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,54 +7,54 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use kubewright_core::{ObjectKey, Str};
-use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, View};
+use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, QueueView};
 
 use super::health::{ControllerHealth, Failing, GivenUp, RelationHealth};
-use super::metrics::Numbers;
-use super::reason::{Change, Pending, Reason};
-use super::relation::{Relation, Source};
-use crate::consistency::Ledger;
+use super::metrics::ControllerCounters;
+use super::reason::{Pending, Reason, ReasonKind};
+use super::relation::{CacheSource, Relation};
+use crate::own_writes::Ledger;
 use crate::random::Random;
 use crate::sharding::Sharding;
 use crate::unwind::caught;
 
-/// So many failing objects are shown.
+/// Maximum number of failing objects in the health.
 const SHOWN: usize = 100;
 
-/// When a key is tried again whose limiter does not say.
+/// Retry delay of a key whose limiter panics.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
-pub(crate) struct Shared {
+pub(crate) struct SharedController {
     pub(crate) name: Str,
     pub(crate) queue: PriorityQueue<ObjectKey>,
     pub(crate) pending: Pending,
     pub(crate) writes: Ledger,
-    /// Absent where nobody reads them.
-    pub(crate) numbers: Option<Numbers>,
+    /// `None` without metrics.
+    pub(crate) numbers: Option<ControllerCounters>,
     pub(crate) random: Random,
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty unless the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
-    /// Watches before they are attached, and whether they are optional. Gone once the controller
+    /// Watches before they are attached, and whether they are optional. Dropped once the controller
     /// runs.
-    planned: Vec<(Weak<dyn Source>, bool)>,
-    /// Which keys are this replica's, if there are others.
+    planned: Vec<(Weak<dyn CacheSource>, bool)>,
+    /// The sharding, if there are other replicas.
     pub(crate) sharding: OnceLock<Sharding>,
-    trouble: Mutex<Trouble>,
-    /// Whether there is any, to be asked without the lock.
+    trouble: Mutex<Failures>,
+    /// Whether there are failures, readable without the lock.
     is_trouble: AtomicBool,
 }
 
 #[derive(Default)]
-struct Trouble {
+struct Failures {
     given_up: BTreeMap<ObjectKey, GivenUp>,
     broken_feeds: Vec<Str>,
-    /// The errors of failing objects by key, sorted; no more than [`SHOWN`].
+    /// The errors of failing objects by key, sorted; at most [`SHOWN`].
     error_of: Vec<(ObjectKey, String)>,
 }
 
-impl Trouble {
-    /// Where the error of `key` is, or would be.
+impl Failures {
+    /// The position of the error of `key`, or where it would be.
     fn place_of(&self, key: &ObjectKey) -> Result<usize, usize> {
         self.error_of.binary_search_by(|(known, _)| known.cmp(key))
     }
@@ -66,14 +66,14 @@ impl Trouble {
     }
 }
 
-impl Shared {
+impl SharedController {
     pub(crate) fn new(
         name: Str,
         queue: PriorityQueue<ObjectKey>,
-        numbers: Option<Numbers>,
-        planned: Vec<(Weak<dyn Source>, bool)>,
+        numbers: Option<ControllerCounters>,
+        planned: Vec<(Weak<dyn CacheSource>, bool)>,
     ) -> Self {
-        Shared {
+        SharedController {
             name,
             queue,
             planned,
@@ -89,7 +89,7 @@ impl Shared {
         }
     }
 
-    /// Leaves a key to another replica: nothing of it is kept.
+    /// Drops all state of a key that belongs to another replica.
     pub(crate) fn leave(&self, key: &ObjectKey) {
         self.pending.take(key);
         self.forget(key);
@@ -99,12 +99,13 @@ impl Shared {
         }
     }
 
-    /// Lets the limiter forget the failures of `key`.
+    /// Resets the limiter for `key`.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.limiter(key, || self.queue.forget(key));
     }
 
-    /// Asks for a reconcile of `key` when the limiter allows it, or after a fixed time if that panics: the key must not be lost.
+    /// Requests a reconcile of `key` when the limiter allows it, or after a fixed delay if the
+    /// limiter panics: the key must not be lost.
     pub(crate) fn enqueue_limited(&self, key: &ObjectKey, reason: Reason, options: AddOptions) {
         self.pending.add(key, reason);
         if self.limiter(key, || self.queue.add_with(key.clone(), options.rate_limited())).is_none() {
@@ -112,22 +113,24 @@ impl Shared {
         }
     }
 
-    /// Asks the limiter, which may be a user's; `None` if it panics.
+    /// Calls the limiter, which may be user-defined; `None` if it panics.
     pub(crate) fn limiter<R>(&self, key: &ObjectKey, ask: impl FnOnce() -> R) -> Option<R> {
         let told = |panic| tracing::error!(controller = %self.name, %key, panic, "the rate limiter panicked");
         caught(ask).map_err(told).ok()
     }
 
-    /// Asks for a reconcile of `key`.
+    /// Requests a reconcile of `key`.
     pub(crate) fn enqueue(&self, key: ObjectKey, reason: Reason, options: AddOptions) {
         self.pending.add(&key, reason);
         self.queue.add_with(key, options);
     }
 
-    /// How urgent a change is: what people wait for goes before what a list repeats.
-    pub(crate) fn urgency(change: Change) -> AddOptions {
+    /// The priority of a change: live changes go before listed and resynced objects.
+    pub(crate) fn urgency(change: ReasonKind) -> AddOptions {
         match change {
-            Change::Listed | Change::Reminded | Change::TakenOver => AddOptions::new().priority(LOW_PRIORITY),
+            ReasonKind::Listed | ReasonKind::Resynced | ReasonKind::TakenOver => {
+                AddOptions::new().priority(LOW_PRIORITY)
+            }
             _ => AddOptions::new(),
         }
     }
@@ -138,11 +141,12 @@ impl Shared {
 
     pub(crate) fn set_relations(&self, relations: Vec<Arc<dyn Relation>>) {
         let before = std::mem::replace(&mut *self.relations.write().unwrap_or_else(PoisonError::into_inner), relations);
-        // Without the lock, since the last use of an informer may be among them.
+        // Dropped outside of the lock, since the last handle of an informer may be among them.
         drop(before);
     }
 
-    /// Only the worker that has the key says how it went, so that it never misses what it said itself.
+    /// Only the worker that has claimed the key reports its result, so it never misses its own
+    /// report.
     pub(crate) fn succeeded(&self, key: &ObjectKey) {
         if self.is_trouble.load(Ordering::Acquire) {
             self.change_trouble(|trouble| {
@@ -204,7 +208,7 @@ impl Shared {
         }
     }
 
-    /// The health of caches that wait for the controller to start.
+    /// The health of caches before the controller starts.
     fn planned_health(&self) -> Vec<RelationHealth> {
         let planned = self.planned.iter().enumerate().filter_map(|(index, (source, is_optional))| {
             let source = source.upgrade()?;
@@ -219,21 +223,21 @@ impl Shared {
         planned.collect()
     }
 
-    fn change_trouble(&self, change: impl FnOnce(&mut Trouble)) {
+    fn change_trouble(&self, change: impl FnOnce(&mut Failures)) {
         let mut trouble = self.trouble();
         change(&mut trouble);
         self.is_trouble.store(!trouble.given_up.is_empty() || !trouble.error_of.is_empty(), Ordering::Release);
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Trouble> {
+    fn trouble(&self) -> MutexGuard<'_, Failures> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A controller seen from outside: asks for reconciles, and tells how it is doing. Clones are the same.
+/// A handle to a controller: requests reconciles, and reads its health. Clones are the same handle.
 #[derive(Clone)]
 pub struct ControllerHandle {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedController>,
 }
 
 impl ControllerHandle {
@@ -243,29 +247,29 @@ impl ControllerHandle {
         &self.shared.name
     }
 
-    /// Asks for a reconcile of `key`; `source` says who does.
+    /// Requests a reconcile of `key`; `source` is recorded as its reason.
     pub fn request(&self, key: ObjectKey, source: impl Into<Str>) {
         self.request_after(key, source, Duration::ZERO);
     }
 
-    /// Asks for a reconcile of `key` after so long.
+    /// Requests a reconcile of `key` after a delay.
     #[inline]
     pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
-        let reason = Reason { source: source.into(), object: None, change: Change::Requested };
+        let reason = Reason { source: source.into(), object: None, kind: ReasonKind::Requested };
         self.shared.enqueue(key, reason, AddOptions::new().after(delay));
     }
 
-    /// How it is doing.
+    /// Its health.
     pub fn health(&self) -> ControllerHealth {
         self.shared.health()
     }
 
     /// Its queue, with at most `limit` keys of each kind.
-    pub fn queue(&self, limit: usize) -> View<ObjectKey> {
+    pub fn queue(&self, limit: usize) -> QueueView<ObjectKey> {
         self.shared.queue.view(limit)
     }
 
-    /// Whether nothing runs, nothing waits, and nothing is planned within `horizon`.
+    /// Whether no reconcile runs, is queued, or is due within `horizon`.
     #[inline]
     pub fn is_idle(&self, horizon: Duration) -> bool {
         let view = self.shared.queue.view(1);

@@ -1,4 +1,4 @@
-//! What a controller watches: its own kind by which events, what it owns, other kinds, channels and timers.
+//! The watches of a controller: its main kind, owned objects, other kinds, channels and timers.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::relation::{self, Mapping, scoped};
 use super::{Controller, ControllerHandle, Predicate};
 
 impl<T: Object> Controller<T> {
-    /// Reconciles only for events of the main kind that pass. All do by default.
+    /// Filters the events of the main kind. All pass by default.
     #[doc(alias = "WithEventFilter")]
     #[doc(alias = "WithPredicates")]
     #[must_use]
@@ -25,7 +25,7 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// Reconciles when an object changes that one of the main kind controls, as its owner references say.
+    /// Watches objects that an object of the main kind controls, by their owner references.
     #[doc(alias = "EnqueueRequestForOwner")]
     #[doc(alias = "Owns")]
     #[must_use]
@@ -33,7 +33,7 @@ impl<T: Object> Controller<T> {
         self.owns_when(Predicate::<K>::new(|_| true))
     }
 
-    /// The same for events that pass.
+    /// Like [`owns`](Self::owns), for events that pass.
     #[must_use]
     pub fn owns_when<K: Kind>(self, predicate: Predicate<K>) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
@@ -41,7 +41,7 @@ impl<T: Object> Controller<T> {
         self.related(name_of::<K>(), informer, Some(predicate), mapping)
     }
 
-    /// Reconciles when an object changes that one of the main kind owns, whether it controls it or not.
+    /// Watches objects that an object of the main kind owns, as controller or not.
     #[doc(alias = "MatchEveryOwner")]
     #[must_use]
     pub fn owns_with_every_owner<K: Kind>(self) -> Self {
@@ -50,7 +50,7 @@ impl<T: Object> Controller<T> {
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
-    /// As [`owns`](Self::owns), but only the metadata of owned objects is watched and kept.
+    /// Like [`owns`](Self::owns), but watches and caches only the metadata.
     #[doc(alias = "OnlyMetadata")]
     #[must_use]
     pub fn owns_metadata<K: Kind>(self) -> Self {
@@ -59,15 +59,17 @@ impl<T: Object> Controller<T> {
         self.related(name_of::<K>(), informer, None, mapping)
     }
 
-    /// As [`owns`](Self::owns), of any informer: of a selection, or of a kind that is known at run time. `name` is that of the
-    /// resource, `deployments.apps`, by which writes are found again.
+    /// Like [`owns`](Self::owns), with any informer: of a selector, or of a kind that is known at
+    /// run time. `name` is that of the resource, such as `deployments.apps`, to match tracked
+    /// writes.
     #[must_use]
     pub fn owns_informer<K: Object>(self, name: impl Into<Str>, informer: InformerHandle<K>) -> Self {
         let mapping = relation::owner(self.kind.clone(), self.is_namespaced, false);
         self.related(name.into(), informer, None, mapping)
     }
 
-    /// Reconciles what `map` says when an object of another kind changes; asked of its old and its new state.
+    /// Watches another kind and reconciles the keys that `map` returns; called for the old and the
+    /// new state.
     #[doc(alias = "Watches")]
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     #[must_use]
@@ -75,7 +77,7 @@ impl<T: Object> Controller<T> {
         self.watches_when(Predicate::<K>::new(|_| true), map)
     }
 
-    /// The same for events that pass.
+    /// Like [`watches`](Self::watches), for events that pass.
     #[must_use]
     pub fn watches_when<K: Kind>(
         self,
@@ -86,7 +88,7 @@ impl<T: Object> Controller<T> {
         self.watches_informer(name_of::<K>(), informer, predicate, map)
     }
 
-    /// As [`watches`](Self::watches), but only the metadata of the objects is watched and kept.
+    /// Like [`watches`](Self::watches), but watches and caches only the metadata.
     #[doc(alias = "WatchesMetadata")]
     #[must_use]
     pub fn watches_metadata<K: Kind>(
@@ -97,7 +99,7 @@ impl<T: Object> Controller<T> {
         self.watches_informer(name_of::<K>(), informer, Predicate::new(|_| true), map)
     }
 
-    /// As [`watches`](Self::watches), of any informer.
+    /// Like [`watches`](Self::watches), with any informer.
     #[doc(alias = "WatchesRawSource")]
     #[must_use]
     pub fn watches_informer<K: Object>(
@@ -115,7 +117,7 @@ impl<T: Object> Controller<T> {
     /// if there is none.
     ///
     /// For a custom resource whose definition may not be installed. The relation is still watched:
-    /// it catches up when its list succeeds. Without this, a kind that cannot be listed keeps the
+    /// it catches up when its list succeeds. Otherwise a kind that cannot be listed keeps the
     /// controller from starting.
     #[must_use]
     pub fn optional(mut self) -> Self {
@@ -137,7 +139,7 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// Reconciles keys that come through a channel. Its bound is what holds senders back.
+    /// Reconciles keys from a channel. Its bound applies backpressure to senders.
     #[doc(alias = "Channel")]
     #[must_use]
     pub fn channel(self, name: impl Into<Str>, mut keys: mpsc::Receiver<ObjectKey>) -> Self {
@@ -150,17 +152,19 @@ impl<T: Object> Controller<T> {
         })
     }
 
-    /// Reconciles all objects of the main kind once each `period`, as far as the filter lets a list of them pass.
+    /// Reconciles all objects of the main kind once per `period`, if they pass the filter as listed
+    /// objects.
     ///
     /// The keys are spread over the period with jitter, and added at low priority. A period of zero
-    /// is an error of the controller's start.
+    /// makes the start fail.
     #[must_use]
     pub fn every(mut self, period: Duration) -> Self {
         self.settings.periods.push(period);
         self
     }
 
-    /// Runs a task beside the workers that asks for reconciles whenever it likes. Dropped when the controller stops.
+    /// Runs a task next to the workers that may request reconciles. Dropped when the controller
+    /// stops.
     #[doc(alias = "source.Func")]
     #[must_use]
     pub fn feed<F: Future<Output = ()> + Send + 'static>(

@@ -1,4 +1,4 @@
-//! A worker: from a key in hand to what happens to it next.
+//! A worker: takes keys, reconciles them, and plans the next step.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -13,40 +13,40 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Span};
 
-use super::context::{Context, Inner, Means};
+use super::context::{Context, ContextInner, SharedContext};
 use super::outcome::{Failure, Outcome};
-use super::reason::{Change, Reason};
+use super::reason::{Reason, ReasonKind};
 use super::relation::Relation;
-use super::run::{Ended, Place, Places, Run};
-use super::running::chain;
-use super::shared::{ControllerHandle, Shared};
-use crate::sharding::{Permit, Right, Sharding};
+use super::run::{ReconcileResult, Run, RunSlot, RunSlots};
+use super::shared::{ControllerHandle, SharedController};
+use crate::error::chain;
+use crate::sharding::{Permission, Permit, Sharding};
 
-/// A key whose writes are not in the cache is looked at again after this time, should no event wake it.
+/// Retry delay of a key whose writes are not in the cache, in case no event wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A task that asks for reconciles.
+/// A task that requests reconciles.
 pub(super) type Feed = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// How keys are reconciled.
-pub(super) struct Plan {
+pub(super) struct WorkerPlan {
     pub(super) client: Client,
-    pub(super) places: Places,
+    pub(super) places: RunSlots,
     pub(super) timeout: Option<Duration>,
     pub(super) patience: Duration,
 }
 
-impl Plan {
-    /// Reconciles one key after the other until told to stop; the key in hand is finished first.
-    pub(super) async fn work(self: Arc<Self>, shared: Arc<Shared>, stop: CancellationToken) {
+impl WorkerPlan {
+    /// Reconciles keys until told to stop; the current reconcile is finished first.
+    pub(super) async fn work(self: Arc<Self>, shared: Arc<SharedController>, stop: CancellationToken) {
         let mut place = (self.places)();
-        let means = Arc::new(Means { client: self.client.clone(), shared, stop });
-        let (shared, mut stopped) = (&means.shared, pin!(means.stop.cancelled()));
+        let shared_context = Arc::new(SharedContext { client: self.client.clone(), shared, stop });
+        let (shared, mut stopped) = (&shared_context.shared, pin!(shared_context.stop.cancelled()));
         loop {
             let mut next = pin!(shared.queue.get());
-            // Whether to stop is asked before each key, but to be woken for it only where there is none.
+            // The stop token is checked before each key, but polled only if no key is queued.
             let next = poll_fn(|context| {
-                if means.stop.is_cancelled() {
+                if shared_context.stop.is_cancelled() {
                     return Poll::Ready(None);
                 }
                 match next.as_mut().poll(context) {
@@ -57,33 +57,35 @@ impl Plan {
             let Some(claim) = next.await else { return };
             let right = shared.sharding.get().map(|sharding| shared.right(sharding, claim.key()));
             let (permit, is_listed) = match right {
-                // Whoever has the shard is told as well, and whoever gets it later looks at all its keys.
-                Some(Right::Denied) => {
+                // The owner of the shard receives the event too, and a later owner reconciles all
+                // its keys.
+                Some(Permission::Denied) => {
                     shared.leave(claim.key());
                     continue;
                 }
-                Some(Right::NotYet) => (None, false),
-                Some(Right::Granted(permit)) => (Some(permit), true),
+                Some(Permission::NotYet) => (None, false),
+                Some(Permission::Granted(permit)) => (Some(permit), true),
                 None => (None, true),
             };
             if is_listed && self.has_seen_own_writes(shared, claim.key()) {
-                self.reconcile(&means, claim, permit, &mut *place).await;
+                self.reconcile(&shared_context, claim, permit, &mut *place).await;
             } else {
-                // The claim is given back, so that the worker is free meanwhile; the event or the clock brings the key back.
+                // The claim is released, so that the worker is free; an event or the timer queues
+                // the key again.
                 let again = AddOptions::new().after(LOOK_AGAIN).priority(claim.priority());
                 shared.queue.add_with(claim.key().clone(), again);
             }
         }
     }
 
-    fn has_seen_own_writes(&self, shared: &Shared, key: &ObjectKey) -> bool {
+    fn has_seen_own_writes(&self, shared: &SharedController, key: &ObjectKey) -> bool {
         if shared.writes.is_empty() {
             return true;
         }
         let relations = shared.relations();
-        let has_seen = |write: &crate::consistency::Write| {
-            // A cache that does not follow the server may never show it; fresh reads ask the server
-            // then.
+        let has_seen = |write: &crate::own_writes::Write| {
+            // A cache that does not follow the server may never show it; fresh reads then ask the
+            // server.
             let is_seen = |relation: &Arc<dyn Relation>| relation.is_adrift() || relation.has_seen(write);
             let is_seen = relations.get(write.relation).is_none_or(is_seen);
             if !is_seen && write.at.elapsed() > self.patience {
@@ -97,19 +99,19 @@ impl Plan {
 
     async fn reconcile(
         &self,
-        means: &Arc<Means>,
+        shared_context: &Arc<SharedContext>,
         claim: Claim<'_, ObjectKey>,
         permit: Option<Permit>,
-        place: &mut dyn Place,
+        place: &mut dyn RunSlot,
     ) {
-        let shared = &*means.shared;
+        let shared = &*shared_context.shared;
         let failures = shared.limiter(&claim, || shared.queue.num_requeues(&claim));
-        let context = Context::new(Inner {
+        let context = Context::new(ContextInner {
             key: claim.key().clone(),
             reasons: shared.pending.take(&claim),
             attempt: failures.unwrap_or_default().saturating_add(1),
             reconcile_id: shared.random.next(),
-            means: means.clone(),
+            shared_context: shared_context.clone(),
         });
         let span = span_of(shared, &context);
         let active = shared.numbers.as_ref().map(|numbers| numbers.began());
@@ -119,7 +121,7 @@ impl Plan {
             (None, None) => Some(ended((&mut run).await)),
             (permit, limit) => while_permitted(permit.as_ref(), within(limit, &mut run)).await,
         };
-        // What is left of a run that took too long has to be gone before its key is free.
+        // The future of a timed-out run must be dropped before its key is released.
         drop(run);
         drop(active);
         let _entered = span.as_ref().map(Span::enter);
@@ -133,26 +135,26 @@ impl Plan {
     }
 }
 
-impl Shared {
+impl SharedController {
     /// Whether the cache of the main kind could not decode the newest state of this object.
     fn is_undecodable(&self, key: &ObjectKey) -> bool {
         let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
         relations.first().is_some_and(|main| main.is_undecodable(key))
     }
 
-    /// The right of this replica to reconcile `key`, which the main relation knows.
-    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Right {
+    /// This replica's permission to reconcile `key`, according to the main relation.
+    fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission {
         let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
-        relations.first().map_or(Right::Denied, |main| main.right(sharding, key))
+        relations.first().map_or(Permission::Denied, |main| main.right(sharding, key))
     }
 }
 
-/// The span of a run; `None` where nobody listens, which is cheaper than a span that is disabled.
-fn span_of(shared: &Shared, context: &Context) -> Option<Span> {
+/// The span of a run; `None` without a subscriber, which is cheaper than a disabled span.
+fn span_of(shared: &SharedController, context: &Context) -> Option<Span> {
     if !tracing::enabled!(Level::INFO) {
         return None;
     }
-    // At the level of what reconcilers say, so that each line of theirs has the key.
+    // At info level, so that each log line of a reconciler has the key.
     let span = tracing::info_span!(
         "reconcile",
         controller = %shared.name,
@@ -164,11 +166,11 @@ fn span_of(shared: &Shared, context: &Context) -> Option<Span> {
     Some(span)
 }
 
-fn ended(ended: Result<Ended, String>) -> Result<Outcome, Failure> {
+fn ended(ended: Result<ReconcileResult, String>) -> Result<Outcome, Failure> {
     ended.map_err(Failure::Panic)?.map_err(Failure::Error)
 }
 
-/// Ends a run that takes longer than `limit`, if there is one.
+/// Cancels a run that exceeds `limit`, if there is one.
 async fn within(limit: Option<Duration>, run: &mut Run<'_>) -> Result<Outcome, Failure> {
     match limit {
         Some(limit) => ended(timeout(limit, run).await.map_err(|_| Failure::Timeout(limit))?),
@@ -176,7 +178,7 @@ async fn within(limit: Option<Duration>, run: &mut Run<'_>) -> Result<Outcome, F
     }
 }
 
-/// Does `work` as long as the key is this replica's; `None` if it was lost first, and the work dropped.
+/// Runs `work` while this replica owns the key; `None` if it was lost first, and the work dropped.
 async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = R>) -> Option<R> {
     let Some(permit) = permit else { return Some(work.await) };
     tokio::select! {
@@ -186,9 +188,14 @@ async fn while_permitted<R>(permit: Option<&Permit>, work: impl Future<Output = 
     }
 }
 
-/// Plans what happens to the key next. `has_failed` says whether the limiter knows of failures that it may have to forget: nobody
-/// else counts them while the key is claimed.
-fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, ended: Result<Outcome, Failure>) {
+/// Plans the next step of the key. `has_failed` tells whether the limiter has failures to forget:
+/// it cannot change while the key is claimed.
+fn conclude(
+    shared: &SharedController,
+    claim: &Claim<'_, ObjectKey>,
+    has_failed: bool,
+    ended: Result<Outcome, Failure>,
+) {
     if let Some(numbers) = &shared.numbers {
         numbers.ended(&ended);
     }
@@ -199,7 +206,7 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
             shared.forget(key);
         }
     };
-    let reason = |change| Reason { source: Str::from_static("reconcile"), object: None, change };
+    let reason = |kind| Reason { source: Str::from_static("reconcile"), object: None, kind };
     match ended {
         Ok(Outcome::Done) => {
             forget();
@@ -208,11 +215,11 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
         Ok(Outcome::RequeueAfter(delay)) => {
             forget();
             shared.succeeded(key);
-            shared.enqueue(key.clone(), reason(Change::Requeued), options.after(delay));
+            shared.enqueue(key.clone(), reason(ReasonKind::Requeued), options.after(delay));
         }
         Ok(Outcome::BackOff) => {
             shared.succeeded(key);
-            shared.enqueue_limited(key, reason(Change::Requeued), options);
+            shared.enqueue_limited(key, reason(ReasonKind::Requeued), options);
         }
         Ok(Outcome::GiveUp(why)) => {
             tracing::warn!(controller = %shared.name, %key, why, "given up until something changes");
@@ -223,7 +230,7 @@ fn conclude(shared: &Shared, claim: &Claim<'_, ObjectKey>, has_failed: bool, end
             let error = chain(&failure);
             tracing::warn!(controller = %shared.name, %key, error, "reconcile failed");
             shared.failed(key, error);
-            shared.enqueue_limited(key, reason(Change::Retried), options);
+            shared.enqueue_limited(key, reason(ReasonKind::Retried), options);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Makes an API server know a custom resource.
+//! Installs CustomResourceDefinitions.
 
 use std::time::Duration;
 
@@ -8,49 +8,49 @@ use kubewright_core::options::{ApplyOptions, ListOptions};
 use kubewright_core::{DynamicObject, GroupVersionResource, Object};
 use tokio::time::{sleep, timeout};
 
-/// How long a server may take to serve what it was told of.
+/// How long a server may take to serve a definition.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often it is asked.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why a definition is not served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// The server refuses the definition, or cannot be asked.
+    /// The server rejects the definition, or the request fails.
     #[error("{definition} cannot be installed")]
     Server {
         /// The name of the definition.
         definition: String,
-        /// What the server says.
+        /// The server's error.
         source: Error,
     },
-    /// Another resource has its names.
+    /// Its names conflict with another resource.
     #[error("the names of {definition} are not accepted: {message}")]
     NamesTaken {
         /// The name of the definition.
         definition: String,
-        /// What the server says.
+        /// The server's message.
         message: String,
     },
-    /// The server knows it, and does not serve it.
+    /// The server has stored it, but does not serve it.
     #[error("{definition} is not served after {waited:?}")]
     NotServed {
         /// The name of the definition.
         definition: String,
-        /// How long was waited.
+        /// The time limit.
         waited: Duration,
     },
 }
 
 /// Applies a definition as `manager`, and waits until the server serves it.
 ///
-/// Usually a cluster's administrator installs definitions, from a manifest: a controller needs rights for this that it does not need
-/// otherwise.
+/// Usually a cluster administrator installs definitions from a manifest: a controller needs
+/// additional permissions for this.
 ///
 /// # Errors
-/// Those of the server; and if its names are taken, or it is not served in half a minute.
+/// The errors of the server; and if its names conflict, or it is not served within 30 s.
 #[doc(alias = "WaitForCRDs")]
 pub async fn install(
     client: &Client,
@@ -63,7 +63,7 @@ pub async fn install(
     until_served(client, definition).await
 }
 
-/// Waits until the server serves all versions of a definition that it has been told of.
+/// Waits until the server serves all versions of a stored definition.
 ///
 /// # Errors
 /// As [`install`].
@@ -74,14 +74,15 @@ pub async fn until_served(client: &Client, definition: &CustomResourceDefinition
         loop {
             let found = definitions.get(name).await;
             match state(&found.map_err(|source| InstallError::Server { definition: name.to_owned(), source })?) {
-                State::Served => break,
-                State::Refused(message) => {
+                ServedState::Served => break,
+                ServedState::Refused(message) => {
                     return Err(InstallError::NamesTaken { definition: name.to_owned(), message });
                 }
-                State::Unknown => sleep(LOOK).await,
+                ServedState::Unknown => sleep(LOOK).await,
             }
         }
-        // A server may have accepted what its handlers do not know yet, and a version may be newer than the rest.
+        // The handlers of a server may lag behind the accepted definition, and a version may be
+        // new.
         for version in definition.spec.versions.iter().filter(|version| version.served) {
             let (group, plural) = (definition.spec.group.clone(), definition.spec.names.plural.clone());
             let resource = GroupVersionResource::new(group, version.name.clone(), plural);
@@ -96,20 +97,20 @@ pub async fn until_served(client: &Client, definition: &CustomResourceDefinition
     timeout(PATIENCE, served).await.map_err(late)?
 }
 
-enum State {
+enum ServedState {
     Served,
     Refused(String),
     Unknown,
 }
 
-fn state(definition: &CustomResourceDefinition) -> State {
+fn state(definition: &CustomResourceDefinition) -> ServedState {
     let conditions = definition.status.as_ref().map(|status| &status.conditions[..]).unwrap_or_default();
     let named = |name: &str| conditions.iter().find(|condition| condition.type_ == name);
     if named("Established").is_some_and(|condition| condition.status == "True") {
-        return State::Served;
+        return ServedState::Served;
     }
     match named("NamesAccepted").filter(|condition| condition.status == "False") {
-        Some(taken) => State::Refused(taken.message.as_deref().unwrap_or_default().to_owned()),
-        None => State::Unknown,
+        Some(taken) => ServedState::Refused(taken.message.as_deref().unwrap_or_default().to_owned()),
+        None => ServedState::Unknown,
     }
 }

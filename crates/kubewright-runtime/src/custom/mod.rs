@@ -1,8 +1,9 @@
-//! Custom resources from the structs of their specifications.
+//! Custom resources from the structs of their specs.
 //!
-//! `#[derive(CustomResource)]` writes the object and its traits; this module is what that code leans on, and
-//! [`CustomResource::definition`], which users call. Schemas come from schemars and are made structural here, as API servers
-//! want them.
+//! `#[derive(CustomResource)]` generates the object type and its traits; this module contains the
+//! support code, and
+//! [`CustomResource::definition`]for users. Schemas come from schemars and are made structural
+//! here, as API servers require.
 //!
 //! ```
 //! use kubewright_core::Object;
@@ -50,6 +51,6 @@ pub use {
     serde,
 };
 
-/// What can be done with custom resources.
+/// The verbs of custom resources.
 #[doc(hidden)]
 pub const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];

@@ -1,4 +1,4 @@
-//! How objects of derived types are read and written, through serde.
+//! serde support for derived types.
 
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::ObjectMeta;
@@ -6,11 +6,11 @@ use kubewright_core::{DecodeError, List};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The status of a resource that has none.
+/// The status type of a resource without a status.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub enum NoStatus {}
 
-/// An object in parts, as it is read.
+/// The parts of an object being decoded.
 #[derive(Debug, Deserialize)]
 pub struct Parts<S, T> {
     /// The metadata.
@@ -28,10 +28,10 @@ fn none<T>() -> Option<T> {
 }
 
 impl<S: DeserializeOwned, T: DeserializeOwned> Parts<S, T> {
-    /// Takes the parts from JSON text.
+    /// Decodes the parts from JSON text.
     ///
     /// # Errors
-    /// If the text is none of such an object.
+    /// If the text is not such an object.
     pub fn from_json(reader: &mut Reader<'_, '_>) -> Result<Self, DecodeError> {
         let mut parts: Parts<S, T> =
             serde_json::from_str(reader.raw()?).map_err(|error| DecodeError::new(error.to_string()))?;
@@ -53,7 +53,7 @@ struct Wire<'a, S, T> {
     status: Option<&'a T>,
 }
 
-/// Writes an object in any format of serde.
+/// Serialises an object with serde.
 ///
 /// # Errors
 /// Those of the format.
@@ -71,7 +71,7 @@ pub fn serialize<S: Serialize, T: Serialize, F: Serializer>(
 /// Writes an object as JSON.
 ///
 /// # Panics
-/// If the type has no JSON form, such as a map whose keys are no texts.
+/// If the type has no JSON representation, such as a map with keys that are not strings.
 pub fn write_json(object: &impl Serialize, writer: &mut Writer<'_>) {
     writer.raw(&serde_json::to_string(object).expect("objects of the API have JSON forms"));
 }

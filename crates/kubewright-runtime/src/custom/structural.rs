@@ -1,7 +1,8 @@
-//! Makes schemas of types structural, as API servers want those of custom resources.
+//! Converts JSON schemas to structural schemas, as API servers require for custom resources.
 //!
-//! A structural schema says of each field, outside of all alternatives, which type it has; alternatives may only narrow.
-//! See <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
+//! A structural schema states the type of each field outside of all alternatives; alternatives may
+//! only restrict. See
+//! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema>.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -17,17 +18,17 @@ pub fn schema_of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// What structural schemas do not have.
+/// Keywords that structural schemas do not have.
 const FORBIDDEN: [&str; 9] =
     ["$schema", "$id", "title", "definitions", "$defs", "components", "examples", "readOnly", "writeOnly"];
 
-/// Formats that servers know; others say nothing to them.
+/// Formats that servers know; others are ignored.
 const FORMATS: [&str; 12] =
     ["int32", "int64", "float", "double", "byte", "date", "date-time", "duration", "email", "ipv4", "uuid", "uri"];
 
 fn make_structural(schema: &mut Value) {
     let Value::Object(fields) = schema else {
-        // `true` stands for anything at all.
+        // `true` accepts anything.
         *schema = json!({"x-kubernetes-preserve-unknown-fields": true});
         return;
     };
@@ -43,7 +44,8 @@ fn make_structural(schema: &mut Value) {
         fold_alternatives(fields, alternatives);
     }
     match fields.get_mut("additionalProperties") {
-        // A server prunes or refuses unknown fields by itself; a schema has either properties or these.
+        // A server prunes or rejects unknown fields itself; a schema has either properties or
+        // these.
         Some(Value::Bool(false)) => drop(fields.remove("additionalProperties")),
         Some(additional) => make_structural(additional),
         None => {}
@@ -58,7 +60,7 @@ fn make_structural(schema: &mut Value) {
     if let Some(items) = fields.get_mut("items") {
         make_structural(items);
     }
-    // Servers take no `enum` of `null`, and say it by `nullable`.
+    // Servers do not accept `null` in `enum`; it is expressed as `nullable`.
     if let Some(Value::Array(values)) = fields.get_mut("enum") {
         values.retain(|value| !value.is_null());
         if let Some(first) = values.first() {
@@ -74,7 +76,7 @@ fn make_structural(schema: &mut Value) {
     }
 }
 
-/// Says outside of the alternatives what they say of types and properties, and leaves within what narrows.
+/// Moves types and properties of the alternatives outside, and leaves restrictions inside.
 fn fold_alternatives(fields: &mut Map<String, Value>, name: &str) {
     let Some(Value::Array(mut alternatives)) = fields.remove(name) else { return };
     let before = alternatives.len();
@@ -89,7 +91,7 @@ fn fold_alternatives(fields: &mut Map<String, Value>, name: &str) {
         }
         return;
     }
-    // Names to choose from are one list.
+    // Alternatives of names become one list.
     if let Some(values) = alternatives.iter().map(names).collect::<Option<Vec<Vec<Value>>>>() {
         fields.insert("type".to_owned(), "string".into());
         fields.insert("enum".to_owned(), values.concat().into());
@@ -98,7 +100,7 @@ fn fold_alternatives(fields: &mut Map<String, Value>, name: &str) {
     let mut types: Vec<Value> = alternatives.iter().filter_map(|one| one.get("type").cloned()).collect();
     types.dedup();
     if types.len() > 1 {
-        // Integer or text is a type of its own; other mixtures are taken as they come.
+        // Integer or string is a type of its own; other mixtures are unconstrained.
         let is_int_or_string =
             types.len() == 2 && types.contains(&"integer".into()) && types.contains(&"string".into());
         let says = if is_int_or_string { "x-kubernetes-int-or-string" } else { "x-kubernetes-preserve-unknown-fields" };
@@ -117,14 +119,14 @@ fn fold_alternatives(fields: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Adds what another schema says of the same value.
+/// Merges another schema of the same value.
 fn merge(fields: &mut Map<String, Value>, other: Map<String, Value>) {
     for (name, value) in other {
         match (fields.get_mut(&name), value) {
             (Some(Value::Object(have)), Value::Object(more)) => {
                 for (name, value) in more {
                     match (have.get_mut(&name), value) {
-                        // The tag of an enum: each variant has its own value for it.
+                        // The tag of an enum: each variant has its own value.
                         (Some(Value::Object(have)), Value::Object(more)) => unite(have, &more),
                         (Some(_), _) => {}
                         (None, value) => drop(have.insert(name, value)),
@@ -140,7 +142,7 @@ fn merge(fields: &mut Map<String, Value>, other: Map<String, Value>) {
     }
 }
 
-/// Lets a property have the values of both schemas.
+/// Allows a property the values of both schemas.
 fn unite(have: &mut Map<String, Value>, more: &Map<String, Value>) {
     let values = |schema: &Map<String, Value>| match (schema.get("enum"), schema.get("const")) {
         (Some(Value::Array(values)), _) => Some(values.clone()),
@@ -154,7 +156,7 @@ fn unite(have: &mut Map<String, Value>, more: &Map<String, Value>) {
     }
 }
 
-/// Adds values that are not there yet.
+/// Appends missing values.
 fn extend(have: &mut Vec<Value>, more: Vec<Value>) {
     for value in more {
         if !have.contains(&value) {
@@ -163,7 +165,7 @@ fn extend(have: &mut Vec<Value>, more: Vec<Value>) {
     }
 }
 
-/// The texts of an alternative that is nothing but a choice of names.
+/// The strings of an alternative that is only a choice of names.
 fn names(alternative: &Value) -> Option<Vec<Value>> {
     let values = match (alternative.get("enum"), alternative.get("const")) {
         (Some(Value::Array(values)), _) => values.clone(),
@@ -186,11 +188,11 @@ mod tests {
 
     use super::*;
 
-    /// How big.
+    /// A size.
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     enum Size {
-        /// Not big.
+        /// A small size.
         Small,
         Large,
     }

@@ -1,4 +1,4 @@
-//! Leader election with callbacks, as in Go.
+//! Leader election with callbacks, as in client-go.
 
 use std::any::Any;
 use std::fmt;
@@ -18,7 +18,7 @@ type Stopped = Box<dyn FnOnce() + Send>;
 type Payload = Box<dyn Any + Send>;
 type NewLeader = Box<dyn FnMut(&str) + Send>;
 
-/// What is called when leadership comes and goes.
+/// Callbacks of a leader election.
 pub struct LeaderCallbacks {
     started: Started,
     stopped: Stopped,
@@ -26,8 +26,8 @@ pub struct LeaderCallbacks {
 }
 
 impl LeaderCallbacks {
-    /// `on_started_leading` is what the leader does, told by a token when to stop; `on_stopped_leading` is called at the end in
-    /// any case, also if this process never led.
+    /// `on_started_leading` is the leader's work; its token tells when to stop.
+    /// `on_stopped_leading` is called at the end in any case, even if this process never led.
     #[doc(alias = "OnStartedLeading")]
     #[doc(alias = "OnStoppedLeading")]
     #[inline]
@@ -42,7 +42,7 @@ impl LeaderCallbacks {
         }
     }
 
-    /// Called with each new leader, the first one and oneself included, in a task of its own.
+    /// Called with each new leader, including the first one and this process, in a separate task.
     #[doc(alias = "OnNewLeader")]
     #[must_use]
     #[inline]
@@ -52,15 +52,15 @@ impl LeaderCallbacks {
     }
 }
 
-/// The lease could not be renewed in time; somebody else may lead by now.
+/// The lease could not be renewed in time; another process may lead by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("leader election lost")]
 pub struct LeadershipLost;
 
-/// Calls its function when dropped, so that it is called whatever happens.
-struct Finally(Option<Stopped>);
+/// Calls its function on drop.
+struct CallOnDrop(Option<Stopped>);
 
-impl Drop for Finally {
+impl Drop for CallOnDrop {
     #[inline]
     fn drop(&mut self) {
         if let Some(function) = self.0.take() {
@@ -70,23 +70,26 @@ impl Drop for Finally {
 }
 
 impl LeaderElector {
-    /// Tries to lead, leads, and returns when leadership has ended: on purpose by `stop`, or by losing it.
+    /// Acquires leadership, runs the work, and returns when leadership has ended: by `stop`, or by
+    /// losing it.
     ///
-    /// When `stop` is cancelled, the work is told so, and the lease is released when the work has
-    /// ended. Work that takes longer than the lease lasts is dropped, and the lease left to expire.
+    /// When `stop` is cancelled, the work is told to stop, and the lease is released when it has
+    /// ended. Work that takes longer than the lease duration is dropped, and the lease expires.
     ///
     /// # Errors
-    /// If leadership was lost. The process is best ended then, as in Go: what it began elsewhere may not know.
+    /// If leadership was lost. It is best to exit then, as in client-go: work started elsewhere may
+    /// not know.
     ///
     /// # Panics
-    /// If the work does, after the lease has been released: nobody would do the work otherwise, as long as this process leads.
+    /// If the work panics, after the lease has been released: otherwise this process would lead
+    /// without doing the work.
     #[doc(alias = "RunOrDie")]
     #[inline]
     pub async fn run(mut self, callbacks: LeaderCallbacks, stop: &CancellationToken) -> Result<(), LeadershipLost> {
         let LeaderCallbacks { started, stopped, mut new_leader } = callbacks;
-        let _finally = Finally(Some(stopped));
+        let _finally = CallOnDrop(Some(stopped));
         let mut seen = self.shared.seen.subscribe();
-        // Tasks in a set end with it.
+        // Dropping the set aborts its tasks.
         let mut reporter = JoinSet::new();
         reporter.spawn(async move {
             let mut reported = Str::new();
@@ -121,7 +124,7 @@ impl LeaderElector {
             leadership.release().await;
             resume_unwind(payload);
         }
-        // Renewals go on meanwhile, but work that does not end must not keep the lease for ever.
+        // Renewals continue, but work that does not end must not hold the lease forever.
         let ended = tokio::select! {
             biased;
             () = leadership.lost() => return Err(LeadershipLost),
@@ -139,7 +142,7 @@ impl LeaderElector {
     }
 }
 
-/// Resolves if the work panics; never if it ends by itself, after which the lease is held as before.
+/// Resolves if the work panics; never if it ends, after which the lease is still held.
 async fn panic_in(work: &mut JoinSet<()>) -> Payload {
     match work.join_next().await.and_then(payload_of) {
         Some(payload) => payload,

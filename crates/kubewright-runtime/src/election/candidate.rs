@@ -1,4 +1,4 @@
-//! What one candidate knows of the lease, and what it does about it in one try.
+//! A candidate's view of the lease, and single attempts to acquire or renew it.
 
 use kubewright_client::Error;
 use kubewright_core::{MicroTime, Str};
@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::lock::{Lock, Record};
 use super::options::LeaderElectionOptions;
-use crate::controller::chain;
+use crate::error::chain;
 
 /// A candidate's view of the lease.
 pub(super) struct Candidate {
@@ -14,25 +14,26 @@ pub(super) struct Candidate {
     identity: Str,
     options: LeaderElectionOptions,
     observed: Record,
-    /// When the record was last seen to change, or written. Only this clock counts; times in the record are for people.
+    /// When the record last changed, as observed by this process. Only this clock counts; times in
+    /// the record are informational.
     observed_at: Instant,
-    /// The failure that was told last, until the lease is read again.
+    /// The last logged failure, until the lease is read again.
     told: String,
 }
 
-/// What a try is for.
+/// The purpose of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Aim {
-    /// To lead, whoever did so before.
+pub(super) enum AttemptKind {
+    /// To acquire the lease from any previous holder.
     Acquire,
-    /// To go on leading.
+    /// To renew the lease.
     Renew,
 }
 
-/// A try that made us leader, or kept us so.
+/// A successful attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
-    /// From when others count the lease at the earliest: before the write was sent.
+pub(super) struct AcquiredLease {
+    /// The earliest start of the lease for others: before the write was sent.
     pub(super) since: Instant,
 }
 
@@ -59,13 +60,13 @@ impl Candidate {
         &self.observed
     }
 
-    /// Whether the record that was last seen names us.
+    /// Whether the observed record names this candidate.
     #[inline]
     pub(super) fn is_leader(&self) -> bool {
         self.observed.holder_identity == self.identity
     }
 
-    /// Whether the record that was last seen names somebody else.
+    /// Whether the observed record names another candidate.
     #[inline]
     pub(super) fn is_held_by_another(&self) -> bool {
         !self.observed.holder_identity.is_empty() && !self.is_leader()
@@ -76,11 +77,12 @@ impl Candidate {
         self.observed_at + self.observed.duration() > now
     }
 
-    /// Takes the lease or renews it, if it can be had. One that is to be renewed is not taken: if it is nobody's, another may have led and
-    /// freed it meanwhile, and who leads from then on does so by another token.
+    /// Acquires or renews the lease, if possible. A renewal never acquires a free lease: another
+    /// candidate may have led and released it in between, and a later leader has a different
+    /// fencing token.
     #[doc(alias = "tryAcquireOrRenew")]
     #[inline]
-    pub(super) async fn try_once(&mut self, aim: Aim) -> Option<Held> {
+    pub(super) async fn try_once(&mut self, aim: AttemptKind) -> Option<AcquiredLease> {
         let now = Instant::now();
         if self.options.is_coordinated {
             return self.try_coordinated(now).await;
@@ -93,7 +95,7 @@ impl Candidate {
             renew_time: clock,
             ..Record::default()
         };
-        // A leader knows the lease, and needs not ask for it.
+        // A leader knows the lease and need not read it.
         if self.is_leader() && self.is_lease_valid(now) {
             record.acquire_time = self.observed.acquire_time;
             record.leader_transitions = self.observed.leader_transitions;
@@ -110,8 +112,9 @@ impl Candidate {
             Err(error) => return self.failed("lease not read", &error),
         };
         let Some(found) = found else {
-            // Somebody has deleted it. The numbers by which leaders are told from those before them go on nevertheless.
-            if self.is_leader() && aim == Aim::Renew {
+            // The lease was deleted. The transition counter continues nevertheless, so that leaders
+            // stay distinguishable.
+            if self.is_leader() && aim == AttemptKind::Renew {
                 record.acquire_time = self.observed.acquire_time;
                 record.leader_transitions = self.observed.leader_transitions;
             } else if self.observed != Record::default() {
@@ -123,7 +126,7 @@ impl Candidate {
             };
         };
         self.observe(found);
-        if self.is_held_by_another() && self.is_lease_valid(now) || aim == Aim::Renew && !self.is_leader() {
+        if self.is_held_by_another() && self.is_lease_valid(now) || aim == AttemptKind::Renew && !self.is_leader() {
             return None;
         }
         if self.is_leader() {
@@ -134,14 +137,14 @@ impl Candidate {
         }
         match self.lock.update(&record).await {
             Ok(()) => Some(self.holds(record, now)),
-            Err(error) => self.failed("lease not taken", &error),
+            Err(error) => self.failed("lease not acquired", &error),
         }
     }
 
-    /// Renews a lease that the control plane has given us.
+    /// Renews a lease that the control plane has assigned to us.
     #[doc(alias = "tryCoordinatedRenew")]
     #[inline]
-    async fn try_coordinated(&mut self, now: Instant) -> Option<Held> {
+    async fn try_coordinated(&mut self, now: Instant) -> Option<AcquiredLease> {
         match self.lock.get().await {
             Ok(Some(found)) => self.observe(found),
             Ok(None) => return None,
@@ -160,13 +163,13 @@ impl Candidate {
         }
     }
 
-    /// Frees the lease, if it is still ours.
+    /// Releases the lease, if it is still ours.
     ///
     /// # Errors
-    /// If the server does not answer, or somebody has written meanwhile: then it has to be looked at again.
+    /// If the request fails, or the lease has changed: then it must be read again.
     #[inline]
     pub(super) async fn try_release(&mut self) -> Result<(), Error> {
-        // A renewal that was given up may have been carried out, so that what we know is not enough.
+        // An abandoned renewal may have succeeded, so the known state is not sufficient.
         let Some(found) = self.lock.get().await? else { return Ok(()) };
         self.observe(found);
         if !self.is_leader() {
@@ -195,16 +198,17 @@ impl Candidate {
     }
 
     #[inline]
-    fn holds(&mut self, record: Record, since: Instant) -> Held {
+    fn holds(&mut self, record: Record, since: Instant) -> AcquiredLease {
         self.observed = record;
         self.observed_at = Instant::now();
-        Held { since }
+        AcquiredLease { since }
     }
 
     #[inline]
-    fn failed(&mut self, what: &str, error: &Error) -> Option<Held> {
+    fn failed(&mut self, what: &str, error: &Error) -> Option<AcquiredLease> {
         let (lease, cause) = (self.lock.describe(), chain(error));
-        // That another candidate was faster is how it should be. The rest is told once, as long as it stays the same.
+        // Losing against another candidate is expected. Other failures are logged once while they
+        // repeat.
         if error.is_conflict() || error.is_already_exists() || cause == self.told {
             tracing::debug!(lease, identity = %self.identity, error = cause, "{what}");
         } else {

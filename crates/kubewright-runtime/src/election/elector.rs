@@ -1,4 +1,4 @@
-//! A candidate that tries to lead, and the task that keeps it leading.
+//! A candidate for leadership, and the task that renews its lease.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::candidate::{Aim, Candidate, Held};
+use super::candidate::{AcquiredLease, AttemptKind, Candidate};
 use super::leadership::{FencingToken, Leadership, Term};
 use super::lock::{LeaseLock, Lock};
 use super::metrics::ElectionMetrics;
@@ -33,33 +33,33 @@ use crate::random::Random;
 /// ```
 #[doc(alias = "NewLeaderElector")]
 pub struct LeaderElector {
-    /// Empty while a leadership lasts, whose task has it.
+    /// `None` during a leadership, whose task owns it.
     candidate: Arc<Mutex<Option<Candidate>>>,
-    pub(super) shared: Arc<Shared>,
-    /// Cancelled when the last leadership has ended entirely.
+    pub(super) shared: Arc<SharedElector>,
+    /// Cancelled when the last leadership has ended completely.
     previous: CancellationToken,
 }
 
-pub(super) struct Shared {
+pub(super) struct SharedElector {
     pub(super) identity: Str,
     pub(super) name: String,
     pub(super) options: LeaderElectionOptions,
     random: Random,
-    pub(super) seen: watch::Sender<Seen>,
+    pub(super) seen: watch::Sender<ElectionStatus>,
 }
 
-/// What others may know of a candidate.
+/// The publicly visible state of a candidate.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    /// Who leads; empty before it is known, or if nobody does.
+pub(super) struct ElectionStatus {
+    /// The leader; empty before it is known, or if there is none.
     pub(super) leader: Str,
     pub(super) renewed_at: Option<Instant>,
 }
 
 impl LeaderElector {
-    /// A candidate of this identity for the lease of this namespace and name.
+    /// A candidate with this identity for the lease of this namespace and name.
     ///
-    /// No two candidates may have the same identity: [`unique_identity`](super::unique_identity) makes one.
+    /// Identities must be unique: see [`unique_identity`](super::unique_identity).
     ///
     /// # Errors
     /// If the durations leave no time to step down.
@@ -74,7 +74,7 @@ impl LeaderElector {
         Self::labelled(client, ObjectKey::namespaced(namespace, name), identity, Map::new(), options)
     }
 
-    /// The same with labels for the lease.
+    /// Like [`new`](Self::new), with labels for the lease.
     ///
     /// # Errors
     /// If the durations leave no time to step down.
@@ -90,7 +90,7 @@ impl LeaderElector {
         Self::over(lock, identity, options)
     }
 
-    /// A candidate whose record is kept by `lock`.
+    /// A candidate whose record is stored by `lock`.
     ///
     /// # Errors
     /// If the durations leave no time to step down.
@@ -112,17 +112,17 @@ impl LeaderElector {
         }
         let random = Random::new(options.seed);
         let candidate = Candidate::new(Box::new(lock), identity.clone(), options.clone());
-        let seen = watch::Sender::new(Seen { leader: Str::new(), renewed_at: None });
+        let seen = watch::Sender::new(ElectionStatus { leader: Str::new(), renewed_at: None });
         let previous = CancellationToken::new();
         previous.cancel();
         Ok(LeaderElector {
             candidate: Arc::new(Mutex::new(Some(candidate))),
-            shared: Arc::new(Shared { identity, name, options, random, seen }),
+            shared: Arc::new(SharedElector { identity, name, options, random, seen }),
             previous,
         })
     }
 
-    /// Shows who leads in these metrics, unless there are others already.
+    /// Exposes the leader in these metrics, unless others are set.
     #[inline]
     pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
         self.shared.options.metrics.get_or_init(|| {
@@ -137,7 +137,7 @@ impl LeaderElector {
         &self.shared.identity
     }
 
-    /// Who leads as far as this candidate knows; empty if nobody does.
+    /// The leader as far as this candidate knows; empty if there is none.
     #[doc(alias = "GetLeader")]
     #[inline]
     pub fn leader(&self) -> Str {
@@ -156,24 +156,24 @@ impl LeaderElector {
     ///
     /// Cancel safe.
     ///
-    /// The first try is made at once. Waits until an earlier leadership has ended, if there is one.
+    /// The first attempt is immediate. Waits for the end of an earlier leadership, if there is one.
     #[inline]
     pub async fn acquire(&mut self, stop: &CancellationToken) -> Option<Leadership> {
         stop.run_until_cancelled(self.previous.cancelled()).await?;
-        // Put back when this is dropped in the middle of a try, with what it has learned.
+        // Put back if this future is dropped during an attempt, with its observations.
         let slot = self.candidate.clone();
         let taken = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut borrowed = Borrowed { candidate: taken, slot };
         let candidate = borrowed.candidate.as_mut()?;
         let shared = self.shared.clone();
-        let held = loop {
-            let held = stop.run_until_cancelled(candidate.try_once(Aim::Acquire)).await?;
+        let acquired = loop {
+            let acquired = stop.run_until_cancelled(candidate.try_once(AttemptKind::Acquire)).await?;
             shared.observed(candidate);
-            // A lease that expired while the request was under way may be another's by now.
-            if let Some(held) = held
-                && Instant::now() < held.since + shared.options.whole_seconds()
+            // A lease that expired during the request may belong to another candidate.
+            if let Some(acquired) = acquired
+                && Instant::now() < acquired.since + shared.options.whole_seconds()
             {
-                break held;
+                break acquired;
             }
             let pause = shared.options.retry_period.mul_f64(1.0 + JITTER_FACTOR * shared.random.unit());
             stop.run_until_cancelled(sleep(pause)).await?;
@@ -182,12 +182,12 @@ impl LeaderElector {
             FencingToken { transitions: candidate.observed().leader_transitions, version: candidate.lock().version() };
         tracing::info!(lease = shared.name, identity = %shared.identity, "became leader");
         let (term, ended) = (Arc::new(Term::new()), CancellationToken::new());
-        shared.renewed(&term, held);
+        shared.renewed(&term, acquired);
         self.previous = ended.clone();
         let leadership = Leadership { term: term.clone(), token, ended: ended.clone() };
         tokio::spawn(async move {
-            // Dropped in reverse, also by a panic of the lock: leadership ends, the candidate goes
-            // back, and then the next `acquire` may look for it.
+            // Dropped in reverse order, even on a panic: leadership ends, the candidate is
+            // returned, and then the next `acquire` may use it.
             let _ended = ended.drop_guard();
             let mut borrowed = borrowed;
             let _over = term.over.clone().drop_guard();
@@ -198,7 +198,7 @@ impl LeaderElector {
     }
 }
 
-/// A candidate that goes back where it came from.
+/// A candidate that returns to its slot on drop.
 struct Borrowed {
     candidate: Option<Candidate>,
     slot: Arc<Mutex<Option<Candidate>>>,
@@ -211,14 +211,15 @@ impl Drop for Borrowed {
     }
 }
 
-impl Shared {
-    /// Renews until that fails for too long, somebody else has the lease, or the term is over.
-    /// Frees the lease only if its holder has released it: otherwise work may still run.
+impl SharedElector {
+    /// Renews until renewals fail for too long, another candidate has the lease, or the term is
+    /// over. Releases the lease only if its holder has released it: otherwise work may still be
+    /// running.
     #[inline]
     async fn keep(&self, candidate: &mut Candidate, term: &Term) {
         while !term.over.is_cancelled() {
             let pause = term.over.run_until_cancelled(sleep(self.options.retry_period)).await;
-            // Others may take the lease when it has run out, whatever the deadline says.
+            // Others may acquire the lease when it has expired, whatever the deadline.
             let deadline = (Instant::now() + self.options.renew_deadline).min(term.valid_until());
             if pause.is_none() || !self.renew(candidate, term, deadline).await {
                 break;
@@ -244,21 +245,23 @@ impl Shared {
         });
     }
 
-    /// Tries to renew until the deadline, or until the lease is seen not to be ours; true if it did, or need not any more.
+    /// Tries to renew until the deadline, or until the lease is not ours any more; true if it
+    /// succeeded, or need not any more.
     #[inline]
     async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
         loop {
             let next = Instant::now() + self.options.retry_period;
-            let attempt = timeout_at(deadline, candidate.try_once(Aim::Renew));
+            let attempt = timeout_at(deadline, candidate.try_once(AttemptKind::Renew));
             let Some(attempt) = term.over.run_until_cancelled(attempt).await else { return true };
             self.observed(candidate);
             match attempt {
-                Ok(Some(held)) => {
-                    self.renewed(term, held);
+                Ok(Some(acquired)) => {
+                    self.renewed(term, acquired);
                     return true;
                 }
                 Err(_) => return false,
-                // Somebody else has the lease, as after it was deleted: two would lead until the deadline. Or has had it and freed it.
+                // Another candidate has the lease, for example after it was deleted, or has had and
+                // released it: two would lead until the deadline.
                 Ok(None) if !candidate.is_leader() => return false,
                 Ok(None) if next >= deadline => {
                     term.over.run_until_cancelled(sleep_until(deadline)).await;
@@ -291,15 +294,15 @@ impl Shared {
     }
 
     #[inline]
-    fn renewed(&self, term: &Term, held: Held) {
-        term.extend(held.since + self.options.whole_seconds());
+    fn renewed(&self, term: &Term, acquired: AcquiredLease) {
+        term.extend(acquired.since + self.options.whole_seconds());
         self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
         if let Some(metrics) = self.options.metrics.get() {
             metrics.set_leading(&self.name, true);
         }
     }
 
-    /// Tells who leads, if it is somebody else than before.
+    /// Publishes the leader, if it changed.
     #[inline]
     fn observed(&self, candidate: &Candidate) {
         let leader = &candidate.observed().holder_identity;
@@ -309,7 +312,7 @@ impl Shared {
             is_news
         });
         if is_news && candidate.is_held_by_another() {
-            tracing::info!(lease = self.name, identity = %self.identity, %leader, "somebody else leads");
+            tracing::info!(lease = self.name, identity = %self.identity, %leader, "new leader observed");
         }
     }
 }

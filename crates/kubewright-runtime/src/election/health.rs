@@ -1,16 +1,17 @@
-//! Whether a leader still renews its lease, for liveness probes.
+//! Liveness check of a leader's renewals.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::elector::{LeaderElector, Shared};
+use super::elector::{LeaderElector, SharedElector};
 
-/// Unhealthy if this process leads and has not renewed for longer than the lease and a tolerance last.
+/// Unhealthy if this process leads and has not renewed for longer than the lease duration plus a
+/// tolerance.
 #[derive(Clone, Default)]
 #[doc(alias = "NewLeaderHealthzAdaptor")]
 pub struct HealthzAdaptor {
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<SharedElector>>,
     tolerance: Duration,
 }
 
@@ -21,31 +22,32 @@ impl HealthzAdaptor {
         HealthzAdaptor { shared: None, tolerance }
     }
 
-    /// Looks at this elector from now on.
+    /// Checks this elector from now on.
     #[doc(alias = "SetLeaderElection")]
     #[inline]
     pub fn watch(&mut self, elector: &LeaderElector) {
         self.shared = Some(elector.shared.clone());
     }
 
-    /// How it is.
+    /// Its health.
     ///
     /// # Errors
-    /// If the lease of a leader has expired without anybody noticing.
+    /// If the lease of a leader has expired unnoticed.
     #[inline]
     pub fn check(&self) -> Result<(), LeaseNotRenewed> {
         let Some(shared) = &self.shared else { return Ok(()) };
         let seen = shared.seen.borrow();
         let Some(renewed_at) = seen.renewed_at.filter(|_| seen.leader == shared.identity) else { return Ok(()) };
         let since = renewed_at.elapsed();
-        match since > shared.options.lease_duration.saturating_add(self.tolerance) {
-            true => Err(LeaseNotRenewed { name: shared.name.clone(), since }),
-            false => Ok(()),
+        if since > shared.options.lease_duration.saturating_add(self.tolerance) {
+            Err(LeaseNotRenewed { name: shared.name.clone(), since })
+        } else {
+            Ok(())
         }
     }
 }
 
-/// A leader that does not renew.
+/// A leader that does not renew its lease.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed election to renew leadership on lease {name} for {since:?}")]
 pub struct LeaseNotRenewed {

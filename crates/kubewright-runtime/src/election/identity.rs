@@ -1,14 +1,14 @@
-//! Who a process is among others.
+//! Unique identities of processes.
 
 use crate::random;
 
-/// An identity that no other process has: the name of the host, which in a pod is the pod's, and a random uid.
+/// A unique identity: the host name, which in a pod is the pod name, and a random uid.
 #[inline]
 pub fn unique_identity() -> String {
     format!("{}_{}", host_name(), random::uuid())
 }
 
-/// The name of the host, as far as it is known.
+/// The host name, if known.
 #[inline]
 pub(crate) fn host_name() -> String {
     let known = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::env::var("HOSTNAME"));

@@ -1,4 +1,4 @@
-//! Leadership as a value that ends by itself.
+//! Leadership as a value.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,42 +8,44 @@ use kubewright_core::ResourceVersion;
 use tokio::time::{Duration, Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Tells one leadership from those before it.
+/// Distinguishes a leadership from earlier ones.
 ///
-/// A store that remembers the highest version it was written with can refuse a leader of the past, who may not know yet
-/// that it is none any more.
+/// A store that remembers the highest version it was written with can reject a former leader that
+/// does not know yet that it lost leadership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FencingToken {
-    /// How often the lease had changed hands. Starts anew if somebody deletes the lease, and one takes it who has not seen it before.
+    /// How often the lease has changed hands. Restarts if the lease is deleted and acquired by a
+    /// candidate that had not seen it.
     pub transitions: i32,
     /// The version of the lease when leadership began, which only grows.
     pub version: ResourceVersion,
 }
 
-/// The right to act, as long as the lease is held.
+/// Leadership while the lease is held.
 ///
-/// Renewals go on by themselves. When they fail for too long [`lost`](Self::lost) resolves, before anybody else can lead. When
-/// the lease is seen to be another's or nobody's, because somebody has changed it, it resolves at once.
+/// A background task renews the lease. If renewals fail for too long, [`lost`](Self::lost) resolves
+/// before another candidate can lead. If the lease was changed externally, it resolves immediately.
 ///
-/// Dropping it ends leadership and lets the lease expire, since the work of the leader may still
-/// run. [`release`](Self::release) frees the lease at once; call it when all work has ended.
+/// Dropping it ends leadership and lets the lease expire, since the leader's work may still be
+/// running. [`release`](Self::release) frees the lease immediately; call it when all work has
+/// ended.
 #[must_use = "leadership ends when this is dropped"]
 pub struct Leadership {
     pub(super) term: Arc<Term>,
     pub(super) token: FencingToken,
-    /// Cancelled when the task that renews has ended, and the lease has been released.
+    /// Cancelled when the renewal task has ended, and the lease has been released.
     pub(super) ended: CancellationToken,
 }
 
-/// One leadership, as seen by its holder and by the task that renews.
+/// One leadership, shared by its holder and the renewal task.
 #[derive(Debug)]
 pub(super) struct Term {
     /// Cancelled when leadership is lost, or given up.
     pub(super) over: CancellationToken,
-    /// Whether the holder has said that its work has ended, so that the lease may be freed.
+    /// Whether the holder's work has ended, so that the lease may be released.
     pub(super) is_released: AtomicBool,
     epoch: Instant,
-    /// Until when it is certain that nobody else leads, in nanoseconds since the epoch.
+    /// Until when no other candidate can lead, in nanoseconds since the epoch.
     valid_until: AtomicU64,
 }
 
@@ -76,19 +78,20 @@ impl Term {
 }
 
 impl Leadership {
-    /// Whether this process leads right now. Asks the clock, so that it is right even if the process stood still.
+    /// Whether this process leads now. Reads the clock, so it is right even after the process was
+    /// suspended.
     #[inline]
     pub fn is_leading(&self) -> bool {
         self.term.is_leading()
     }
 
-    /// Until when nobody else can lead, should no renewal succeed from now on.
+    /// Until when no other candidate can lead, if no further renewal succeeds.
     #[inline]
     pub fn valid_until(&self) -> Instant {
         self.term.valid_until()
     }
 
-    /// What tells this leadership from those before it.
+    /// The fencing token of this leadership.
     #[inline]
     pub fn fencing_token(&self) -> &FencingToken {
         &self.token
@@ -111,7 +114,7 @@ impl Leadership {
         }
     }
 
-    /// Does `work` as long as leadership lasts; `None` if it was lost first, and the work dropped.
+    /// Runs `work` while leadership lasts; `None` if it was lost first, and the work dropped.
     #[inline]
     pub async fn while_leading<R>(&self, work: impl Future<Output = R>) -> Option<R> {
         tokio::select! {
@@ -121,8 +124,8 @@ impl Leadership {
         }
     }
 
-    /// Ends leadership and frees the lease, unless the options say that it expires. Returns when
-    /// that is done. For a leader all of whose work has ended.
+    /// Ends leadership and releases the lease, unless the options disable that. Returns when it is
+    /// done. Call it when all work of the leader has ended.
     #[inline]
     pub async fn release(self) {
         self.term.is_released.store(true, Ordering::SeqCst);

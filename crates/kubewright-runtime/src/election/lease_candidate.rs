@@ -1,4 +1,4 @@
-//! Tells the control plane that this process may lead, where it is the one who chooses.
+//! Announces this process as a candidate for coordinated leader election.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,21 +12,23 @@ use kubewright_core::{
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// A candidate says that it is there at least so often.
+/// Maximum interval between renewals.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
 
-/// How soon it is tried again after an error. The control plane waits a few seconds for an answer.
+/// Retry delay after an error. The control plane waits a few seconds for a reply.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a server may take to answer, before it is asked again, unless the client says otherwise.
+/// Default request timeout.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "coordination.k8s.io";
 const VERSION: &str = "v1beta1";
 
-/// An object of kind `LeaseCandidate` (KEP-4355): renewed every five minutes, and whenever the control plane asks.
+/// A `LeaseCandidate` object (KEP-4355): renewed every five minutes, and whenever the control plane
+/// pings it.
 ///
-/// Goes with an elector whose options are [`coordinated`](super::LeaderElectionOptions::coordinated), of the same identity.
+/// Use it with a [`coordinated`](super::LeaderElectionOptions::coordinated) elector of the same
+/// identity.
 #[doc(alias = "NewCandidate")]
 pub struct LeaseCandidate {
     candidates: Api<DynamicObject>,
@@ -38,8 +40,8 @@ pub struct LeaseCandidate {
 }
 
 impl LeaseCandidate {
-    /// A candidate of this key for `lease`, in versions as `1.36.0`. The control plane chooses whose emulation version is the
-    /// oldest.
+    /// A candidate with this key for `lease`, in versions such as `1.36.0`. The control plane
+    /// chooses the oldest emulation version.
     #[inline]
     pub fn new(
         client: &Client,
@@ -60,7 +62,7 @@ impl LeaseCandidate {
         }
     }
 
-    /// Keeps the object until `stop` is cancelled. Errors are tried again.
+    /// Maintains the object until `stop` is cancelled. Errors are retried.
     #[inline]
     pub async fn run(&self, stop: &CancellationToken) {
         stop.run_until_cancelled(self.keep()).await;
@@ -77,14 +79,14 @@ impl LeaseCandidate {
                         renewed = Some(Instant::now());
                     }
                     let left = renewed.map_or(PERIOD, |renewed| PERIOD.saturating_sub(renewed.elapsed()));
-                    // Nothing for so long is no error: then it is time.
+                    // A timeout is not an error: the renewal is due.
                     timeout(left, self.asked(&version)).await.unwrap_or(Ok(true))
                 }
                 Err(error) => Err(error),
             };
             match asked {
                 Ok(true) => continue,
-                // Watches end by themselves now and then.
+                // Watches end from time to time.
                 Ok(false) => {}
                 Err(error) => tracing::warn!(candidate = %self.key, %error, "lease candidate not renewed"),
             }
@@ -92,7 +94,7 @@ impl LeaseCandidate {
         }
     }
 
-    /// Renews the object if it is due or asked for, and tells whether it was, and which version it has.
+    /// Renews the object if it is due or pinged; returns whether it was, and its version.
     #[inline]
     async fn look(&self, is_due: bool) -> Result<(bool, Str)> {
         let Some(mut found) = self.candidates.get_opt(self.key.name()).await? else {
@@ -107,7 +109,8 @@ impl LeaseCandidate {
         Ok((true, updated.resource_version().into()))
     }
 
-    /// Waits until the control plane asks or the object is gone; `false` if the watch ended before.
+    /// Waits until the control plane pings or the object is deleted; `false` if the watch ended
+    /// before.
     #[inline]
     async fn asked(&self, version: &str) -> Result<bool> {
         let only = FieldSelector::everything().equals("metadata.name", self.key.name().clone());
@@ -143,7 +146,7 @@ impl LeaseCandidate {
     }
 }
 
-/// Whether the control plane has asked since the last renewal.
+/// Whether the control plane has pinged since the last renewal.
 #[inline]
 fn is_asked(candidate: &DynamicObject) -> bool {
     time(candidate, "pingTime").is_some_and(|asked| time(candidate, "renewTime").is_none_or(|renewed| asked > renewed))
@@ -156,10 +159,10 @@ fn time(candidate: &DynamicObject, field: &str) -> Option<MicroTime> {
 
 #[inline]
 fn renew(candidate: &mut DynamicObject) {
-    // The control plane takes what is later than its question for an answer, and its clock may be ahead of ours.
+    // The control plane expects a time later than its ping, and its clock may be ahead of ours.
     let asked = time(candidate, "pingTime").and_then(|asked| asked.checked_add(Duration::from_micros(1)));
     let renewed = asked.map_or(MicroTime::now(), |asked| asked.max(MicroTime::now()));
-    // A specification that is no object is refused by the server, which says why.
+    // The server rejects a spec that is not an object, with a reason.
     let _ = candidate.set(&["spec", "renewTime"], renewed.to_string());
 }
 

@@ -1,4 +1,4 @@
-//! Where candidates meet: a record that all of them see, and that changes only from a state that was seen.
+//! The shared record of candidates, changed by compare-and-swap.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,26 +8,26 @@ use kubewright_api::coordination::v1::{Lease, LeaseSpec};
 use kubewright_client::{Api, Client, Error};
 use kubewright_core::{Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
 
-/// Something on its way.
+/// A boxed future.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Who holds a lease, since when and for how long.
+/// The holder of a lease with its times.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "LeaderElectionRecord")]
 pub struct Record {
-    /// Who leads; empty if nobody does.
+    /// The leader; empty if there is none.
     pub holder_identity: Str,
-    /// For how many seconds without a change others leave it alone.
+    /// How many seconds without a change others wait before they acquire it.
     pub lease_duration_seconds: i32,
-    /// When the holder took it, by the holder's clock.
+    /// When the holder acquired it, by the holder's clock.
     pub acquire_time: Option<MicroTime>,
     /// When the holder last renewed it, by the holder's clock.
     pub renew_time: Option<MicroTime>,
     /// How often it has changed hands.
     pub leader_transitions: i32,
-    /// How the control plane chooses the holder.
+    /// The selection strategy of the control plane.
     pub strategy: Option<Str>,
-    /// Whom the control plane would rather have as the holder.
+    /// The holder that the control plane prefers.
     pub preferred_holder: Option<Str>,
 }
 
@@ -68,26 +68,27 @@ impl From<&Record> for LeaseSpec {
     }
 }
 
-/// Keeps the record. A [`LeaseLock`], or what a test puts in its place.
+/// Stores the record: a [`LeaseLock`], or a fake in tests.
 #[doc(alias = "resourcelock.Interface")]
 pub trait Lock: Send + 'static {
-    /// Reads the record, and remembers the state that the next [`update`](Self::update) goes from; absent if there is none.
+    /// Reads the record, and remembers its state for the next [`update`](Self::update); `None` if
+    /// there is none.
     fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>>;
 
-    /// Makes the record, if there is none.
+    /// Creates the record, if there is none.
     fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Changes the record, if it is in the state that was last read or written.
+    /// Updates the record, if it is unchanged since it was last read or written.
     fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// The version of the state that was last read or written.
+    /// The version that was last read or written.
     fn version(&self) -> ResourceVersion;
 
-    /// Where the record is, for people.
+    /// The location of the record, for logs.
     fn describe(&self) -> String;
 }
 
-/// A record in an object of kind `Lease`.
+/// A record in a `Lease` object.
 #[derive(Debug)]
 pub struct LeaseLock {
     leases: Api<Lease>,
@@ -97,7 +98,7 @@ pub struct LeaseLock {
 }
 
 impl LeaseLock {
-    /// The lease of this namespace and name. Requests take no longer than `timeout`.
+    /// The lease of this namespace and name. `timeout` limits requests.
     #[inline]
     pub(super) fn new(client: &Client, key: ObjectKey, timeout: Duration) -> Self {
         let client = client.clone().request_timeout(timeout).add_user_agent("leader-election");

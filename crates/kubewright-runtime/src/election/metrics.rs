@@ -1,4 +1,4 @@
-//! Who leads, in Prometheus' format and under Go's names.
+//! Leader election metrics with client-go's names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 
 use crate::metrics::{Labels, registered};
 
-/// The metrics of the elections that a process takes part in.
+/// The metrics of a process's elections.
 #[derive(Debug, Clone, Default)]
 #[doc(alias = "LeaderMetricsProvider")]
 pub struct ElectionMetrics {
@@ -16,7 +16,7 @@ pub struct ElectionMetrics {
 }
 
 impl ElectionMetrics {
-    /// Adds them to `registry`, once for each.
+    /// Registers them in `registry`. Call it once per registry.
     #[must_use]
     #[inline]
     pub fn register(registry: &mut Registry) -> Self {

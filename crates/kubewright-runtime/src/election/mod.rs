@@ -1,13 +1,15 @@
-//! One leader among several processes, by a lease that all of them see.
+//! Leader election with a lease.
 //!
-//! A candidate takes the [lease](Lock) when it is free, or when it has not changed for as long as it says, by the
-//! candidate's own clock. The holder renews it, and steps down if it cannot in time. No clock is compared with
-//! another's, so that clocks may be wrong as long as they run at about the same speed.
+//! A candidate acquires the [lease](Lock) when it is free, or when it has not changed for its
+//! duration, by the candidate's own clock. The holder renews it, and steps down if it cannot in
+//! time. Clocks are never compared, so they may be wrong as long as they run at about the same
+//! speed.
 //!
-//! Leadership is a value: [`LeaderElector::acquire`] gives a [`Leadership`], which ends by itself. [`LeaderElector::run`] is the
-//! form with callbacks. Where Go differs on purpose: a leader whose renewals fail steps down before its lease can have
-//! expired elsewhere, whatever the durations are; a lease is released only after the work has ended; and each
-//! leadership has a [`FencingToken`], by which a store can refuse who was leader before.
+//! Leadership is a value: [`LeaderElector::acquire`] returns a [`Leadership`], which ends by
+//! itself. [`LeaderElector::run`] uses callbacks. Deliberate differences from client-go: a leader
+//! whose renewals fail steps down before its lease can have expired for others, whatever the
+//! durations; a lease is released only after the work has ended; and each leadership has a
+//! [`FencingToken`], with which a store can reject a former leader.
 
 mod callbacks;
 mod candidate;

@@ -1,14 +1,15 @@
-//! How long a lease lasts, how often it is renewed, and what else can be chosen.
+//! Options of leader election.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::metrics::ElectionMetrics;
 
-/// Between tries, candidates wait up to so much longer than the retry period, so that they do not come all at once.
+/// Maximum factor of the retry period, for jitter between candidates.
 pub(super) const JITTER_FACTOR: f64 = 1.2;
 
-/// How a candidate behaves. By default leases last 15 s, are renewed every 2 s, and given up after 10 s without success.
+/// Options of a candidate. By default leases last 15 s, are renewed every 2 s, and given up after
+/// 10 s without success.
 #[derive(Debug, Clone)]
 #[doc(alias = "LeaderElectionConfig")]
 pub struct LeaderElectionOptions {
@@ -38,7 +39,8 @@ impl Default for LeaderElectionOptions {
 }
 
 impl LeaderElectionOptions {
-    /// How long others wait before they take a lease that is not renewed. 15 s by default; only whole seconds count.
+    /// How long others wait before they acquire a lease that is not renewed. 15 s by default;
+    /// rounded down to seconds.
     #[doc(alias = "LeaseDuration")]
     #[must_use]
     #[inline]
@@ -56,7 +58,7 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// How long to wait between tries. 2 s by default.
+    /// Delay between attempts. 2 s by default.
     #[doc(alias = "RetryPeriod")]
     #[must_use]
     #[inline]
@@ -65,8 +67,8 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// Whether the lease is freed when leadership ends on purpose, so that the next leader need not wait. True by default:
-    /// the lease is held until the work has ended, which makes it safe.
+    /// Whether to release the lease when leadership ends on purpose, so that the next leader need
+    /// not wait. True by default: the lease is held until the work has ended, so this is safe.
     #[doc(alias = "ReleaseOnCancel")]
     #[must_use]
     #[inline]
@@ -75,8 +77,8 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// Leaves it to the control plane who leads: the lease is never created or taken, only renewed, and not any more
-    /// once it names somebody who is preferred. Off by default.
+    /// Lets the control plane choose the leader: the lease is never created or acquired, only
+    /// renewed, and no longer renewed once it names a preferred holder. Off by default.
     #[doc(alias = "Coordinated")]
     #[must_use]
     #[inline]
@@ -85,7 +87,7 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// Draws the jitter from this seed, for tests that have to repeat. By chance by default.
+    /// Seeds the jitter, for reproducible tests. Random by default.
     #[must_use]
     #[inline]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -93,7 +95,7 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// Shows who leads in these metrics. In none by default.
+    /// Exposes the leader in these metrics. None by default.
     #[must_use]
     #[inline]
     pub fn metrics(mut self, metrics: &ElectionMetrics) -> Self {
@@ -101,7 +103,7 @@ impl LeaderElectionOptions {
         self
     }
 
-    /// The same options, whose metrics are set apart from those of others.
+    /// The same options with separate metrics.
     #[inline]
     pub(super) fn apart(mut self) -> Self {
         self.metrics = Arc::new(OnceLock::clone(&self.metrics));
@@ -128,54 +130,54 @@ impl LeaderElectionOptions {
         Ok(())
     }
 
-    /// The lease as it is written down, if it can be.
+    /// The lease duration in seconds, if it fits.
     #[inline]
     fn seconds(&self) -> Option<i32> {
         i32::try_from(self.lease_duration.as_secs()).ok()
     }
 
-    /// How long the lease says that it lasts.
+    /// The lease duration in the record.
     #[inline]
     pub(super) fn lease_duration_seconds(&self) -> i32 {
         self.seconds().unwrap_or(i32::MAX)
     }
 
-    /// The lease as others count it.
+    /// The lease duration as others see it.
     #[inline]
     pub(super) fn whole_seconds(&self) -> Duration {
         Duration::from_secs(self.lease_duration.as_secs())
     }
 
-    /// How long a request about the lease may take.
+    /// Timeout of requests for the lease.
     #[inline]
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.renew_deadline / 2).max(Duration::from_secs(1))
     }
 }
 
-/// Why an election cannot be held as asked for.
+/// Why election options are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidElection {
-    /// A leader has to give up before others take over.
+    /// A leader must give up before others take over.
     #[error("the lease duration must be greater than the renew deadline")]
     LeaseNotLongerThanDeadline,
-    /// A leader has to have the time for a second try.
+    /// A leader must have time for a second attempt.
     #[error("the renew deadline must be greater than the retry period times 1.2")]
     DeadlineNotLongerThanRetries,
-    /// A lease is counted in whole seconds.
+    /// Leases are counted in whole seconds.
     #[error("the lease duration must be at least one second")]
     LeaseTooShort,
-    /// Its seconds are written into the lease with 32 bits.
+    /// The seconds are stored as 32 bits.
     #[error("the lease duration must be at most 2147483647 seconds")]
     LeaseTooLong,
-    /// Trying without a pause would be an attack.
+    /// Retrying without a delay would overload the server.
     #[error("the retry period must be greater than zero")]
     NoRetryPeriod,
-    /// The name of a group of replicas is the value of a label.
+    /// The name of a replica group is a label value.
     #[error("the name of the group must be the value of a label")]
     NotALabel,
-    /// A candidate without a name cannot be told from a free lease.
+    /// A candidate without a name looks like a free lease.
     #[error("the identity of a candidate must not be empty")]
     NoIdentity,
 }

@@ -1,4 +1,4 @@
-//! The one task that turns what is recorded into events of the API.
+//! The task that writes recorded events to the API.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,20 +17,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::correlator::Correlator;
 use super::new_event::NewEvent;
-use super::recorder::{EventApi, EventRecorder, To, Who};
-use super::series::{self, SeriesCache, Step};
+use super::recorder::{EventApi, EventRecorder, Reporter, To};
+use super::series::{self, SeriesCache, SeriesWrite};
 use super::sink::Sink;
 use crate::random::{self, Random};
 
-/// How long a server may take to answer, to the last byte, before it is asked again, unless the client says otherwise: one who
-/// never does would hold up all events.
+/// Default request timeout, so that an unresponsive server does not block all events.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How many bytes of a note the newer API takes. It refuses events with longer ones.
+/// Maximum note length of the newer API, which rejects longer ones.
 const NOTE_MAX: usize = 1024;
-/// How many bytes of a reason, an action and the name of an instance it takes.
+/// Maximum length of a reason, an action and an instance name.
 const WORD_MAX: usize = 128;
 
-/// How a broadcaster behaves.
+/// Options of a broadcaster.
 #[derive(Debug, Clone)]
 pub struct EventOptions {
     queue: usize,
@@ -44,7 +43,7 @@ impl Default for EventOptions {
 }
 
 impl EventOptions {
-    /// How many events may wait to be written before more are dropped. 1000 by default.
+    /// Maximum number of queued events; further ones are dropped. 1000 by default.
     #[must_use]
     #[inline]
     pub fn queue(mut self, events: usize) -> Self {
@@ -53,7 +52,7 @@ impl EventOptions {
     }
 }
 
-/// Writes the events that its recorders record. Dropping it ends its task, with what waits in the queue.
+/// Writes the events of its recorders. Dropping it ends its task and discards queued events.
 ///
 /// ```
 /// # use kubewright_api::core::v1::ConfigMap;
@@ -69,14 +68,14 @@ impl EventOptions {
 /// # Ok(()) }
 /// ```
 pub struct EventBroadcaster {
-    sender: mpsc::Sender<(Arc<Who>, NewEvent)>,
+    sender: mpsc::Sender<(Arc<Reporter>, NewEvent)>,
     dropped: Arc<AtomicU64>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl EventBroadcaster {
-    /// Starts the task. A server that does not answer within a minute is asked again, or after the client's own
+    /// Starts the task. Requests time out after a minute, or after the client's own
     /// [time-out](Client::request_timeout).
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "StartRecordingToSink")]
@@ -91,22 +90,23 @@ impl EventBroadcaster {
         EventBroadcaster { sender, dropped: Arc::default(), stop, task }
     }
 
-    /// Records in the name of `component`, of which this process is `instance`.
+    /// A recorder for `component`; this process is its `instance`.
     #[doc(alias = "NewRecorder")]
     #[inline]
     pub fn recorder(&self, component: impl Into<Str>, instance: impl Into<Str>, api: EventApi) -> EventRecorder {
-        let who = Who { component: component.into(), instance: instance.into(), api };
+        let who = Reporter { component: component.into(), instance: instance.into(), api };
         let to = To::Broadcaster { sender: self.sender.clone(), dropped: self.dropped.clone() };
         EventRecorder { who: Arc::new(who), to }
     }
 
-    /// How many events were dropped, because too many waited.
+    /// Number of dropped events.
     #[inline]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Writes what waits, each event tried once, and the last counts of series; for so long at the most.
+    /// Writes the queued events, each with one attempt, and the final counts of series; gives up
+    /// after `patience`.
     #[doc(alias = "Shutdown")]
     #[inline]
     pub async fn shutdown(mut self, patience: Duration) {
@@ -130,7 +130,7 @@ struct Writer {
 
 impl Writer {
     #[inline]
-    async fn run(mut self, mut receiver: mpsc::Receiver<(Arc<Who>, NewEvent)>, stop: CancellationToken) {
+    async fn run(mut self, mut receiver: mpsc::Receiver<(Arc<Reporter>, NewEvent)>, stop: CancellationToken) {
         let mut refresh = interval_at(Instant::now() + series::REFRESH, series::REFRESH);
         let mut finish = interval_at(Instant::now() + series::FINISH, series::FINISH);
         loop {
@@ -160,7 +160,7 @@ impl Writer {
     }
 
     #[inline]
-    async fn write(&mut self, who: &Who, event: NewEvent) {
+    async fn write(&mut self, who: &Reporter, event: NewEvent) {
         match who.api {
             EventApi::Core => {
                 let Some(correlated) = self.correlator.correlate(core_event(who, event)) else { return };
@@ -169,15 +169,15 @@ impl Writer {
                 }
             }
             EventApi::Events => match self.series.observe(new_event(who, event)) {
-                Some(Step::Create(event)) => drop(self.sink.create(&event).await),
-                Some(Step::Patch(event)) => drop(self.sink.patch(&event).await),
+                Some(SeriesWrite::Create(event)) => drop(self.sink.create(&event).await),
+                Some(SeriesWrite::Patch(event)) => drop(self.sink.patch(&event).await),
                 None => {}
             },
         }
     }
 }
 
-/// In the namespace of the object or else in `default`.
+/// In the namespace of the object, or in `default`.
 #[inline]
 fn metadata(event: &NewEvent) -> ObjectMeta {
     ObjectMeta {
@@ -188,8 +188,8 @@ fn metadata(event: &NewEvent) -> ObjectMeta {
     }
 }
 
-/// A name after the object and the time. Names of events are DNS subdomains, and those of objects need not be, as
-/// `system:node`, nor leave room for the time: then it is a random uid.
+/// A name from the object and the time. Event names are DNS subdomains; if the object's name is
+/// not, such as `system:node`, or is too long, the name is a random uid.
 #[inline]
 fn name(object: &str) -> String {
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -198,7 +198,7 @@ fn name(object: &str) -> String {
 }
 
 #[inline]
-fn core_event(who: &Who, event: NewEvent) -> CoreEvent {
+fn core_event(who: &Reporter, event: NewEvent) -> CoreEvent {
     let now = Some(Time::now());
     let source = EventSource { component: Some(who.component.clone()), host: set(&who.instance) };
     CoreEvent {
@@ -218,7 +218,7 @@ fn core_event(who: &Who, event: NewEvent) -> CoreEvent {
 }
 
 #[inline]
-fn new_event(who: &Who, event: NewEvent) -> Event {
+fn new_event(who: &Reporter, event: NewEvent) -> Event {
     Event {
         metadata: metadata(&event),
         event_time: Some(MicroTime::now()),
@@ -237,7 +237,7 @@ fn new_event(who: &Who, event: NewEvent) -> Event {
     }
 }
 
-/// A text of so many bytes at the most, which shows where something was left out.
+/// Truncates a text to `limit` bytes, with an ellipsis.
 #[inline]
 fn shortened(text: &Str, limit: usize) -> Str {
     const LEFT_OUT: &str = "...";

@@ -1,10 +1,10 @@
-//! A bucket of tokens that fills again with time.
+//! A token bucket.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Holds at most `burst` tokens, and gets one each `period`.
+/// Holds at most `burst` tokens, and gains one per `period`.
 #[derive(Debug)]
 pub(super) struct Bucket {
     tokens: f64,

@@ -1,4 +1,5 @@
-//! Merges events of the older API: counts what repeats, combines what is similar, holds back what would flood.
+//! Event correlation for the older API: counts repeated events, aggregates similar ones, and
+//! filters spam.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use super::lru::Lru;
 
 /// Entries of each cache.
 const CACHED: usize = 4096;
-/// From so many different messages on, they are combined.
+/// Number of distinct messages from which they are aggregated.
 const SIMILAR: usize = 10;
-/// Messages further apart are not combined.
+/// Messages further apart are not aggregated.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
-/// Events of one source about one object that are written at once, and how often one more is.
+/// Burst of events of one source about one object, and the refill period.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What tells events apart, in one order for all caches.
+/// Identifies events in all caches.
 type Key = Vec<Str>;
 
-/// What is known of events that were written.
+/// Caches of written events.
 pub(super) struct Correlator {
     similar: Lru<Key, Similar>,
     written: Lru<Key, Written>,
@@ -44,11 +45,11 @@ struct Written {
     version: Str,
 }
 
-/// An event that is to be written.
+/// An event to write.
 #[derive(Debug)]
 pub(super) struct Correlated {
     pub(super) event: Event,
-    /// Whether there is such an event already, whose count goes up.
+    /// Whether the event exists and its count is increased.
     pub(super) is_known: bool,
     key: Key,
 }
@@ -59,9 +60,9 @@ impl Correlator {
         Correlator { similar: Lru::new(CACHED), written: Lru::new(CACHED), floods: Lru::new(CACHED) }
     }
 
-    /// What is to be written of an event; nothing if there are too many.
+    /// The event to write; `None` if it is filtered as spam.
     ///
-    /// Counts go up before it is decided that an event is one too many, so that the next one tells the truth.
+    /// Counts increase before the spam filter applies, so that the next event has the right count.
     #[doc(alias = "EventCorrelate")]
     #[inline]
     pub(super) fn correlate(&mut self, event: Event) -> Option<Correlated> {
@@ -71,7 +72,7 @@ impl Correlator {
         self.floods.get_or_insert_with(&flood, || Bucket::new(BURST, REFILL)).try_take().then_some(correlated)
     }
 
-    /// Gives many different messages about one thing a common one.
+    /// Replaces many distinct messages by an aggregate.
     #[inline]
     fn combine(&mut self, mut event: Event) -> (Event, Key) {
         let key = similar_key(&event);
@@ -93,7 +94,7 @@ impl Correlator {
         (event, key)
     }
 
-    /// Counts an event, and takes on the name of the one that it repeats.
+    /// Counts an event, and uses the name of the event that it repeats.
     #[inline]
     fn count(&mut self, (mut event, key): (Event, Key)) -> Correlated {
         let written = self.written.get_or_insert_with(&key, Written::default);
@@ -111,7 +112,7 @@ impl Correlator {
         Correlated { event, is_known, key }
     }
 
-    /// Remembers what the server made of an event.
+    /// Remembers the server's response.
     #[doc(alias = "UpdateState")]
     #[inline]
     pub(super) fn wrote(&mut self, correlated: &Correlated, answer: &Event) {
@@ -208,7 +209,7 @@ mod tests {
         }
         let last = last.and_then(|one| one.event.message).unwrap();
         assert_eq!(last, "(combined from similar events): image 10");
-        // The same message again and again is one, and not many that are similar.
+        // A repeated message is not aggregated as similar ones.
         let same: Vec<_> = (0..12).map(|_| correlator.correlate(event("db", "Pull", "image"))).collect();
         assert_eq!(texts(&same)[11], "12x image");
     }

@@ -1,9 +1,9 @@
-//! A map that forgets what was not used for longest.
+//! An LRU map.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// At most `limit` entries.
+/// Holds at most `limit` entries.
 #[derive(Debug)]
 pub(super) struct Lru<K, V> {
     /// Invariant: holds `(use, value)` for a key exactly when `key_of[use]` is the key.
@@ -19,7 +19,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         Lru { entries: HashMap::new(), key_of: BTreeMap::new(), uses: 0, limit }
     }
 
-    /// The value of `key`, made if there is none, and used last from now on.
+    /// The value of `key`, created if absent; marks it as most recently used.
     #[inline]
     pub(super) fn get_or_insert_with(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
-    /// Keeps what `keep` holds for.
+    /// Keeps entries for which `keep` returns true.
     #[inline]
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let key_of = &mut self.key_of;

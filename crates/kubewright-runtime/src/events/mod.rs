@@ -1,8 +1,10 @@
-//! Tells people what happened to objects, through events of the API.
+//! Records events about objects.
 //!
-//! A [`EventRecorder`] is a cheap handle that never waits: what it records goes through a bounded queue to the one task of its
-//! [`EventBroadcaster`], which merges what repeats, holds back what would flood, and writes the rest. With the older API
-//! (`v1`) repetitions are counted and similar events combined; with the newer (`events.k8s.io/v1`) they become series.
+//! An [`EventRecorder`] is a cheap handle that never waits: events go through a bounded queue to
+//! the task of its
+//! [`EventBroadcaster`], which correlates them, filters spam, and writes the rest. With the older
+//! API (`v1`) repeated events are counted and similar ones aggregated; with the newer
+//! (`events.k8s.io/v1`) they become series.
 
 mod broadcaster;
 mod bucket;

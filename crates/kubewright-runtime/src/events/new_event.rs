@@ -1,16 +1,16 @@
-//! Something that happened, as a caller tells it.
+//! A new event.
 
 use std::fmt;
 
 use kubewright_api::core::v1::ObjectReference;
 use kubewright_core::{Map, Object, Str};
 
-/// Whether something is as expected.
+/// The severity of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// Nothing to worry about.
+    /// Informational.
     Normal,
-    /// Somebody may have to look at it.
+    /// May need attention.
     Warning,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for EventType {
     }
 }
 
-/// Something that happened to an object.
+/// An event about an object.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     pub(super) regarding: ObjectReference,
@@ -37,7 +37,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// It happened to this object, for this reason (one word in CamelCase), as `note` says to people.
+    /// An event about this object, with a reason (one CamelCase word) and a human-readable note.
     #[inline]
     pub fn new(regarding: &impl Object, event_type: EventType, reason: impl Into<Str>, note: impl Into<Str>) -> Self {
         let reason = reason.into();
@@ -52,7 +52,7 @@ impl NewEvent {
         }
     }
 
-    /// Another object that it has to do with. None by default.
+    /// A related object. None by default.
     #[must_use]
     #[inline]
     pub fn related(mut self, object: &impl Object) -> Self {
@@ -60,7 +60,7 @@ impl NewEvent {
         self
     }
 
-    /// What was done or tried, in one word. The reason by default.
+    /// The action, in one word. The reason by default.
     #[must_use]
     #[inline]
     pub fn action(mut self, action: impl Into<Str>) -> Self {
@@ -68,7 +68,7 @@ impl NewEvent {
         self
     }
 
-    /// Which part of the object, as `spec.containers{web}`. All of it by default.
+    /// The part of the object, such as `spec.containers{web}`. The whole object by default.
     #[must_use]
     #[inline]
     pub fn field_path(mut self, path: impl Into<Str>) -> Self {
@@ -76,7 +76,7 @@ impl NewEvent {
         self
     }
 
-    /// Gives the event an annotation. None by default.
+    /// Adds an annotation. None by default.
     #[doc(alias = "AnnotatedEventf")]
     #[must_use]
     #[inline]

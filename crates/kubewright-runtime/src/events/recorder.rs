@@ -1,4 +1,4 @@
-//! Records events without ever waiting.
+//! Event recorders.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use tokio::sync::mpsc;
 
 use super::new_event::{EventType, NewEvent};
 
-/// Which API events are written to. Both are shown by `kubectl`.
+/// The API that events are written to. `kubectl` shows both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum EventApi {
-    /// `v1`, which counts what repeats.
+    /// `v1`, which counts repeated events.
     #[default]
     Core,
-    /// `events.k8s.io/v1`, which makes a series of it.
+    /// `events.k8s.io/v1`, which has series of events.
     Events,
 }
 
 impl EventApi {
-    /// The newer API if the server has it, or else the older.
+    /// The newer API if the server supports it, or else the older.
     ///
     /// # Errors
-    /// If the server cannot be asked.
+    /// If the request fails.
     #[doc(alias = "NewEventBroadcasterAdapter")]
     #[inline]
     pub async fn detect(client: &Client) -> kubewright_client::Result<Self> {
@@ -37,16 +37,16 @@ impl EventApi {
     }
 }
 
-/// Records events in the name of one component. Clones are the same.
+/// Records events for one component. Clones are the same recorder.
 #[derive(Clone)]
 pub struct EventRecorder {
-    pub(super) who: Arc<Who>,
+    pub(super) who: Arc<Reporter>,
     pub(super) to: To,
 }
 
-/// Who records.
+/// The reporting component.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Who {
+pub(super) struct Reporter {
     pub(super) component: Str,
     pub(super) instance: Str,
     pub(super) api: EventApi,
@@ -54,28 +54,28 @@ pub(super) struct Who {
 
 #[derive(Clone)]
 pub(super) enum To {
-    Broadcaster { sender: mpsc::Sender<(Arc<Who>, NewEvent)>, dropped: Arc<AtomicU64> },
+    Broadcaster { sender: mpsc::Sender<(Arc<Reporter>, NewEvent)>, dropped: Arc<AtomicU64> },
     Fake(mpsc::Sender<String>),
 }
 
 impl EventRecorder {
     /// A recorder for tests, which sends texts such as `Normal Synced all is well` to a channel.
     ///
-    /// The channel holds `buffer` texts, at least one. Further events are dropped, since a recorder
-    /// never waits.
+    /// The channel has a capacity of `buffer`, at least one. Further events are dropped, since a
+    /// recorder never waits.
     #[doc(alias = "NewFakeRecorder")]
     #[doc(alias = "FakeRecorder")]
     #[inline]
     pub fn fake(buffer: usize) -> (Self, mpsc::Receiver<String>) {
         let (sender, receiver) = mpsc::channel(buffer.max(1));
-        let who = Who { component: Str::from_static("fake"), instance: Str::new(), api: EventApi::Core };
+        let who = Reporter { component: Str::from_static("fake"), instance: Str::new(), api: EventApi::Core };
         (EventRecorder { who: Arc::new(who), to: To::Fake(sender) }, receiver)
     }
 
     /// A recorder of the same component that writes to another API.
     ///
-    /// It adapts a recorder in either direction: code that was written for events of one API
-    /// records in the other. The older API has no place for [`NewEvent::action`] and
+    /// It adapts code written for one API to the other. The older API does not support
+    /// [`NewEvent::action`] and
     /// [`NewEvent::related`].
     #[doc(alias = "NewEventRecorderAdapter")]
     #[doc(alias = "EventRecorderAdapter")]
@@ -83,28 +83,28 @@ impl EventRecorder {
     #[must_use]
     #[inline]
     pub fn with_api(&self, api: EventApi) -> Self {
-        EventRecorder { who: Arc::new(Who { api, ..Who::clone(&self.who) }), to: self.to.clone() }
+        EventRecorder { who: Arc::new(Reporter { api, ..Reporter::clone(&self.who) }), to: self.to.clone() }
     }
 
-    /// The API that it writes to.
+    /// Its API.
     #[inline]
     pub fn api(&self) -> EventApi {
         self.who.api
     }
 
-    /// Something happened that is as expected.
+    /// Records a normal event.
     #[inline]
     pub fn normal(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Normal, reason, note));
     }
 
-    /// Something happened that somebody may have to look at.
+    /// Records a warning.
     #[inline]
     pub fn warning(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Warning, reason, note));
     }
 
-    /// Something happened. Never waits: if too much happens at once, it is dropped and counted.
+    /// Records an event. Never waits: if the queue is full, the event is dropped and counted.
     #[doc(alias = "Event")]
     #[doc(alias = "Eventf")]
     #[inline]

@@ -1,4 +1,4 @@
-//! Makes series of events of the newer API that repeat.
+//! Event series of the newer API.
 
 use std::time::Duration;
 
@@ -9,31 +9,31 @@ use tokio::time::Instant;
 
 use super::lru::Lru;
 
-/// So many series are kept; Go's have no bound.
+/// Maximum number of series; client-go has no bound.
 const CACHED: usize = 4096;
-/// How often series that live are written anew.
+/// Interval at which live series are written.
 pub(super) const REFRESH: Duration = Duration::from_secs(30 * 60);
-/// After so long without a repetition a series is over.
+/// A series without a repetition for this long is finished.
 pub(super) const FINISH: Duration = Duration::from_secs(6 * 60);
 
 type Key = Vec<Str>;
 
-/// Series that may go on.
+/// LiveSeries series.
 pub(super) struct SeriesCache {
-    series: Lru<Key, Live>,
+    series: Lru<Key, LiveSeries>,
 }
 
-struct Live {
+struct LiveSeries {
     event: Event,
     last: Instant,
 }
 
-/// What is to be written.
+/// A write to do.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// The first of its kind.
+pub(super) enum SeriesWrite {
+    /// The first event.
     Create(Event),
-    /// A series, with its count as of now.
+    /// A series with its current count.
     Patch(Event),
 }
 
@@ -43,19 +43,19 @@ impl SeriesCache {
         SeriesCache { series: Lru::new(CACHED) }
     }
 
-    /// What is to be written of an event; nothing for one that only goes into the count.
+    /// The write for an event; `None` if it only increases a count.
     #[inline]
-    pub(super) fn observe(&mut self, event: Event) -> Option<Step> {
+    pub(super) fn observe(&mut self, event: Event) -> Option<SeriesWrite> {
         let now = Instant::now();
         let observed = event.event_time;
         let mut is_new = false;
         let live = self.series.get_or_insert_with(&key_of(&event), || {
             is_new = true;
-            Live { event: event.clone(), last: now }
+            LiveSeries { event: event.clone(), last: now }
         });
         live.last = now;
         if is_new {
-            return Some(Step::Create(event));
+            return Some(SeriesWrite::Create(event));
         }
         match &mut live.event.series {
             Some(series) => {
@@ -65,12 +65,12 @@ impl SeriesCache {
             }
             none => {
                 *none = Some(EventSeries { count: 2, last_observed_time: observed }.into());
-                Some(Step::Patch(live.event.clone()))
+                Some(SeriesWrite::Patch(live.event.clone()))
             }
         }
     }
 
-    /// All series that live, to be written so that they do not expire.
+    /// All live series, to be written so that they do not expire.
     #[doc(alias = "refreshExistingEventSeries")]
     #[inline]
     pub(super) fn refresh(&mut self) -> Vec<Event> {
@@ -82,7 +82,7 @@ impl SeriesCache {
         all
     }
 
-    /// Forgets what is over, and gives the series among it, whose last count is to be written.
+    /// Removes finished series, and returns those with a final count to write.
     #[doc(alias = "finishSeries")]
     #[inline]
     pub(super) fn finish(&mut self) -> Vec<Event> {
@@ -140,12 +140,12 @@ mod tests {
     async fn the_second_event_makes_a_series_and_more_are_only_counted() {
         // EV-7
         let mut cache = SeriesCache::new();
-        assert!(matches!(cache.observe(event("one", "web")), Some(Step::Create(_))));
-        // The note does not tell events apart, the object does.
+        assert!(matches!(cache.observe(event("one", "web")), Some(SeriesWrite::Create(_))));
+        // Events are identified by their object, not by their note.
         assert!(
-            matches!(cache.observe(event("two", "web")), Some(Step::Patch(event)) if event.series.as_ref().unwrap().count == 2)
+            matches!(cache.observe(event("two", "web")), Some(SeriesWrite::Patch(event)) if event.series.as_ref().unwrap().count == 2)
         );
-        assert!(matches!(cache.observe(event("one", "db")), Some(Step::Create(_))));
+        assert!(matches!(cache.observe(event("one", "db")), Some(SeriesWrite::Create(_))));
         for _ in 0..5 {
             assert!(cache.observe(event("three", "web")).is_none());
         }
@@ -155,6 +155,6 @@ mod tests {
         sleep(FINISH).await;
         let counts: Vec<i32> = cache.finish().into_iter().map(|event| event.series.unwrap().count).collect();
         assert_eq!(counts, [7]);
-        assert!(matches!(cache.observe(event("one", "web")), Some(Step::Create(_))));
+        assert!(matches!(cache.observe(event("one", "web")), Some(SeriesWrite::Create(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! Writes events to the server, with patience.
+//! Writes events to the server with retries.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 use super::series;
 use crate::random::Random;
 
-/// How often a write is tried, and how long to wait in between.
+/// Number of attempts, and the delay between them.
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Sink {
     pub(super) client: Client,
     pub(super) random: Random,
-    /// Once cancelled, everything is tried once only.
+    /// Once cancelled, everything is attempted once.
     pub(super) hurry: CancellationToken,
 }
 
 impl Sink {
-    /// Creates an event of the older API, or raises the count of one.
+    /// Creates an event of the older API, or increases its count.
     #[inline]
     pub(super) async fn write_core(&self, event: &core::v1::Event, is_known: bool) -> Option<core::v1::Event> {
         let text = |time: Option<kubewright_core::Time>| time.map(|time| time.to_string()).unwrap_or_default();
@@ -41,13 +41,13 @@ impl Sink {
         self.write(event, None).await
     }
 
-    /// Writes the count of a series.
+    /// Updates the count of a series.
     #[inline]
     pub(super) async fn patch(&self, event: &events::v1::Event) -> Option<events::v1::Event> {
         self.write(event, Some(Patch::Merge(series::patch_of(event).into_bytes()))).await
     }
 
-    /// Writes until it is done, refused, or tried too often.
+    /// Writes until it succeeds, is rejected, or the attempts are used up.
     #[inline]
     async fn write<T: Kind>(&self, event: &T, patch: Option<Patch>) -> Option<T> {
         let api = Api::<T>::namespaced(&self.client, event.namespace());
@@ -57,7 +57,7 @@ impl Sink {
                 Err(error) => error,
             };
             match &error {
-                // An answer that cannot be read is that of something in between, most likely.
+                // An undecodable response probably comes from a proxy.
                 Error::Transport(_) | Error::Decode(_) => {
                     tracing::debug!(%error, "an event was not written, and will be tried again");
                 }
@@ -73,7 +73,7 @@ impl Sink {
             if attempt + 1 == TRIES {
                 break;
             }
-            // At first by chance, so that those who lost the same server do not come back together.
+            // The first delay is random, so that clients of a failed server do not return together.
             let pause = if attempt == 0 { PAUSE.mul_f64(self.random.unit()) } else { PAUSE };
             self.hurry.run_until_cancelled(sleep(pause)).await;
         }
@@ -86,7 +86,7 @@ impl Sink {
 async fn write_once<T: Kind>(api: &Api<T>, event: &T, patch: Option<&Patch>) -> Result<T> {
     if let Some(patch) = patch {
         match api.patch(event.name(), patch.clone()).await {
-            // It has expired meanwhile, and is made anew.
+            // The event has expired and is created again.
             Err(error) if error.is_not_found() => {}
             result => return result,
         }
@@ -96,7 +96,7 @@ async fn write_once<T: Kind>(api: &Api<T>, event: &T, patch: Option<&Patch>) -> 
     api.create(&event).await
 }
 
-/// Whether the namespace is going, in which nothing can be created.
+/// Whether the namespace is terminating, so that nothing can be created in it.
 #[inline]
 fn is_terminating(error: &Error) -> bool {
     error.is_forbidden() && error.to_string().contains("because it is being terminated")

@@ -1,4 +1,4 @@
-//! What probes ask: is the process alive, and is it ready.
+//! Health and readiness checks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,27 +9,27 @@ use kubewright_core::Str;
 
 use crate::controller::ControllerHandle;
 
-/// Answers a probe: fine, or why not.
+/// A check: `Ok`, or the problem.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// All checks of a process. Each controller is one of readiness.
+/// All checks of a process. Each controller has a readiness check.
 #[derive(Default)]
 pub struct Checks {
     health: BTreeMap<Str, Check>,
     readiness: BTreeMap<Str, Check>,
     controllers: Vec<ControllerHandle>,
-    /// Set while another process leads: controllers that do not work are as they should be.
+    /// Set while another process leads: idle controllers are then ready.
     pub(super) is_standing_by: AtomicBool,
 }
 
 impl Checks {
-    /// Asks this whether the process is alive; if not it is better started anew.
+    /// Adds a liveness check; if it fails, the process should be restarted.
     #[inline]
     pub fn health(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.health.insert(name.into(), Box::new(check));
     }
 
-    /// Asks this whether the process is ready.
+    /// Adds a readiness check.
     #[inline]
     pub fn readiness(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.readiness.insert(name.into(), Box::new(check));
@@ -40,7 +40,8 @@ impl Checks {
         self.controllers.push(controller);
     }
 
-    /// Whether the process is alive, and what each check says; of one check only if `name` is not empty.
+    /// Whether the process is alive, with the result of each check; with `name`, of that check
+    /// only.
     #[inline]
     pub fn healthz(&self, name: &str) -> Option<(bool, String)> {
         let ping = (Str::from_static("ping"), Ok(()));
@@ -48,7 +49,8 @@ impl Checks {
         report(all, name)
     }
 
-    /// Whether the process is ready, and what each check says; of one check only if `name` is not empty.
+    /// Whether the process is ready, with the result of each check; with `name`, of that check
+    /// only.
     #[inline]
     pub fn readyz(&self, name: &str) -> Option<(bool, String)> {
         let own = self.readiness.iter().map(|(name, check)| (name.clone(), check()));
@@ -65,14 +67,11 @@ impl Checks {
         }
         let unsynced: Vec<&str> =
             health.relations.iter().filter(|relation| !relation.has_synced).map(|relation| &*relation.name).collect();
-        Err(match unsynced.is_empty() {
-            true => "not working".to_owned(),
-            false => format!("not synced: {}", unsynced.join(", ")),
-        })
+        Err(if unsynced.is_empty() { "not working".to_owned() } else { format!("not synced: {}", unsynced.join(", ")) })
     }
 }
 
-/// The form of kube-apiserver's `/readyz?verbose`.
+/// The format of kube-apiserver's `/readyz?verbose`.
 #[inline]
 fn report(checks: impl Iterator<Item = (Str, Result<(), String>)>, wanted: &str) -> Option<(bool, String)> {
     let (mut is_fine, mut text, mut is_any) = (true, String::new(), wanted.is_empty());

@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use super::checks::Checks;
 use super::error::ManagerError;
 
-/// What prometheus-client writes.
+/// The content type of prometheus-client.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long a question may take to come, as in controller-runtime: who connects and says nothing is not kept.
+/// Timeout of a request, as in controller-runtime: idle connections are closed.
 const QUESTION: Duration = Duration::from_secs(32);
 
-/// How long connections may take to end.
+/// How long connections may take to close.
 const GRACE: Duration = Duration::from_secs(1);
 
 #[inline]
@@ -37,7 +37,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, ManagerEr
     TcpListener::bind(address).await.map_err(|source| ManagerError::Listen { address, source })
 }
 
-/// Answers until told to stop.
+/// Serves until told to stop.
 #[inline]
 pub(super) async fn serve(
     listener: TcpListener,
@@ -48,7 +48,7 @@ pub(super) async fn serve(
     let connections = Tasks::default();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
-            // No descriptors are left, most likely; they come back.
+            // Probably out of file descriptors, which is temporary.
             sleep(Duration::from_millis(100)).await;
             continue;
         };

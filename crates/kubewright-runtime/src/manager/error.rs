@@ -1,4 +1,4 @@
-//! Errors of a manager.
+//! Manager errors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,12 +9,12 @@ use kubewright_core::Str;
 
 use crate::controller::{BoxError, text_of};
 
-/// Why a manager ended, or could not be set up.
+/// Why a manager ended, or could not be configured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManagerError {
-    /// Two controllers or tasks have one name.
-    #[error("there is a controller or task {name} already")]
+    /// A name is used twice.
+    #[error("a controller or task {name} already exists")]
     DuplicateName {
         /// The name.
         name: Str,
@@ -22,29 +22,28 @@ pub enum ManagerError {
     /// A controller or a task failed.
     #[error("{name} failed")]
     Failed {
-        /// Which.
+        /// Its name.
         name: Str,
-        /// Why.
+        /// The cause.
         #[source]
         source: BoxError,
     },
-    /// Caches that have indices were not complete in time.
+    /// Caches with indices did not sync in time.
     #[error("not synced within {timeout:?}: {}", text_of(.unsynced))]
     NotSynced {
-        /// How long was waited.
+        /// The time limit.
         timeout: Duration,
         /// The kinds that have not synced, each with its last failure.
         unsynced: Vec<Unsynced>,
     },
-    /// The election ended without making this process the leader, so that no controller was
-    /// started.
-    #[error("leader election ended without a leader")]
+    /// The election ended without a leadership, so no controller was started.
+    #[error("leader election ended without leadership")]
     NotElected,
     /// The lease could not be renewed. Unfinished work was dropped, since another process may lead
     /// by now.
     #[error("leader election lost")]
     LeadershipLost,
-    /// Not everything had stopped within the grace period; the rest was dropped.
+    /// Not everything stopped within the grace period; the rest was dropped.
     #[error("not everything had stopped {grace:?} after the shutdown")]
     GracePeriodOver {
         /// The grace period.
@@ -54,12 +53,12 @@ pub enum ManagerError {
     #[cfg(feature = "webhook")]
     #[error("webhooks cannot be served")]
     Webhook(#[from] crate::webhook::WebhookError),
-    /// The address of the endpoints is not to be had.
+    /// The address of the endpoints cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },

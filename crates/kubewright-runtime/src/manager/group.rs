@@ -8,9 +8,9 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::ManagerError;
-use crate::controller::BoxError;
+use crate::error::BoxError;
 
-/// Named tasks with one token that stops them. Dropping the group aborts those that still run.
+/// NamedInformer tasks with a common stop token. Dropping the group aborts running tasks.
 #[derive(Default)]
 pub(super) struct Group {
     running: JoinSet<Result<(), BoxError>>,
@@ -19,7 +19,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts a task, which is given the token of the group.
+    /// Starts a task with the group's stop token.
     #[inline]
     pub(super) fn spawn<F: Future<Output = Result<(), BoxError>> + Send>(
         &mut self,
@@ -27,7 +27,7 @@ impl Group {
         task: impl FnOnce(CancellationToken) -> F + Send + 'static,
     ) {
         let stop = self.stop.clone();
-        // The function is called within the task, so that its panic is one of the task.
+        // Called within the task, so that a panic of the function is one of the task.
         let running = self.running.spawn(async move { task(stop).await });
         self.name_of.insert(running.id(), name);
     }

@@ -1,6 +1,6 @@
-//! Runs everything that one process does: caches, controllers, other tasks, and what tells how they are.
+//! The manager: caches, controllers, other tasks and health endpoints of a process.
 //!
-//! What can be said is here; in which order it starts and ends, in `run.rs`.
+//! This module contains the configuration; `run.rs` the order of start and shutdown.
 
 mod checks;
 mod endpoints;
@@ -29,14 +29,14 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
-use crate::controller::{BoxError, Controller, ControllerHandle, Named, RunnableController, Source};
+use crate::controller::{BoxError, CacheSource, Controller, ControllerHandle, NamedInformer, RunnableController};
 use crate::election::{LeaderElector, host_name};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
 
-/// Everything that one process runs.
+/// Runs the controllers, caches and tasks of a process.
 ///
 /// ```
 /// # use kubewright_api::core::v1::ConfigMap;
@@ -54,7 +54,7 @@ type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Res
 /// ```
 pub struct Manager {
     factory: SharedInformerFactory,
-    /// Whether others may use the factory, in which informers then stop when nobody does.
+    /// Whether the factory is shared; its informers then stop when they are no longer in use.
     is_factory_shared: bool,
     metrics: RuntimeMetrics,
     registry: Registry,
@@ -67,17 +67,17 @@ pub struct Manager {
     sharding: Option<Sharding>,
     checks: Checks,
     events: Option<EventBroadcaster>,
-    /// Informers that have indices, which they would lose if nobody used them for a while.
-    indexed: Vec<Arc<dyn Source>>,
+    /// Informers with indices, which would be lost if the informers were dropped.
+    indexed: Vec<Arc<dyn CacheSource>>,
     #[cfg(feature = "webhook")]
     webhooks: Vec<(Str, crate::webhook::WebhookServer)>,
 }
 
 impl Manager {
-    /// A manager that runs nothing yet.
+    /// An empty manager.
     ///
     /// Its metrics include the requests of its [`client`](Self::client), unless `client` has
-    /// metrics already or the options bring a factory.
+    /// metrics or the options contain a factory.
     #[doc(alias = "NewManager")]
     #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
@@ -110,17 +110,18 @@ impl Manager {
         }
     }
 
-    /// The caches that all controllers share.
+    /// The caches shared by all controllers.
     #[doc(alias = "GetCache")]
     #[inline]
     pub fn factory(&self) -> &SharedInformerFactory {
         &self.factory
     }
 
-    /// Gives the cache of a type an index, to be read by [`OwnApi::by_index`](crate::OwnApi::by_index) and by listers.
+    /// Adds an index to the cache of a type, for [`OwnApi::by_index`](crate::OwnApi::by_index) and
+    /// for listers.
     ///
-    /// The type is cached from then on, whether a controller watches it or not. The manager waits
-    /// for it at the start.
+    /// The type is then cached, whether a controller watches it or not. The manager waits for it to
+    /// sync.
     ///
     /// ```
     /// # use kubewright_api::core::v1::{ConfigMap, Pod};
@@ -161,7 +162,7 @@ impl Manager {
         let informer = self.factory.informer::<T>();
         informer.add_indexers(Indexers::new().with(name, values))?;
         let resource = GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural);
-        self.indexed.push(Arc::new(Named { name: resource.to_string().into(), informer }));
+        self.indexed.push(Arc::new(NamedInformer { name: resource.to_string().into(), informer }));
         Ok(self)
     }
 
@@ -172,13 +173,13 @@ impl Manager {
         self.factory.client()
     }
 
-    /// What is counted.
+    /// The metrics.
     #[inline]
     pub fn metrics(&self) -> &RuntimeMetrics {
         &self.metrics
     }
 
-    /// What is asked by probes; more can be added.
+    /// The health checks; more can be added.
     #[doc(alias = "AddHealthzCheck")]
     #[doc(alias = "AddReadyzCheck")]
     #[inline]
@@ -186,9 +187,10 @@ impl Manager {
         &mut self.checks
     }
 
-    /// Records events in the name of `component`. All recorders share one task, which writes what waits before the manager ends.
+    /// A recorder of events for `component`. All recorders share one task, which writes queued
+    /// events before the manager ends.
     ///
-    /// To be called within a tokio runtime.
+    /// Must be called within a tokio runtime.
     #[doc(alias = "GetEventRecorderFor")]
     #[doc(alias = "GetEventRecorder")]
     #[inline]
@@ -198,13 +200,13 @@ impl Manager {
         events.recorder(component, host_name(), api)
     }
 
-    /// A controller over the manager's caches and metrics, to be configured and [added](Self::add).
+    /// A controller with the manager's caches and metrics, to be configured and [added](Self::add).
     #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
         self.configured(Controller::new(name, &self.factory))
     }
 
-    /// The same of a kind that is known only at run time.
+    /// Like [`controller`](Self::controller), for a kind that is only known at run time.
     #[inline]
     pub fn dynamic_controller(&self, name: impl Into<Str>, mapping: &RestMapping) -> Controller<DynamicObject> {
         self.configured(Controller::mapped(name, &self.factory, mapping))
@@ -215,11 +217,10 @@ impl Manager {
         controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
 
-    /// Runs a controller, while this process leads if there is an election.
+    /// Adds a controller. With leader election, it runs while this process leads.
     ///
     /// # Errors
-    /// If there is one of the same name, with which it would be confused in metrics and logs, or if
-    /// it cannot run.
+    /// If the name is taken, or the controller is misconfigured.
     #[inline]
     pub fn add(&mut self, controller: RunnableController) -> Result<&mut Self, ManagerError> {
         let handle = controller.handle();
@@ -231,7 +232,7 @@ impl Manager {
         Ok(self)
     }
 
-    /// The controllers, seen from outside.
+    /// Handles to the controllers.
     #[inline]
     pub fn handles(&self) -> Vec<ControllerHandle> {
         self.controllers.iter().map(RunnableController::handle).collect()
@@ -239,10 +240,10 @@ impl Manager {
 
     /// Runs a task whether this process leads or not; if it fails, everything stops.
     ///
-    /// It starts when all caches have synced, and is stopped before the controllers are.
+    /// It starts when all caches have synced, and stops before the controllers.
     ///
     /// # Errors
-    /// If there is something of the same name.
+    /// If the name is taken.
     #[doc(alias = "Runnable")]
     #[inline]
     pub fn add_task<F: Future<Output = Result<(), BoxError>> + Send + 'static>(
@@ -259,7 +260,7 @@ impl Manager {
     /// Runs a task only while this process leads.
     ///
     /// # Errors
-    /// If there is something of the same name.
+    /// If the name is taken.
     #[doc(alias = "NeedLeaderElection")]
     #[doc(alias = "LeaderElectionRunnable")]
     #[inline]
@@ -274,13 +275,13 @@ impl Manager {
         Ok(self)
     }
 
-    /// Serves webhooks, whether this process leads or not. Ready once they are served.
+    /// Serves webhooks, whether this process leads or not. Readiness requires that they are served.
     ///
-    /// They are served before caches are filled and until those have stopped, since the server may need a conversion to answer
-    /// a list.
+    /// They are served before the caches start and until these have stopped, since the server may
+    /// need a conversion for a list.
     ///
     /// # Errors
-    /// If there is something of the same name.
+    /// If the name is taken.
     #[cfg(feature = "webhook")]
     #[doc(alias = "GetWebhookServer")]
     #[inline]
@@ -299,15 +300,12 @@ impl Manager {
 
     #[inline]
     fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
-        match self.names.insert(name.clone()) {
-            true => Ok(()),
-            false => Err(ManagerError::DuplicateName { name }),
-        }
+        if self.names.insert(name.clone()) { Ok(()) } else { Err(ManagerError::DuplicateName { name }) }
     }
 
-    /// Runs controllers only while this candidate leads. Without, they run at once.
+    /// Runs controllers only while this candidate leads. Without it, they run immediately.
     ///
-    /// The election is shown in the manager's metrics, unless the candidate has metrics already.
+    /// The election is exposed in the manager's metrics, unless the candidate has metrics.
     #[doc(alias = "LeaderElectionID")]
     #[doc(alias = "LeaderElection")]
     #[inline]
@@ -317,10 +315,10 @@ impl Manager {
         self
     }
 
-    /// Shares the keys of all controllers with other replicas, instead of letting one process lead.
+    /// Distributes the keys of all controllers between replicas, instead of electing one leader.
     ///
-    /// The elections of its shards are shown in the manager's metrics, unless the sharding has
-    /// metrics already.
+    /// The elections of its shards are exposed in the manager's metrics, unless the sharding has
+    /// metrics.
     #[inline]
     pub fn share(&mut self, sharding: &Sharding) -> &mut Self {
         sharding.default_metrics(&self.metrics.elections);
@@ -329,7 +327,7 @@ impl Manager {
     }
 }
 
-/// The client with its requests shown in `registry`, unless they are shown somewhere already.
+/// The client with its requests exposed in `registry`, unless it has metrics.
 fn observed(client: &Client, registry: &mut Registry) -> Client {
     if client.has_metrics() {
         return client.clone();

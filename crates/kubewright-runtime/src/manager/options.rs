@@ -1,4 +1,4 @@
-//! How a manager is set up, and what it counts.
+//! Options and metrics of a manager.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use crate::controller::{ControllerMetrics, SYNC_TIMEOUT};
 use crate::election::ElectionMetrics;
 
-/// How a manager behaves. By default it serves no endpoints and gives work 30 s to end.
+/// Options of a manager. By default it serves no endpoints and has a grace period of 30 s.
 pub struct ManagerOptions {
     pub(super) listen: Option<SocketAddr>,
     pub(super) bound: Option<oneshot::Sender<SocketAddr>>,
@@ -39,8 +39,8 @@ impl Default for ManagerOptions {
 }
 
 impl ManagerOptions {
-    /// Serves `/healthz`, `/readyz` and `/metrics` here. Nowhere by default; they are neither encrypted nor guarded, so that
-    /// the loopback is the place for them.
+    /// Serves `/healthz`, `/readyz` and `/metrics` at this address. Off by default. They are
+    /// neither encrypted nor authenticated, so use a loopback address.
     #[doc(alias = "MetricsBindAddress")]
     #[doc(alias = "HealthProbeBindAddress")]
     #[must_use]
@@ -50,7 +50,7 @@ impl ManagerOptions {
         self
     }
 
-    /// Tells the address that is listened on, where port 0 leaves it open.
+    /// Sends the bound address, for use with port 0.
     #[must_use]
     #[inline]
     pub fn tell_address(mut self, tell: oneshot::Sender<SocketAddr>) -> Self {
@@ -58,11 +58,10 @@ impl ManagerOptions {
         self
     }
 
-    /// How long everything together may take to stop; `None` for as long as it likes. 30 s by
+    /// How long everything together may take to stop; `None` shared_context no limit. 30 s by
     /// default.
     ///
-    /// Work that has not ended by then is dropped. Zero drops it at once, and the manager does not
-    /// report it as an error.
+    /// Unfinished work is then dropped. Zero drops it immediately, without an error.
     #[doc(alias = "GracefulShutdownTimeout")]
     #[must_use]
     #[inline]
@@ -74,8 +73,8 @@ impl ManagerOptions {
     /// How long caches may take to sync at the start before the manager fails. 2 minutes by
     /// default.
     ///
-    /// The default of all controllers made by the manager; each may have
-    /// [its own](crate::Controller::cache_sync_timeout).
+    /// The default of all controllers created by the manager; each may have [its
+    /// own](crate::Controller::cache_sync_timeout).
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     #[inline]
@@ -84,7 +83,7 @@ impl ManagerOptions {
         self
     }
 
-    /// Adds the manager's metrics to these. Only its own are shown by default.
+    /// Registers the manager's metrics in this registry. By default it has its own.
     #[must_use]
     #[inline]
     pub fn registry(mut self, registry: Registry) -> Self {
@@ -92,14 +91,14 @@ impl ManagerOptions {
         self
     }
 
-    /// Caches the objects of this namespace only. Those of the whole cluster by default.
+    /// Restricts caches to this namespace. The whole cluster by default.
     #[must_use]
     #[inline]
     pub fn namespace(self, namespace: impl Into<Str>) -> Self {
         self.namespaces([namespace])
     }
 
-    /// Caches the objects of these namespaces only, for who may not look into others.
+    /// Restricts caches to these namespaces, for clients without cluster-wide permissions.
     #[doc(alias = "DefaultNamespaces")]
     #[must_use]
     #[inline]
@@ -108,8 +107,9 @@ impl ManagerOptions {
         self
     }
 
-    /// Makes caches as these say: of which objects, for all types or for one, with which transforms and indices. Those of the
-    /// whole cluster by default. They are shown in the manager's metrics, unless these name others.
+    /// Options of the caches: scope, transforms and indices, for all types or for one. The whole
+    /// cluster by default. They are exposed in the manager's metrics, unless these options name
+    /// others.
     #[doc(alias = "ByObject")]
     #[doc(alias = "cache.Options")]
     #[must_use]
@@ -119,10 +119,10 @@ impl ManagerOptions {
         self
     }
 
-    /// Uses these caches, which may be shared with others, in place of its own.
+    /// Uses these caches, which may be shared, instead of its own.
     ///
-    /// They do not end with the manager, since others may have got theirs started by it: each informer stops when nobody uses it any
-    /// more.
+    /// They do not end with the manager, since it may have started informers of others: each
+    /// informer stops when it is no longer in use.
     #[must_use]
     #[inline]
     pub fn factory(mut self, factory: &SharedInformerFactory) -> Self {
@@ -131,23 +131,23 @@ impl ManagerOptions {
     }
 }
 
-/// What a process counts, all in one registry.
+/// The metrics of a process, in one registry.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RuntimeMetrics {
-    /// Of controllers and their queues.
+    /// Metrics of controllers and their queues.
     pub controllers: ControllerMetrics,
-    /// Of elections.
+    /// Metrics of elections.
     pub elections: ElectionMetrics,
-    /// Of caches.
+    /// Metrics of caches.
     pub caches: kubewright_cache::Metrics,
-    /// Of webhooks.
+    /// Metrics of webhooks.
     #[cfg(feature = "webhook")]
     pub webhooks: crate::webhook::WebhookMetrics,
 }
 
 impl RuntimeMetrics {
-    /// Adds them to `registry`, once for each.
+    /// Registers them in `registry`. Call it once per registry.
     #[must_use]
     #[inline]
     pub fn register(registry: &mut Registry) -> Self {

@@ -1,16 +1,15 @@
-//! How a manager starts and stops.
+//! Start and shutdown order of a manager.
 //!
-//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need not lead, and
-//! once this process leads the controllers and the tasks of the leader. Webhooks precede caches
-//! because the server may need a conversion to answer a list.
+//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need no leadership,
+//! and once this process leads the controllers and leader tasks. Webhooks precede caches because
+//! the server may need a conversion for a list.
 //!
-//! Stop: tasks that need not lead, controllers and tasks of the leader, caches, webhooks, HTTP
-//! endpoints. Each group is awaited before the next is stopped, all of them within one grace
-//! period. Leases are released last, when nothing can act any more. A failure stops the manager in
-//! the same order.
+//! Stop: tasks that need no leadership, controllers and leader tasks, caches, webhooks, HTTP
+//! endpoints. Each group is awaited before the next is stopped, all within one grace period. Leases
+//! are released last, when nothing can act any more. A failure stops the manager in the same order.
 //!
 //! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is
-//! dropped: that work may take a moment to be gone, so that the leases have to expire.
+//! dropped: that work may take a moment to end, so the leases must expire.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::group::Group;
 use super::{Checks, Manager, ManagerError, endpoints};
-use crate::controller::{BoxError, ControllerHandle, Source, unsynced};
+use crate::controller::{BoxError, CacheSource, ControllerHandle, unsynced};
 use crate::election::Leadership;
 
-/// How long events that still wait may take to be written at the end.
+/// How long queued events may take to be written at the end.
 const LAST_EVENTS: Duration = Duration::from_secs(5);
 
-/// How many unfinished keys of a controller are logged when they are dropped.
+/// Maximum number of logged unfinished keys per controller.
 const SHOWN: usize = 10;
 
 /// Everything that acts on the cluster. Dropping it aborts the tasks and lets the leases expire.
@@ -73,7 +72,7 @@ impl Manager {
         let deadline = grace.and_then(|grace| Instant::now().checked_add(grace));
         let leadership = work.leadership.take();
         let ended = match &result {
-            // Another process may lead already, so that nothing is finished.
+            // Another process may lead already, so nothing is finished.
             Err(ManagerError::LeadershipLost) => Err(ManagerError::LeadershipLost),
             _ if grace == Some(Duration::ZERO) => Err(ManagerError::GracePeriodOver { grace: Duration::ZERO }),
             _ => tokio::select! {
@@ -86,7 +85,7 @@ impl Manager {
         let has_ended = ended.is_ok();
         let mut result = match ended {
             Ok(ended) => result.and(ended),
-            // A grace period of zero asks for this.
+            // Requested by a grace period of zero.
             Err(ManagerError::GracePeriodOver { grace }) if grace.is_zero() => result,
             Err(error) => {
                 tracing::error!(%error, dropped = unfinished(&handles), "dropping unfinished work");
@@ -95,7 +94,7 @@ impl Manager {
         };
         if has_ended {
             let stopping = async {
-                // A shared factory stops each informer when nobody uses it any more.
+                // A shared factory stops each informer when it is no longer in use.
                 self.controllers.clear();
                 self.indexed.clear();
                 if own_caches.is_some() {
@@ -165,7 +164,7 @@ impl Manager {
         Ok(Group::default())
     }
 
-    /// Starts everything that acts, each group in its turn. Resolves when something fails.
+    /// Starts everything that acts, group by group. Resolves when something fails.
     #[inline]
     async fn start_work(
         &mut self,
@@ -237,7 +236,7 @@ impl Manager {
     }
 }
 
-async fn indices_synced(indexed: &[Arc<dyn Source>], patience: Duration) -> Result<(), ManagerError> {
+async fn indices_synced(indexed: &[Arc<dyn CacheSource>], patience: Duration) -> Result<(), ManagerError> {
     let all = async {
         for source in indexed {
             source.synced().await;
@@ -251,7 +250,7 @@ async fn indices_synced(indexed: &[Arc<dyn Source>], patience: Duration) -> Resu
 }
 
 impl Work {
-    /// Stops tasks that need not lead, then the controllers and the tasks of the leader.
+    /// Stops tasks that need no leadership, then the controllers and leader tasks.
     #[inline]
     async fn end(&mut self) -> Result<(), ManagerError> {
         let others = self.others.end().await;
@@ -259,7 +258,7 @@ impl Work {
     }
 }
 
-/// The keys whose reconciles have not ended, as `maps default/a`.
+/// The keys of unfinished reconciles, such as `maps default/a`.
 fn unfinished(handles: &[ControllerHandle]) -> String {
     let of_one = |handle: &ControllerHandle| {
         let keys = handle.queue(SHOWN).processing;

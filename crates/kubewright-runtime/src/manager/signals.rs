@@ -1,11 +1,11 @@
-//! Stops on the signals by which processes are asked to.
+//! Shutdown on signals.
 
 use tokio_util::sync::CancellationToken;
 
-/// A token that SIGTERM or SIGINT cancels; a second one ends the process at once, with code 1.
+/// A token that SIGTERM or SIGINT cancels; a second signal exits immediately with code 1.
 ///
-/// The handlers are installed when this returns, so that a signal during the start of the process
-/// is not lost. Call it first, within a tokio runtime. Elsewhere than on Unix, only Ctrl-C counts.
+/// The handlers are installed when this returns, so that a signal during start-up is not lost. Call
+/// it first, within a tokio runtime. Outside of Unix, only Ctrl-C counts.
 #[doc(alias = "SetupSignalHandler")]
 #[inline]
 pub fn shutdown_on_signals() -> CancellationToken {
@@ -16,7 +16,7 @@ pub fn shutdown_on_signals() -> CancellationToken {
         signals.next().await;
         cancelled.cancel();
         signals.next().await;
-        tracing::warn!("told to stop a second time");
+        tracing::warn!("second signal; exiting");
         std::process::exit(1);
     });
     token
@@ -34,7 +34,7 @@ impl Signals {
     fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let install = |kind: SignalKind| {
-            let told = |error| tracing::warn!(%error, signal = kind.as_raw_value(), "no handler for a signal");
+            let told = |error| tracing::warn!(%error, signal = kind.as_raw_value(), "cannot install a signal handler");
             signal(kind).map_err(told).ok()
         };
         Signals { terminate: install(SignalKind::terminate()), interrupt: install(SignalKind::interrupt()) }

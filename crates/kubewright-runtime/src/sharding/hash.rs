@@ -1,22 +1,23 @@
-//! Which shard a key is in, and who should own a shard: the same in all processes and in all versions of this crate.
+//! Maps keys to shards, and shards to replicas; stable across processes and versions of this crate.
 
 use kubewright_core::ObjectKey;
 
-/// The shard of a key, of so many.
+/// The shard of a key.
 #[inline]
 pub(super) fn shard_of(key: &ObjectKey, shards: usize) -> usize {
     let bytes = key.namespace().bytes().chain([b'/']).chain(key.name().bytes());
-    // Fewer shards than an u64 can count, so the rest fits.
+    // The remainder is below the number of shards, so it fits.
     (mixed(fnv(bytes)) % shards.max(1) as u64) as usize
 }
 
-/// The shard of an object by its uid, of so many: each is one range of the hashes, as servers can cut them.
+/// The shard of an object by its uid: each shard is a range of hashes, as servers support.
 #[inline]
 pub(super) fn shard_of_uid(uid: &str, shards: usize) -> usize {
     ((u128::from(fnv(uid.bytes())) * shards.max(1) as u128) >> 64) as usize
 }
 
-/// Asks a server for these shards, in its own syntax. No shard at all cannot be asked for, but nearly so: a single hash can.
+/// The selector for these shards, in the server's syntax. An empty set cannot be expressed; a
+/// single hash is used instead.
 #[inline]
 pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String {
     let count = is_wanted.len().max(1) as u128;
@@ -36,27 +37,27 @@ pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String
     ranges.into_iter().map(range).collect::<Vec<_>>().join(" || ")
 }
 
-/// Who should own a shard, by rendezvous: the member with the highest score. When a member comes or goes, only the shards
-/// move that it gets or had.
+/// The owner of a shard by rendezvous hashing: the member with the highest score. When a member
+/// joins or leaves, only its own shards move.
 #[inline]
 pub(super) fn owner_of<'a>(shard: usize, members: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let score = |member: &str| mixed(fnv(member.bytes()) ^ mixed(shard as u64 + 1));
     members.into_iter().max_by_key(|member| (score(member), *member))
 }
 
-/// A text in 64 bits.
+/// A 64-bit hash of a text.
 #[inline]
 pub(super) fn of_text(text: &str) -> u64 {
     mixed(fnv(text.bytes()))
 }
 
-/// FNV-1a of 64 bits.
+/// 64-bit FNV-1a.
 #[inline]
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Spreads differences over all bits, which FNV leaves in the lower ones: the end of SplitMix64.
+/// Mixes the bits, which FNV leaves in the low ones: the finalizer of SplitMix64.
 #[inline]
 fn mixed(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -75,7 +76,7 @@ mod tests {
             sizes[shard_of(&ObjectKey::namespaced("default", format!("object-{number}")), 16)] += 1;
         }
         assert!(sizes.iter().all(|size| (850..1150).contains(size)), "{sizes:?}");
-        // Replicas of different versions have to agree: a change here lets two of them work on one key.
+        // Replicas of different versions must agree: otherwise two of them could work on one key.
         let known = [("default", "web"), ("kube-system", "dns"), ("", "node-1")];
         let shards: Vec<usize> =
             known.iter().map(|(namespace, name)| shard_of(&ObjectKey::namespaced(*namespace, *name), 64)).collect();
@@ -84,7 +85,7 @@ mod tests {
 
     #[test]
     fn shards_by_uid_are_the_ranges_that_servers_cut() {
-        // Of Go's hash/fnv.
+        // From Go's hash/fnv.
         assert_eq!(fnv("7b3a1d0c-5f0e-4a8e-9d57-2f9f3d6c1a11".bytes()), 0x1fb6_cb70_337f_9468);
         assert_eq!(
             selector([true, false].into_iter()),

@@ -1,4 +1,4 @@
-//! Who takes part, by the leases that all replicas keep.
+//! Membership of replicas, by their leases.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use tokio::time::Instant;
 
 use crate::election::Record;
 
-/// A lease that has not changed for so many times its duration belongs to nobody who comes back, and is removed.
+/// A lease unchanged for this many times its duration is abandoned and deleted.
 const FORGOTTEN: u32 = 20;
 
-/// A lease as it was last seen to change, by our own clock.
+/// A lease and when it last changed, by our own clock.
 struct Observed {
     record: Record,
     at: Instant,
 }
 
-/// The replicas that take part, as one of them sees it.
+/// The members, as seen by one replica.
 #[derive(Default)]
 pub(super) struct Members {
     observed_of: HashMap<Str, Observed>,
 }
 
 impl Members {
-    /// Looks at the leases, and gives the identities of those who take part, sorted.
+    /// Reads the leases and returns the identities of the members, sorted.
     #[inline]
     pub(super) async fn look(&mut self, leases: &Api<Lease>, options: &ListOptions) -> Result<Vec<Str>> {
         let now = Instant::now();
@@ -35,7 +35,8 @@ impl Members {
         let (mut alive, mut forgotten) = (Vec::new(), Vec::new());
         for lease in leases.list(options).await? {
             let record = lease.spec.as_ref().map(Record::from).unwrap_or_default();
-            // As for the leader's lease, what counts is when it was seen to change, not the times that it says.
+            // As for the leader's lease, the observed time of a change counts, not the times in the
+            // lease.
             let observed = match self.observed_of.remove(lease.name()) {
                 Some(observed) if observed.record == record => observed,
                 _ => Observed { record, at: now },

@@ -1,28 +1,30 @@
-//! Several replicas that work at the same time, each on its share of the keys.
+//! Sharding: several active replicas, each with a share of the keys.
 //!
-//! Keys are hashed into a fixed number of shards, and each shard has a lease: who holds it works on the keys of the shard,
-//! under the rules of leader election. Replicas announce themselves by leases of their own, and all of them compute by
-//! rendezvous who should have which shard. One that has a shard which should be another's finishes the runs in
-//! hand, and only then frees the lease; one that dies is missed when its lease runs out. In between nobody works on those keys; never
-//! do two.
+//! Keys are hashed into a fixed number of shards, and each shard has a lease: its holder works on
+//! the keys of the shard, under the rules of leader election. Replicas announce themselves with
+//! leases, and all of them compute the owner of each shard by rendezvous hashing. A replica with a
+//! shard that another should own finishes its running reconciles, and only then releases the lease;
+//! a dead replica is detected when its lease expires. In between no replica works on those keys;
+//! never do two.
 //!
-//! A replica that gets a shard reconciles all objects of it. Deletions that happen while nobody has the shard are not told,
-//! as they are not to a controller that starts later; finalizers are for that.
+//! A replica that acquires a shard reconciles all its objects. Deletions while a shard has no owner
+//! are not reported, as for a controller that starts later; use finalizers.
 //!
-//! Each replica watches all objects and leaves those that are not its own. With [`Sharding::informer`] it watches only its share:
-//! servers cut by uid (KEP-5866), and so shards are of uids then, instead of keys.
+//! Each replica watches all objects and ignores those of other shards. With [`Sharding::informer`]
+//! it watches only its share: servers shard by uid (KEP-5866), so shards are then by uid instead of
+//! by key.
 
 mod hash;
 mod members;
 mod shard;
-mod slice;
+mod share;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use kubewright_api::coordination::v1::Lease;
-use kubewright_cache::{InformerHandle, Scoped, SharedIndexInformer, SharedInformerFactory};
+use kubewright_cache::{InformerHandle, InformerScope, SharedIndexInformer, SharedInformerFactory};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
 use kubewright_core::selector::Requirement;
@@ -36,21 +38,21 @@ use crate::election::{ElectionMetrics, InvalidElection, LeaderElectionOptions, L
 use members::Members;
 use shard::Owned;
 pub(crate) use shard::Permit;
-use slice::{Cover, Slice, Terms};
+use share::{Cover, ShareListWatch, Terms};
 
-/// On leases of replicas: of which group they are, which all replicas look for.
+/// The label of replica leases with the name of their group.
 const GROUP_LABEL: &str = "kubewright.io/sharding-group";
 
-/// One replica of a group that shares keys. Clones are the same.
+/// One replica of a sharding group. Clones are the same replica.
 ///
-/// Given to controllers by [`Controller::sharded`](crate::Controller::sharded), and run by
-/// [`Manager::share`](crate::Manager::share), or alone.
+/// Passed to controllers with [`Controller::sharded`](crate::Controller::sharded), and run by
+/// [`Manager::share`](crate::Manager::share), or separately.
 #[derive(Clone)]
 pub struct Sharding {
-    inner: Arc<Inner>,
+    inner: Arc<ShardingInner>,
 }
 
-struct Inner {
+struct ShardingInner {
     client: Client,
     namespace: Str,
     name: Str,
@@ -60,44 +62,45 @@ struct Inner {
     options: LeaderElectionOptions,
     /// For electors whose options have none.
     metrics: OnceLock<ElectionMetrics>,
-    /// The shards that are this replica's, by their number.
+    /// The shards that this replica owns, by number.
     owned: RwLock<Vec<Option<Owned>>>,
     terms: AtomicU64,
-    /// Grows whenever a shard comes or goes.
+    /// Incremented when a shard is acquired or lost.
     changes: watch::Sender<u64>,
-    /// Which shards should be this replica's.
+    /// For each shard, whether this replica should own it.
     wanted: watch::Sender<Vec<bool>>,
-    /// Of which only the share is watched.
+    /// Informers that watch only the share.
     covered: RwLock<Vec<Covered>>,
 }
 
-/// An informer of a share.
+/// An informer of the share.
 struct Covered {
-    /// Where the informer is, which tells it from others for as long as it is there.
+    /// The address of the informer's store, which identifies it while it exists.
     informer: usize,
     resource: Str,
-    /// What the informer has listed. Gone when the informer is.
+    /// The last list of the informer. Dropped with the informer.
     cover: Weak<Cover>,
 }
 
-/// Whether a key may be worked on.
-pub(crate) enum Right {
-    /// It may.
+/// Whether a key may be reconciled.
+pub(crate) enum Permission {
+    /// Yes.
     Granted(Permit),
-    /// It will, once its shard has been listed.
+    /// Once its shard has been listed.
     NotYet,
-    /// It is another replica's, or nobody's.
+    /// It belongs to another replica, or to none.
     Denied,
 }
 
 impl Sharding {
-    /// A replica of this identity in the group of this name, whose leases are in `namespace`.
+    /// A replica with this identity in the group of this name, whose leases are in `namespace`.
     ///
-    /// All replicas have to say the same number of `shards`, and no two the same identity. More shards are spread more evenly and
-    /// cost more renewals; a few for each replica are enough. To change the number, stop all replicas first.
+    /// All replicas must use the same number of `shards`, and different identities. More shards are
+    /// distributed more evenly but cost more renewals; a few per replica are enough. To change the
+    /// number, stop all replicas first.
     ///
     /// # Errors
-    /// If the durations leave no time to step down, or there is no identity.
+    /// If the durations leave no time to step down, or the identity is empty.
     #[inline]
     pub fn new(
         client: &Client,
@@ -109,7 +112,7 @@ impl Sharding {
     ) -> Result<Self, InvalidElection> {
         let name = name.into();
         let of_group = Requirement::equals(GROUP_LABEL, name.clone()).map_err(|_| InvalidElection::NotALabel)?;
-        let inner = Inner {
+        let inner = ShardingInner {
             client: client.clone(),
             namespace: namespace.into(),
             name,
@@ -123,30 +126,32 @@ impl Sharding {
             wanted: watch::Sender::default(),
             covered: RwLock::default(),
         };
-        // What is wrong with the options shows here, and not when it runs.
+        // Reports invalid options here, and not when it runs.
         inner.elector(&inner.replica())?;
         Ok(Sharding { inner: Arc::new(inner) })
     }
 
-    /// Shows the elections of its shards in these metrics, unless the options name others.
+    /// Exposes the elections of its shards in these metrics, unless the options name others.
     #[inline]
     pub(crate) fn default_metrics(&self, metrics: &ElectionMetrics) {
         self.inner.metrics.get_or_init(|| metrics.clone());
     }
 
-    /// The shard of a key: the same for all replicas.
+    /// The shard of a key; the same for all replicas.
     #[inline]
     pub fn shard_of(&self, key: &ObjectKey) -> usize {
         hash::shard_of(key, self.inner.owned().len())
     }
 
-    /// The objects of a type that are in this replica's shards, for a [`Controller::over`](crate::Controller::over) them.
+    /// An informer of the objects in this replica's shards, for
+    /// [`Controller::over`](crate::Controller::over).
     ///
-    /// Servers of 1.36 with the feature gate `ShardedListAndWatch` send nothing else, so that a replica pays for its share alone;
-    /// what others send too much is left out here. Shards are ranges of uids then, so all replicas have to do this for a type
-    /// or none. When shards come or go, the share is listed anew. Objects that are gone are told to nobody, also not to reconcilers
-    /// of keys: only an object has a uid. What is owned has other uids than its owner, and is watched as a whole.
-    /// Where a factory looks into several namespaces nothing is cut, and shards are ranges of keys as without this.
+    /// Servers of 1.36 with the feature gate `ShardedListAndWatch` send only those; otherwise other
+    /// objects are filtered here. Shards are then ranges of uids, so all replicas must use this for
+    /// a type, or none. When shards change, the share is listed again. Deleted objects are not
+    /// reported, not even to reconcilers of keys: only an existing object has a uid. Owned objects
+    /// have other uids than their owners, and are watched completely. If a factory watches several
+    /// namespaces, nothing is filtered, and shards are by key.
     ///
     /// ```
     /// # use kubewright_api::core::v1::Pod;
@@ -165,22 +170,23 @@ impl Sharding {
     /// ```
     #[doc(alias = "ShardSelector")]
     #[inline]
-    pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: Scoped<T>) -> InformerHandle<T> {
+    pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: InformerScope<T>) -> InformerHandle<T> {
         let (inner, cover) = (self.inner.clone(), Arc::new(Cover::default()));
         let (name, resource) = (format!("shards of {} as {}", inner.name, inner.identity), name_of::<T>());
         let covered = Arc::downgrade(&cover);
-        let share = factory.informer_with(which.through(name, |source| Slice {
+        let share = factory.informer_with(which.wrap(name, |source| ShareListWatch {
             inner,
             cover,
             source,
             listing: Mutex::default(),
         }));
-        // If there was such an informer already it has its own, and this one is gone by now.
+        // If such an informer existed already it has its own cover, and this one was dropped.
         self.inner.covers(Covered { informer: place_of(&share), resource, cover: covered });
         share
     }
 
-    /// Whether the server cuts the share of [`informer`](Self::informer); `None` before it was first asked.
+    /// Whether the server filters the share of [`informer`](Self::informer); `None` before the
+    /// first list.
     #[doc(alias = "ShardInfo")]
     #[inline]
     pub fn is_cut_by_server<T: Kind>(&self) -> Option<bool> {
@@ -190,18 +196,18 @@ impl Sharding {
         cut.reduce(|one, other| one && other)
     }
 
-    /// The shards that are this replica's now.
+    /// The shards that this replica owns now.
     #[inline]
     pub fn owned_shards(&self) -> Vec<usize> {
         let owned = self.inner.owned();
         owned.iter().enumerate().filter(|(_, owned)| owned.is_some()).map(|(shard, _)| shard).collect()
     }
 
-    /// Takes part until `stop` is cancelled. Returns when the runs in hand have ended and all leases are free, at the latest when
-    /// they have run out.
+    /// Participates until `stop` is cancelled. Returns when running reconciles have ended and all
+    /// leases are released, at the latest when these have expired.
     ///
     /// # Errors
-    /// If leases cannot be had as asked for, which [`new`](Self::new) has ruled out.
+    /// If the election options are invalid, which [`new`](Self::new) has ruled out.
     #[inline]
     pub async fn run(&self, stop: &CancellationToken) -> Result<(), InvalidElection> {
         let inner = &self.inner;
@@ -213,7 +219,8 @@ impl Sharding {
         }
         let mut membership = inner.elector(&inner.replica())?;
         let announcing = async {
-            // A lease of one's own is lost only if the server cannot be reached, and then taken again.
+            // A replica's own lease is lost only if the server is unreachable, and then acquired
+            // again.
             let mut leadership: Option<Leadership> = None;
             while !stop.is_cancelled() {
                 leadership = membership.acquire(stop).await;
@@ -231,24 +238,24 @@ impl Sharding {
         Ok(())
     }
 
-    /// The right to work on `key`, if it is in a shard of this replica's.
+    /// The permit for `key`, if this replica owns its shard.
     #[inline]
     pub(crate) fn permit(&self, key: &ObjectKey) -> Option<Permit> {
         let owned = self.inner.owned();
         owned[hash::shard_of(key, owned.len())].as_ref()?.permit()
     }
 
-    /// The right to work on an object of this uid that an informer of the share has, at this version of its cache. `None` if the informer
-    /// watches all objects.
+    /// The permission for an object of this uid in an informer of the share, at this version of its
+    /// cache. `None` if the informer watches all objects.
     #[inline]
     pub(crate) fn right_by_uid<T: Object>(
         &self,
         informer: &SharedIndexInformer<T>,
         uid: Option<&str>,
         cache: &ResourceVersion,
-    ) -> Option<Right> {
+    ) -> Option<Permission> {
         let cover = self.cover_of(informer)?;
-        Some(uid.map_or(Right::Denied, |uid| cover.right(&self.inner, uid, cache)))
+        Some(uid.map_or(Permission::Denied, |uid| cover.right(&self.inner, uid, cache)))
     }
 
     /// Whether an informer watches only the share.
@@ -264,7 +271,8 @@ impl Sharding {
         covered.iter().filter(|covered| covered.informer == place).find_map(|covered| covered.cover.upgrade())
     }
 
-    /// Tells of each shard that this replica gets, those included that it has already.
+    /// Calls `gained` for each shard that this replica acquires, including those that it already
+    /// owns.
     #[inline]
     pub(crate) async fn tell(&self, mut gained: impl FnMut(&dyn Fn(&ObjectKey) -> bool)) {
         let mut changes = self.inner.changes.subscribe();
@@ -281,8 +289,8 @@ impl Sharding {
     }
 }
 
-impl Inner {
-    /// The name of the lease by which this replica announces itself. Identities are more than names may be.
+impl ShardingInner {
+    /// The name of this replica's own lease. Identities may not be valid names.
     #[inline]
     fn replica(&self) -> String {
         format!("replica-{:016x}", hash::of_text(&self.identity))
@@ -302,7 +310,7 @@ impl Inner {
         Ok(elector)
     }
 
-    /// Looks who takes part, and works out which shards should be this replica's.
+    /// Follows the membership, and computes which shards this replica should own.
     #[inline]
     async fn follow(&self, shards: usize, stop: &CancellationToken) {
         let leases = Api::<Lease>::namespaced(
@@ -324,8 +332,8 @@ impl Inner {
                         is_news
                     });
                 }
-                // Leases go on as they are; nobody gets more or less meanwhile.
-                Some(Err(error)) => tracing::warn!(group = %self.name, %error, "cannot see who takes part"),
+                // Leases continue as they are; ownership does not change in the meantime.
+                Some(Err(error)) => tracing::warn!(group = %self.name, %error, "cannot list the replicas"),
             }
             if stop.run_until_cancelled(sleep(self.options.retry_period)).await.is_none() {
                 return;
@@ -345,7 +353,7 @@ impl Inner {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Which shards are this replica's now, and since which term.
+    /// The owned shards with their terms.
     #[inline]
     fn terms(&self) -> Terms {
         self.owned().iter().map(|owned| owned.as_ref().map(|owned| owned.term)).collect()
@@ -369,13 +377,13 @@ impl Inner {
     }
 }
 
-/// Where an informer keeps its objects.
+/// The address of an informer's store.
 #[inline]
 fn place_of<T: Object>(informer: &SharedIndexInformer<T>) -> usize {
     std::ptr::from_ref(informer.store()).addr()
 }
 
-/// A resource as relations of controllers are named.
+/// The name of a resource in relations of controllers.
 #[inline]
 fn name_of<T: Kind>() -> Str {
     GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural).to_string().into()

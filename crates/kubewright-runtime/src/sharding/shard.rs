@@ -1,11 +1,11 @@
-//! One shard: who works on its keys, and how it is handed over.
+//! Ownership and handover of one shard.
 
 use std::sync::Arc;
 
-use kubewright_client::task::{Running, Tasks};
+use kubewright_client::task::{TaskGuard, Tasks};
 use tokio_util::sync::CancellationToken;
 
-use super::Inner;
+use super::ShardingInner;
 use crate::election::{LeaderElector, Leadership};
 
 /// A shard that this replica owns.
@@ -13,19 +13,20 @@ use crate::election::{LeaderElector, Leadership};
 pub(super) struct Owned {
     leadership: Arc<Leadership>,
     runs: Tasks,
-    /// Tells this ownership from those before it.
+    /// Distinguishes this ownership from earlier ones.
     pub(super) term: u64,
 }
 
-/// The right to work on one key. As long as it lives, the shard of the key is not handed over.
+/// The permit to work on one key. While it exists, the shard of the key is not handed over.
 pub(crate) struct Permit {
-    // Dropped before the count, so that nobody has it any more once no run is counted.
+    // Dropped before the counter, so that it is released once no run is counted.
     leadership: Arc<Leadership>,
-    _run: Running,
+    _run: TaskGuard,
 }
 
 impl Permit {
-    /// Resolves when the shard is lost, so that somebody else may work on the key soon. Cancel safe.
+    /// Resolves when the shard is lost, so that another replica may soon work on the key. Cancel
+    /// safe.
     #[inline]
     pub(crate) async fn lost(&self) {
         self.leadership.lost().await;
@@ -33,7 +34,7 @@ impl Permit {
 }
 
 impl Owned {
-    /// The right to work on one of its keys, unless the lease has run out without anybody noticing.
+    /// A permit for one of its keys, unless the lease has expired unnoticed.
     #[inline]
     pub(super) fn permit(&self) -> Option<Permit> {
         let run = self.runs.begin();
@@ -43,7 +44,7 @@ impl Owned {
 
 /// Owns a shard whenever this replica should, until told to stop.
 #[inline]
-pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderElector, stop: CancellationToken) {
+pub(super) async fn keep(inner: Arc<ShardingInner>, shard: usize, mut elector: LeaderElector, stop: CancellationToken) {
     let mut wanted = inner.wanted.subscribe();
     loop {
         let is_wanted = wanted.wait_for(|shards| shards.get(shard) == Some(&true));
@@ -57,8 +58,8 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
         let Some(leadership) = leadership else { return };
         let owned = Owned { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
         inner.own(shard, Some(owned.clone()));
-        // Also when this future is dropped: nobody would hand the shard over otherwise, and its
-        // lease would be renewed for ever.
+        // Also on drop of this future: otherwise the shard would never be handed over, and its
+        // lease renewed forever.
         let disown = Disown { inner: &inner, shard };
         tokio::select! {
             biased;
@@ -66,7 +67,7 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
             _ = unwanted.wait_for(|shards| shards.get(shard) != Some(&true)) => {}
             () = stop.cancelled() => {}
         }
-        // No run begins from here on; those in hand end by themselves, or with the lease.
+        // No reconcile starts from here on; running ones end by themselves, or with the lease.
         drop(disown);
         owned.runs.ended().await;
         if let Some(leadership) = Arc::into_inner(owned.leadership).filter(Leadership::is_leading) {
@@ -75,9 +76,9 @@ pub(super) async fn keep(inner: Arc<Inner>, shard: usize, mut elector: LeaderEle
     }
 }
 
-/// Ends the ownership of a shard when dropped.
+/// Ends the ownership of a shard on drop.
 struct Disown<'a> {
-    inner: &'a Inner,
+    inner: &'a ShardingInner,
     shard: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A certificate for the webhooks of a test.
+//! Certificates for webhooks in tests.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use kubewright_core::ByteString;
 
 use crate::webhook::WebhookServer;
 
-/// A certificate of its own for webhooks at 127.0.0.1, in files that go when it is dropped.
+/// A self-signed certificate for webhooks at 127.0.0.1, in files that are removed on drop.
 ///
 /// ```
 /// # use kubewright_api::core::v1::ConfigMap;
@@ -52,7 +52,7 @@ pub struct TestCertificate {
 }
 
 impl TestCertificate {
-    /// A new one, in a directory of its own among the temporary files.
+    /// A new certificate in a temporary directory.
     ///
     /// # Errors
     /// If the files cannot be written.
@@ -78,12 +78,12 @@ impl TestCertificate {
         self.directory.join("tls.key")
     }
 
-    /// What API servers have to trust: the `caBundle` of a webhook's configuration, and of a conversion's.
+    /// The `caBundle` for a webhook configuration or a conversion.
     pub fn ca_bundle(&self) -> ByteString {
         ByteString::from(self.pem.as_str())
     }
 
-    /// A server of webhooks with this certificate, at a free port; [`WebhookServer::tell_address`] says which.
+    /// A webhook server with this certificate at a free port; see [`WebhookServer::tell_address`].
     pub fn webhooks(&self) -> WebhookServer {
         WebhookServer::new(([127, 0, 0, 1], 0).into(), self.file(), self.key_file())
     }

@@ -1,6 +1,6 @@
-//! The certificate of a server, read again when its files change.
+//! A server certificate that is reloaded when its files change.
 //!
-//! Files are read on threads for blocking work, since a file system may be slow to answer.
+//! Files are read on blocking threads, since a file system may be slow.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::metrics::WebhookMetrics;
-use crate::controller::BoxError;
+use crate::error::BoxError;
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -28,22 +28,22 @@ pub enum CertificateError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A file has not what it should have, or the two do not belong together.
+    /// A file is malformed, or certificate and key do not match.
     #[error("{} is not usable", .file.display())]
     Unusable {
         /// The file.
         file: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: BoxError,
     },
 }
 
-/// The certificate that handshakes use now.
+/// The current certificate for handshakes.
 #[doc(alias = "CertWatcher")]
 pub(super) struct Certificate {
     files: [PathBuf; 2],
@@ -57,15 +57,15 @@ struct Loaded {
 }
 
 impl Certificate {
-    /// Reads the files, which have to be right at the start.
+    /// Reads the files; errors are returned.
     pub(super) async fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let files = [certificate.to_owned(), key.to_owned()];
         let current = parse(&files, read(&files).await?)?;
         Ok(Certificate { files, current: RwLock::new(current) })
     }
 
-    /// Looks at the files once each `period`, until told to stop. What they hold is taken only if it is right: a pair is
-    /// replaced in two steps, and in between its halves do not fit.
+    /// Checks the files once per `period`, until told to stop. A new pair is used only if it is
+    /// valid: a pair is replaced in two steps, and in between its halves do not match.
     pub(super) async fn watch(&self, period: Duration, metrics: Option<&WebhookMetrics>, stop: &CancellationToken) {
         while stop.run_until_cancelled(sleep(period)).await.is_some() {
             let is_news = |texts: &[Vec<u8>; 2]| *texts != self.current().texts;
@@ -109,7 +109,7 @@ fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, Certificat
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&texts[0])
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(0, error.into()))?;
-    // The parser's error could quote what it has read.
+    // The parser's error could quote the key.
     let key = PrivateKeyDer::from_pem_slice(&texts[1]).map_err(|_| unusable(1, "no private key in PEM form".into()))?;
     let key =
         CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| unusable(0, error.into()))?;

@@ -8,13 +8,13 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Kind, List, Map, Str, Value};
 
 use super::tree;
-use crate::controller::BoxError;
+use crate::error::BoxError;
 use crate::unwind::caught;
 
 type Read<H> = Box<dyn Fn(&Value) -> Result<H, BoxError> + Send + Sync>;
 type Write<H> = Box<dyn Fn(H) -> Result<Value, BoxError> + Send + Sync>;
 
-/// Converts between versions of one resource by way of `H`, the version that all others can be made of and into.
+/// Converts between versions of one resource through `H`, the hub version.
 ///
 /// ```
 /// # use kubewright_core::Kind;
@@ -25,22 +25,22 @@ type Write<H> = Box<dyn Fn(H) -> Result<Value, BoxError> + Send + Sync>;
 /// ```
 #[doc(alias = "Hub")]
 pub struct Converter<H> {
-    /// How objects of each version come and go, by `apiVersion`.
-    ways: BTreeMap<Str, (Read<H>, Write<H>)>,
+    /// Decoder and encoder of each version, by `apiVersion`.
+    codecs: BTreeMap<Str, (Read<H>, Write<H>)>,
     hub: PhantomData<fn() -> H>,
 }
 
 impl<H: Kind> Converter<H> {
-    /// Knows the hub only.
+    /// A converter with the hub only.
     pub fn new() -> Self {
-        let mut converter = Converter { ways: BTreeMap::new(), hub: PhantomData };
-        let ways: (Read<H>, Write<H>) =
+        let mut converter = Converter { codecs: BTreeMap::new(), hub: PhantomData };
+        let codecs: (Read<H>, Write<H>) =
             (Box::new(|value| Ok(tree::to_object(value)?)), Box::new(|hub| Ok(tree::of_object(&hub)?)));
-        converter.ways.insert(H::RESOURCE.kind.api_version.into(), ways);
+        converter.codecs.insert(H::RESOURCE.kind.api_version.into(), codecs);
         converter
     }
 
-    /// Knows one more version, and how it becomes the hub and comes of it.
+    /// Adds a spoke version with its conversions from and to the hub.
     #[doc(alias = "Convertible")]
     #[must_use]
     pub fn spoke<S>(mut self) -> Self
@@ -49,24 +49,24 @@ impl<H: Kind> Converter<H> {
         <S as TryInto<H>>::Error: Into<BoxError>,
         <S as TryFrom<H>>::Error: Into<BoxError>,
     {
-        let ways: (Read<H>, Write<H>) = (
+        let codecs: (Read<H>, Write<H>) = (
             Box::new(|value| tree::to_object::<S>(value)?.try_into().map_err(Into::into)),
             Box::new(|hub| Ok(tree::of_object(&S::try_from(hub).map_err(Into::into)?)?)),
         );
-        self.ways.insert(S::RESOURCE.kind.api_version.into(), ways);
+        self.codecs.insert(S::RESOURCE.kind.api_version.into(), codecs);
         self
     }
 
-    /// One object in another version.
+    /// Converts an object to another version.
     ///
     /// # Errors
-    /// If one of the versions is not known, or the object cannot be converted.
+    /// If one of the versions is unknown, or the conversion fails.
     pub fn convert(&self, object: &Value, desired: &str) -> Result<Value, BoxError> {
         let version = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if version == desired {
             return Ok(object.clone());
         }
-        let way = |version: &str| self.ways.get(version).ok_or_else(|| format!("version {version:?} is not known"));
+        let way = |version: &str| self.codecs.get(version).ok_or_else(|| format!("version {version:?} is not known"));
         let ((read, _), (_, write)) = (way(version)?, way(desired)?);
         write(read(object)?)
     }
@@ -79,7 +79,7 @@ impl<H: Kind> Converter<H> {
         let converted: Result<Result<List<Value>, BoxError>, String> = caught(convert);
         let (result, converted) = match converted {
             Ok(Ok(converted)) => (Status::success(), converted),
-            // All or nothing, as servers want it.
+            // All or nothing, as servers require.
             Ok(Err(error)) => (Status::bad_request(error.to_string()), List::new()),
             Err(panic) => (Status::internal(format!("the conversion panicked: {panic}")), List::new()),
         };
@@ -99,6 +99,6 @@ impl<H: Kind> Default for Converter<H> {
 
 impl<H> fmt::Debug for Converter<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Converter").field("versions", &self.ways.keys().collect::<Vec<_>>()).finish()
+        f.debug_struct("Converter").field("versions", &self.codecs.keys().collect::<Vec<_>>()).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! What a webhook server counts, under controller-runtime's names.
+//! Webhook metrics with controller-runtime's names.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -21,7 +21,7 @@ pub struct WebhookMetrics {
 }
 
 impl WebhookMetrics {
-    /// Adds the metrics to `registry`, once for each.
+    /// Registers the metrics in `registry`. Call it once per registry.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
         let latency = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
@@ -38,7 +38,7 @@ impl WebhookMetrics {
         WebhookMetrics { requests, latency, in_flight, certificates, certificate_errors }
     }
 
-    /// Counts a question as long as the value lives, since a question may be taken back in the middle.
+    /// Counts a request as in flight until the value is dropped, since a request may be cancelled.
     pub(super) fn began(&self, path: &str) -> InFlight {
         let gauge = self.in_flight.get_or_create_owned(&[("webhook", path.to_owned())]);
         gauge.inc();
@@ -60,7 +60,7 @@ impl WebhookMetrics {
     }
 }
 
-/// A question that is being answered.
+/// A request in flight.
 pub(super) struct InFlight(Gauge);
 
 impl Drop for InFlight {

@@ -1,7 +1,9 @@
-//! Serves the webhooks that API servers call: admission of objects, and conversion between versions.
+//! Webhooks for API servers: admission, and conversion between versions.
 //!
-//! Start at [`WebhookServer`]. A handler of admission is a function from an [`AdmissionRequest`] to an
-//! [`AdmissionResponse`]; what it changes in an object becomes a patch by itself. Conversions are told to a [`Converter`].
+//! Start at [`WebhookServer`]. An admission handler is a function from an [`AdmissionRequest`] to
+//! an
+//! [`AdmissionResponse`]; changes of the object become a patch. A [`Converter`] converts between
+//! versions.
 //!
 //! ```
 //! use kubewright_api::core::v1::ConfigMap;
@@ -35,12 +37,12 @@ pub use server::{WebhookError, WebhookServer};
 
 use kubewright_core::Kind;
 
-/// Where controller-runtime serves what validates objects of a kind: `/validate-apps-v1-deployment`.
+/// controller-runtime's path of the validating webhook of a kind: `/validate-apps-v1-deployment`.
 pub fn validate_path<K: Kind>() -> String {
     path_of::<K>("validate")
 }
 
-/// Where controller-runtime serves what changes objects of a kind: `/mutate-apps-v1-deployment`.
+/// controller-runtime's path of the mutating webhook of a kind: `/mutate-apps-v1-deployment`.
 pub fn mutate_path<K: Kind>() -> String {
     path_of::<K>("mutate")
 }

@@ -1,68 +1,68 @@
-//! What a webhook of admission is asked.
+//! Admission requests.
 
 use kubewright_api::authentication::v1::UserInfo;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::patch::{create_json_patch, create_merge_patch, merge_patch};
 use kubewright_core::{Decoder, GroupVersionKind, GroupVersionResource, Object, Str, Value};
+use kubewright_merge::patch::{create_json_patch, create_merge_patch, merge_patch};
 
 use super::response::AdmissionResponse;
 use super::tree;
 
-/// What is to be done to an object.
+/// The operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
-    /// It is to be created.
+    /// A creation.
     Create,
-    /// It is to be changed.
+    /// An update.
     Update,
-    /// It is to be deleted.
+    /// A deletion.
     Delete,
-    /// A subresource is to be connected to, such as `exec`.
+    /// A connection to a subresource, such as `exec`.
     Connect,
 }
 
-/// A write that a webhook is asked about, of objects of type `T`.
+/// A write of an object of type `T` to be admitted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AdmissionRequest<T> {
-    /// Names this question; the answer carries it by itself.
+    /// The id of the request, which the response repeats.
     pub uid: Str,
-    /// The kind of the object as the webhook has asked for it.
+    /// The kind of the object, as the webhook expects it.
     pub kind: GroupVersionKind,
-    /// The resource as the webhook has asked for it.
+    /// The resource, as the webhook expects it.
     pub resource: GroupVersionResource,
     /// The subresource, such as `status`; empty for the object itself.
     pub subresource: Str,
-    /// The kind of the object as it was sent, where that is known.
+    /// The original kind of the object, if known.
     pub request_kind: Option<GroupVersionKind>,
-    /// The resource as it was asked for, where that is known.
+    /// The original resource, if known.
     pub request_resource: Option<GroupVersionResource>,
-    /// The name; empty if the server is to make one.
+    /// The name; empty if the server generates one.
     pub name: Str,
-    /// The namespace; empty for objects of the cluster.
+    /// The namespace; empty for cluster-scoped objects.
     pub namespace: Str,
-    /// What is to be done.
+    /// The operation.
     pub operation: Operation,
-    /// Who asks for it.
+    /// The requester.
     pub user: UserInfo,
-    /// The object as it is to be; absent in deletions.
+    /// The new object; `None` for a deletion.
     pub object: Option<T>,
-    /// The object as it is; absent in creations.
+    /// The existing object; `None` for a creation.
     pub old_object: Option<T>,
-    /// Whether nothing is written in the end, so that nothing else must happen either.
+    /// Whether the write is a dry run, so that there must be no side effects.
     pub dry_run: bool,
     /// The options of the write, such as `CreateOptions`.
     pub options: Value,
-    /// The object as it was sent, with fields that the type may not know.
+    /// The object as sent, including fields that the type does not know.
     pub raw_object: Value,
 }
 
 impl<T: Object> AdmissionRequest<T> {
-    /// Reads the `request` of a review.
+    /// Parses the `request` of a review.
     ///
     /// # Errors
-    /// In words, if it is none of such an object.
+    /// A message, if it is not for such an object.
     pub(super) fn read(request: &Value) -> Result<Self, String> {
         let text = |field: &str| Str::from(request.get(field).and_then(Value::as_str).unwrap_or_default());
         let operation = match &*text("operation") {
@@ -92,7 +92,8 @@ impl<T: Object> AdmissionRequest<T> {
         })
     }
 
-    /// Lets the write pass with what `change` changes in its object. Where there is none, as in deletions, it just passes.
+    /// Allows the write with the changes that `change` makes to its object. Without an object, as
+    /// for a deletion, the write is just allowed.
     #[doc(alias = "CustomDefaulter")]
     pub fn mutate(&self, change: impl FnOnce(&mut T)) -> AdmissionResponse {
         let Some(mut object) = self.object.clone() else { return AdmissionResponse::allow() };
@@ -100,15 +101,16 @@ impl<T: Object> AdmissionRequest<T> {
         self.replace_by(&object)
     }
 
-    /// Lets the write pass with `object` in place of its own.
+    /// Allows the write with `object` instead of its own.
     ///
-    /// Only what differs between the two as the type sees them is changed, so that fields which the type does not know stay.
+    /// Only differences in fields of the type are changed, so unknown fields stay.
     #[doc(alias = "PatchResponseFromRaw")]
     pub fn replace_by(&self, object: &T) -> AdmissionResponse {
         let Some(own) = &self.object else { return AdmissionResponse::allow() };
         let patch = || {
             let (before, after) = (tree::of_object(own)?, tree::of_object(object)?);
-            // What the type writes and what was sent may differ in fields that are empty; a merge patch applies to both.
+            // The encoding of the type and the sent object may differ in empty fields; a merge
+            // patch applies to both.
             let changed = merge_patch(&self.raw_object, &create_merge_patch(&before, &after))?;
             Ok::<_, crate::BoxError>(create_json_patch(&self.raw_object, &changed))
         };
@@ -139,7 +141,7 @@ fn resource(value: Option<&Value>) -> Option<GroupVersionResource> {
 #[cfg(test)]
 mod tests {
     use kubewright_api::core::v1::ConfigMap;
-    use kubewright_core::patch::json_patch;
+    use kubewright_merge::patch::json_patch;
 
     use super::*;
 

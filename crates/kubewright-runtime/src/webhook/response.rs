@@ -1,11 +1,11 @@
-//! What a webhook of admission answers.
+//! Admission responses.
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{ByteString, List, Map, StatusReason, Str, Value};
 
 use super::tree;
 
-/// Whether a write may pass, and with which changes.
+/// Whether a write is allowed, and with which changes.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct AdmissionResponse {
@@ -17,7 +17,7 @@ pub struct AdmissionResponse {
 }
 
 impl AdmissionResponse {
-    /// The write may pass.
+    /// Allows the write.
     #[doc(alias = "Allowed")]
     pub fn allow() -> Self {
         AdmissionResponse {
@@ -29,13 +29,13 @@ impl AdmissionResponse {
         }
     }
 
-    /// The write is refused with code 403, for this reason.
+    /// Denies the write with code 403 and this message.
     #[doc(alias = "Denied")]
     pub fn deny(message: impl Into<Str>) -> Self {
         AdmissionResponse::status(Status::failure(StatusReason::Forbidden, message))
     }
 
-    /// The write is refused with this code; one below 400 becomes 403.
+    /// Denies the write with this code; codes below 400 become 403.
     #[doc(alias = "Errored")]
     pub fn refuse(code: u16, message: impl Into<Str>) -> Self {
         let code = if code < 400 { 403 } else { code };
@@ -44,34 +44,35 @@ impl AdmissionResponse {
         AdmissionResponse::status(status)
     }
 
-    /// The write is refused with this status, such as [`Status::invalid`] with what is wrong in each field.
+    /// Denies the write with this status, such as [`Status::invalid`] with the invalid fields.
     #[doc(alias = "ValidationResponse")]
     pub fn status(status: Status) -> Self {
         AdmissionResponse { is_allowed: false, status: Some(status), ..AdmissionResponse::allow() }
     }
 
-    /// Changes the object by this JSON patch. An empty one is none.
+    /// Changes the object with this JSON patch. An empty patch is ignored.
     #[doc(alias = "Patched")]
     pub fn patch(mut self, patch: Value) -> Self {
         self.patch = Some(patch).filter(|patch| patch.as_array().is_none_or(|operations| !operations.is_empty()));
         self
     }
 
-    /// Tells who writes, whether the write passes or not. Best below 120 characters.
+    /// Adds a warning for the requester, whether the write is allowed or not. Keep it below 120
+    /// characters.
     #[doc(alias = "WithWarnings")]
     pub fn warning(mut self, text: impl Into<Str>) -> Self {
         self.warnings.push(text.into());
         self
     }
 
-    /// Adds to the audit log of the server, under the name of the webhook and this key.
+    /// Adds an audit annotation, under the name of the webhook and this key.
     #[doc(alias = "AuditAnnotations")]
     pub fn audit_annotation(mut self, key: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.audit_annotations.insert(key, value.into());
         self
     }
 
-    /// Whether the write may pass.
+    /// Whether the write is allowed.
     pub fn is_allowed(&self) -> bool {
         self.is_allowed
     }
@@ -81,7 +82,7 @@ impl AdmissionResponse {
         self.patch.as_ref()
     }
 
-    /// The code of a refusal, 200 otherwise.
+    /// The status code of a denial, 200 otherwise.
     pub(super) fn code(&self) -> u16 {
         let code =
             self.status.as_ref().and_then(|status| status.code).unwrap_or(if self.is_allowed { 200 } else { 403 });

@@ -1,4 +1,4 @@
-//! One path of a webhook server: from a review to its answer.
+//! A path of a webhook server: from a review to its response.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -13,27 +13,27 @@ use super::request::AdmissionRequest;
 use super::response::AdmissionResponse;
 use crate::unwind::caught;
 
-/// An answer and the code that it stands for.
+/// A response and its status code.
 type Answered = (Value, u16);
 
 /// Answers the `request` of a review with its `response`.
 type Answer = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
 
-/// The largest question about a write: objects are 3 MiB at the most, and there are two of them.
+/// Size limit of an admission review: objects have up to 3 MiB, and there are two of them.
 const ADMISSION_MAX: usize = 7 << 20;
 
-/// The largest question about conversion. API servers put all objects of a list into one review, or of one page where the client
-/// asks for pages, so that the size of an object says nothing.
+/// Size limit of a conversion review. API servers put all objects of a list, or of a page, into one
+/// review, so the size of an object is no bound.
 const CONVERSION_MAX: usize = 256 << 20;
 
-/// What is done with reviews that come to one path.
+/// The handler of reviews at one path.
 pub(super) struct Route {
-    /// How many bytes of a review are read.
+    /// Size limit of a review.
     pub(super) body_max: usize,
     answer: Answer,
 }
 
-/// A route to a handler of admission.
+/// A route to an admission handler.
 pub(super) fn admission<T, F, R>(handler: F) -> Route
 where
     T: Object,
@@ -72,10 +72,10 @@ pub(super) fn conversion<H: Kind>(converter: Converter<H>) -> Route {
     Route { body_max: CONVERSION_MAX, answer }
 }
 
-/// Answers a whole review in the version in which it was asked.
+/// Answers a review in its own version.
 ///
 /// # Errors
-/// In words, if it is none.
+/// A message, if it is malformed.
 pub(super) async fn review(route: &Route, body: &[u8]) -> Result<Answered, String> {
     let review = Value::from_json(body).map_err(|error| error.to_string())?;
     let request = review.get("request").filter(|request| request.as_object().is_some());

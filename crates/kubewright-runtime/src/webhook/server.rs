@@ -1,4 +1,4 @@
-//! Answers API servers over HTTPS.
+//! The HTTPS server of webhooks.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -36,16 +36,16 @@ use super::request::AdmissionRequest;
 use super::response::AdmissionResponse;
 use super::route::{self, Route};
 
-/// How long a handshake may take.
+/// Timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a question over HTTP/1.1 may take to come, as in controller-runtime: who connects and says nothing is not kept.
+/// Timeout of an HTTP/1.1 request, as in controller-runtime: idle connections are closed.
 const QUESTION: Duration = Duration::from_secs(32);
-/// After so long without a word a peer of HTTP/2 is asked for a sign of life, and given up after as long again.
+/// Idle time before an HTTP/2 peer is pinged, and timeout of the reply.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Serves webhooks over HTTPS, with a certificate that is read again when its files change.
+/// Serves webhooks over HTTPS, with a certificate that is reloaded when its files change.
 ///
-/// Run it by a [`Manager`](crate::Manager), or alone.
+/// Run it with a [`Manager`](crate::Manager), or separately.
 #[doc(alias = "webhook.Server")]
 pub struct WebhookServer {
     address: SocketAddr,
@@ -62,22 +62,22 @@ pub struct WebhookServer {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WebhookError {
-    /// Its certificate cannot be used.
+    /// Its certificate is unusable.
     #[error("the certificate of the webhook server is not usable")]
     Certificate(#[from] CertificateError),
-    /// Its address is not to be had.
+    /// Its address cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
 impl WebhookServer {
-    /// A server at this address, with a certificate and its key in these files of PEM.
+    /// A server at this address, with certificate and key in these PEM files.
     pub fn new(address: SocketAddr, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         WebhookServer {
             address,
@@ -91,8 +91,9 @@ impl WebhookServer {
         }
     }
 
-    /// Asks `handler` about writes of objects of type `T` that come to this path. A handler that panics refuses with code 500.
-    /// Reviews of up to 7 MiB are read, which is more than two objects can have.
+    /// Calls `handler` for writes of objects of type `T` at this path. A panic of the handler
+    /// denies the write with code 500. Reviews may have up to 7 MiB, which is more than two objects
+    /// need.
     #[doc(alias = "Register")]
     #[must_use]
     pub fn admit<T, F, R>(mut self, path: impl Into<String>, handler: F) -> Self
@@ -105,67 +106,68 @@ impl WebhookServer {
         self
     }
 
-    /// Converts objects that come to this path, which is `/convert` in controller-runtime. A conversion that panics fails with
-    /// code 500.
+    /// Converts objects at this path, which is `/convert` in controller-runtime. A panic of the
+    /// conversion fails with code 500.
     ///
-    /// Reviews of up to 256 MiB are read: a server asks about all objects of a list at once. What is read is held in memory, so
-    /// let nobody but API servers reach this where that matters.
+    /// Reviews may have up to 256 MiB: a server sends all objects of a list at once. They are
+    /// buffered in memory, so restrict access to API servers if that matters.
     #[must_use]
     pub fn convert<H: Kind>(mut self, path: impl Into<String>, converter: Converter<H>) -> Self {
         self.routes.insert(path.into(), route::conversion(converter));
         self
     }
 
-    /// How often the files of the certificate are looked at. Every 10 s by default.
+    /// How often the certificate files are checked. Every 10 s by default.
     #[must_use]
     pub fn reload_every(mut self, period: Duration) -> Self {
         self.reload = period;
         self
     }
 
-    /// How long answers may take once it is told to stop. 10 s by default.
+    /// How long responses may take after the stop. 10 s by default.
     #[must_use]
     pub fn grace_period(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Shows what it does in these metrics. In none by default; a manager gives it its own.
+    /// Exposes the server in these metrics. None by default; a manager sets its own.
     #[must_use]
     pub fn metrics(mut self, metrics: &WebhookMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
-    /// Tells the address that is listened on, where port 0 leaves it open.
+    /// Sends the bound address, for use with port 0.
     #[must_use]
     pub fn tell_address(mut self, tell: oneshot::Sender<SocketAddr>) -> Self {
         self.bound = Some(tell);
         self
     }
 
-    /// Tells whether it serves, for a check of readiness.
+    /// A readiness check that tells whether it is serving.
     #[doc(alias = "StartedChecker")]
     pub fn started_checker(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
         let is_serving = self.is_serving.clone();
         move || is_serving.load(Ordering::Acquire).then_some(()).ok_or_else(|| "webhook server not started".to_owned())
     }
 
-    /// Whether a manager has to give it metrics.
+    /// Whether it has metrics; otherwise a manager sets them.
     pub(crate) fn has_metrics(&self) -> bool {
         self.metrics.is_some()
     }
 
-    /// Serves until `stop` is cancelled and the questions in hand are answered.
+    /// Serves until `stop` is cancelled and pending requests are answered.
     ///
     /// # Errors
-    /// If the certificate or the address cannot be used. A certificate that goes bad later is not taken.
+    /// If the certificate or the address cannot be used. A certificate that becomes invalid later
+    /// is not loaded.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), WebhookError> {
         self.bind().await?.serve(stop).await;
         Ok(())
     }
 
-    /// Reads the certificate and listens.
+    /// Loads the certificate and binds the address.
     pub(crate) async fn bind(mut self) -> Result<Bound, WebhookError> {
         let certificate = Arc::new(Certificate::load(&self.files[0], &self.files[1]).await?);
         let failed = |source| WebhookError::Listen { address: self.address, source };
@@ -183,7 +185,7 @@ impl WebhookServer {
     }
 }
 
-/// A server that has its certificate and its address.
+/// A server with its certificate and its bound address.
 pub(crate) struct Bound {
     listener: TcpListener,
     certificate: Arc<Certificate>,
@@ -192,17 +194,17 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// Serves until told to stop, then answers what is in hand, as long as the grace period lasts.
+    /// Serves until told to stop, then answers pending requests within the grace period.
     pub(crate) async fn serve(self, stop: &CancellationToken) {
         let Bound { listener, certificate, acceptor, server } = self;
         let graceful = GracefulShutdown::new();
-        // Handshakes and connections; whatever is left at the end goes with the set.
+        // Handshakes and connections; the rest is aborted with the set.
         let mut connections = JoinSet::new();
         server.is_serving.store(true, Ordering::Release);
         let accepting = async {
             loop {
                 let Ok((stream, _)) = listener.accept().await else {
-                    // No descriptors are left, most likely; they come back.
+                    // Probably out of file descriptors, which is temporary.
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 };
@@ -235,7 +237,8 @@ async fn serve_connection(
         let server = server.clone();
         async move { Ok::<_, Infallible>(server.answer(request).await) }
     });
-    // What was agreed on is not guessed from the first bytes, which may never come.
+    // Uses the negotiated protocol instead of guessing from the first bytes, which may never
+    // arrive.
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let http = auto::Builder::new(TokioExecutor::new());
     let mut http = if is_http2 { http.http2_only() } else { http.http1_only() };

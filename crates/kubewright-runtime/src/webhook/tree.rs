@@ -1,4 +1,4 @@
-//! Objects as trees of JSON, and back: reviews hold objects of any kind.
+//! Conversions between objects and JSON trees, for reviews with objects of any kind.
 
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::Status;

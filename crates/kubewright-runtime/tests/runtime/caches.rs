@@ -1,4 +1,5 @@
-//! What a reconciler reads where caches have only a part, or not yet everything: namespaces, selections, indices, kinds of run time.
+//! Reads of a reconciler with incomplete caches: namespaces, selectors, indices, kinds known at run
+//! time.
 
 use kubewright_api::core::v1::{ConfigMap, Namespace, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
@@ -40,7 +41,7 @@ async fn a_namespace_that_caches_leave_out_is_read_from_the_server() {
             let found = there.get("there", Freshness::Cached).await?.is_some();
             let count = there.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.len();
             journal.note(format!("{found} {count}"));
-            // Nobody waits for the cache to show this, since it never will.
+            // The cache never shows this, so nothing waits for it.
             there
                 .create_or_update("there", |secret| {
                     secret.metadata.labels.insert("colour", "red".into());
@@ -62,7 +63,7 @@ async fn a_namespace_that_caches_leave_out_is_read_from_the_server() {
     running.stop().await.unwrap();
 }
 
-// What was written is waited for in its own namespace, whatever is heard of the other one meanwhile.
+// A write is waited for in its own namespace, independent of events in the other one.
 #[tokio::test(start_paused = true)]
 async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
     let cluster = TestCluster::over(server().await);
@@ -90,7 +91,7 @@ async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
                 secrets.create(&secret).await?;
             }
             let count = secrets.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.len();
-            // Of all namespaces means of those that there are for this manager.
+            // All namespaces means those of this manager.
             let all = context.api::<ConfigMap>("");
             let maps = all.list(&Selector::everything(), Freshness::Cached).await?;
             let named = maps.iter().filter(|map| map.name() == "a").count();
@@ -153,7 +154,7 @@ async fn a_cache_that_is_not_complete_is_not_taken_for_the_truth() {
     let cluster = TestCluster::over(server().await);
     secret(cluster.server(), "default", "there", "blue").await;
     config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
-    // The informer of secrets never gets through; others may still ask.
+    // The informer of secrets cannot watch; other requests succeed.
     cluster.faults().inject(Fault::answer(403).resource("secrets").verb("watch"));
     cluster.faults().inject(Fault::answer(403).resource("secrets").verb("list").times(3));
     let mut manager = cluster.manager();
@@ -180,7 +181,7 @@ async fn a_cache_that_is_not_complete_is_not_taken_for_the_truth() {
     crate::support::eventually("it is reconciled", async || journal.len() > 1).await;
     let said = journal.take();
     assert_eq!(said[0], "complete false, found true");
-    // An index is not read from such a cache either: the server is asked, and refuses.
+    // An index of such a cache is not read either: the server is asked, and refuses.
     assert_eq!(said[1], "a fault was injected (list secrets)");
     assert!(!handle.health().is_healthy());
     running.stop().await.unwrap();

@@ -1,4 +1,4 @@
-//! What reconcilers do most: clean up, create or update, own.
+//! Common tasks of reconcilers: finalizers, create-or-update, ownership.
 
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::RunningServer;
@@ -46,7 +46,7 @@ async fn an_object_goes_only_after_it_is_cleaned_up() {
     assert_eq!(journal.take(), ["cleanup fails", "cleanup fails", "cleanup"]);
 }
 
-// The object is another after each of them, and its finalizer goes nevertheless, with those of others left where they are.
+// The object changes after each step, but its finalizer is removed and those of others stay.
 #[tokio::test(start_paused = true)]
 async fn cleaning_up_may_write_to_the_object() {
     let server = server().await;
@@ -119,7 +119,7 @@ async fn an_object_is_created_then_updated_then_left_alone() {
     assert_eq!((secret.labels().get("value"), secret.annotations().get("seen")), (Some("1"), Some("1")));
 }
 
-/// A controller that keeps a secret for each config map, as the README's does: `delete` says that
+/// A controller that maintains a secret for each config map, as in the README: `delete` means that
 /// it is no longer wanted.
 fn copies(server: &RunningServer) -> RunnableController {
     controller(server).owns::<Secret>().reconciling(|map, context: Context| async move {

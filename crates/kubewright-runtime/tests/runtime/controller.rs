@@ -1,4 +1,4 @@
-//! Controllers: what they reconcile, when, and what happens after.
+//! Controllers: what they reconcile, when, and what happens afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -160,7 +160,8 @@ async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
     eventually("all are done", async || journal.len() == 20).await;
     assert_eq!(most.load(Ordering::SeqCst), 4);
     assert!(start.elapsed() >= seconds(5.0) && start.elapsed() < seconds(6.0), "{:?}", start.elapsed());
-    // A key that changes while it is in work is done again, and not by a second worker at the same time.
+    // A key that changes while it is in work is done again, and not by a second worker at the same
+    // time.
     touch(&server, "map-0", 1).await;
     sleep(seconds(0.5)).await;
     touch(&server, "map-0", 2).await;
@@ -229,13 +230,13 @@ async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
     second.idle().await;
     assert!(journal.take().contains(&"later".to_owned()));
     assert!(second.handle.health().is_healthy());
-    // What the first alone has used is gone, though somebody may still ask how it is doing.
+    // Informers used only by the first one are dropped, although its handle still exists.
     eventually("one informer is left", async || {
         factory.informers().iter().map(|informer| informer.name.as_str()).eq(["secrets"])
     })
     .await;
     assert!(!handle.health().is_healthy());
-    // An informer that somebody else has stopped follows nothing.
+    // A stopped informer follows nothing.
     factory.shutdown().await;
     assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
 }

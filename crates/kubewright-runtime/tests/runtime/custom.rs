@@ -1,4 +1,4 @@
-//! Custom resources by derive: their definition is accepted, and their objects are seen by controllers.
+//! Derived custom resources: their definition is accepted, and controllers see their objects.
 
 use kubewright_api::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps};
 use kubewright_api::core::v1::PodTemplateSpec;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::support::{Running, eventually, server};
 
-/// What is wanted of a Foo.
+/// The desired state of a Foo.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
 #[resource(group = "example.com", version = "v1", kind = "Foo", namespaced, status = FooStatus, derive(Default, PartialEq))]
 #[resource(short_names("fo"), categories("all"), selectable(".spec.color"))]
@@ -29,7 +29,7 @@ use crate::support::{Running, eventually, server};
 #[resource(rule(rule = "self.spec.replicas != 7", reason = "FieldValueForbidden", field_path = ".spec.replicas"))]
 #[serde(rename_all = "camelCase")]
 pub struct FooSpec {
-    /// How many.
+    /// Number of replicas.
     replicas: i32,
     #[serde(default)]
     color: Color,
@@ -77,7 +77,7 @@ fn a_definition_says_what_the_attribute_says() {
         r#""reason":"FieldValueForbidden""#,
         r#""fieldPath":".spec.replicas""#,
         r#""jsonPath":".spec.replicas""#,
-        r#""description":"How many.""#,
+        r#""description":"Number of replicas.""#,
     ] {
         let plain = part.replace(r"\u003c", "<");
         assert!(json.contains(part) || json.contains(&plain), "{part} is not in {json}");
@@ -116,7 +116,7 @@ async fn a_controller_of_a_custom_resource_writes_its_status() {
     eventually("the resource is served", async || foos.list(&Default::default()).await.is_ok()).await;
     let created = foos.create(&Foo::new("a", FooSpec { replicas: 3, ..Default::default() })).await.unwrap();
     assert_eq!(created.spec.color, Color::Red);
-    // What the schema does not allow is refused.
+    // Schema violations are rejected.
     let mut wrong: DynamicObject = String::from_utf8(created.to_json()).unwrap().parse().unwrap();
     wrong.set(&["spec", "color"], "Green").unwrap();
     let dynamic = foos.decoded_as::<DynamicObject>();
@@ -157,7 +157,7 @@ async fn an_installed_definition_is_served_and_may_be_installed_again() {
     assert!(refused.starts_with("the names of bars.example.com are not accepted: "), "{refused}");
 }
 
-/// Types of the API within a custom resource; one of them holds itself.
+/// API types within a custom resource; one of them is recursive.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, Default)]
 #[resource(group = "example.com", version = "v1", kind = "Workload", namespaced, status = WorkloadStatus)]
 #[serde(rename_all = "camelCase", default)]

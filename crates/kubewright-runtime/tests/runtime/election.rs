@@ -1,4 +1,4 @@
-//! Leader election, one contract after the other.
+//! Leader election, contract by contract.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,7 @@ pub async fn put(server: &RunningServer, holder: &str, seconds: i32, transitions
         holder_identity: Some(holder.into()),
         lease_duration_seconds: Some(seconds),
         acquire_time: Some(MicroTime::ZERO),
-        // Long ago by the holder's clock, which nobody may trust.
+        // Long ago by the holder's clock, which must not be trusted.
         renew_time: Some("2001-01-01T00:00:00.000000Z".parse().unwrap()),
         lease_transitions: Some(transitions),
         ..Default::default()
@@ -77,7 +77,7 @@ async fn a_lease_that_does_not_exist_is_made_at_once_with_labels() {
     assert_eq!(spec.lease_transitions, Some(0));
     let lease = Api::<Lease>::namespaced(&server.client(), "default").get("lock").await.unwrap();
     assert_eq!(lease.labels().get("team"), Some("blue"));
-    // One that exists keeps what it has besides.
+    // An existing lease keeps its other labels.
     let (key, labels) = (ObjectKey::namespaced("default", "lock"), Map::from([("more", Str::from("yes"))]));
     let mut again = LeaderElector::labelled(&server.client(), key, "a", labels, self::options()).unwrap();
     let _again = acquire(&mut again).await;
@@ -112,7 +112,7 @@ async fn a_free_lease_is_taken_at_once_and_ones_own_is_kept() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     let before = lease(&server).await;
     assert_eq!(before.lease_transitions, Some(4));
-    // The same candidate comes again, as after a crash: nothing has changed hands.
+    // The same candidate returns, as after a crash: the lease has not changed hands.
     let mut again = elector(&server.client(), "a");
     let _again = acquire(&mut again).await;
     let after = lease(&server).await;
@@ -126,7 +126,7 @@ async fn releasing_frees_the_lease_for_the_next_at_once() {
     let server = server().await;
     let mut a = elector(&server.client(), "a");
     let leadership = acquire(&mut a).await;
-    // A conflict and an error on the way are tried again.
+    // A conflict and a transport error are retried.
     server.faults().inject(Fault::answer(409).verb("update").resource("leases").times(2));
     server.faults().inject(Fault::answer(500).verb("get").resource("leases").times(1));
     leadership.release().await;
@@ -138,7 +138,7 @@ async fn releasing_frees_the_lease_for_the_next_at_once() {
     let leadership = acquire(&mut b).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(leadership.fencing_token().transitions, 1);
-    // The first may come again, and waits.
+    // The first candidate may return, and waits.
     let stop = CancellationToken::new();
     assert!(timeout(seconds(60.0), a.acquire(&stop)).await.is_err());
 }
@@ -173,7 +173,7 @@ async fn a_leader_that_cannot_renew_steps_down_before_its_lease_ends() {
     assert!(!leadership.is_leading());
 }
 
-/// What `a` leads by, and `b` after it, for which somebody has deleted the lease.
+/// The leaderships of `a`, and of `b` after the lease was deleted.
 async fn taken_over(server: &RunningServer, a: &mut LeaderElector) -> (Leadership, Leadership) {
     let leadership = acquire(a).await;
     sleep(seconds(5.0)).await;
@@ -202,7 +202,7 @@ async fn a_leader_that_sees_another_steps_down_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_another_has_had_and_freed_is_taken_anew_with_another_token() {
-    // LE-10: Go's leader goes on as if nothing had been in between.
+    // LE-10: client-go's leader continues as if nothing had happened in between.
     let server = server().await;
     let mut a = elector(&server.client(), "a");
     let (leadership, other) = taken_over(&server, &mut a).await;
@@ -229,13 +229,13 @@ async fn a_lease_that_was_deleted_is_made_again_by_who_leads() {
     assert!(leadership.is_leading());
     let after = lease(&server).await;
     assert_eq!(after.holder_identity.as_deref(), Some("a"));
-    // Where Go begins anew with zero, which is less than the token of this leader.
+    // client-go restarts at zero, which is less than this leader's token.
     assert_eq!((after.lease_transitions, after.acquire_time), (Some(4), before.acquire_time));
     let token = leadership.fencing_token().clone();
     leadership.release().await;
     let next = acquire(&mut elector(&server.client(), "b")).await;
     assert!(next.fencing_token().transitions > token.transitions);
-    // Also for one who does not lead, but has seen who did.
+    // Also for a candidate that does not lead, but has seen the leader.
     timeout(seconds(5.0), a.acquire(&CancellationToken::new())).await.expect_err("it is b's");
     Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
     let last = acquire(&mut a).await;
@@ -253,7 +253,7 @@ async fn work_of_a_lost_leadership_is_dropped() {
     assert_eq!(leadership.while_leading(std::future::pending::<()>()).await, None);
 }
 
-/// Plays answers, and notes what was asked.
+/// Replays responses, and records requests.
 #[derive(Clone, Default)]
 struct Script {
     asked: Arc<Mutex<Vec<&'static str>>>,
@@ -370,7 +370,7 @@ async fn requests_about_the_lease_say_what_they_are_for() {
     assert!(head.contains("user-agent: my-program/v1/leader-election\r\n"), "{head}");
 }
 
-/// The clock goes on while nothing of the process runs, but for the thread that answers probes.
+/// The clock advances while the process is suspended, except for the thread that answers probes.
 #[test]
 fn health_is_bad_for_a_leader_that_stands_still() {
     // LE-11
@@ -383,9 +383,10 @@ fn health_is_bad_for_a_leader_that_stands_still() {
     assert!(health.check().is_ok());
     std::thread::sleep(seconds(1.5));
     assert!(health.check().unwrap_err().since > seconds(1.2));
-    // Asked by the clock, nobody leads any more, although nothing has run that could have said so.
+    // By the clock, this process no longer leads, although no task has run since.
     assert!(!leadership.is_leading());
-    // Nobody has taken the lease meanwhile, so that it is renewed as soon as anything runs again.
+    // The lease was not acquired in the meantime, so it is renewed as soon as the process
+    // continues.
     runtime.block_on(eventually("it is healthy again", async || health.check().is_ok()));
 }
 
@@ -401,7 +402,7 @@ async fn health_is_bad_only_for_a_leader_that_does_not_renew() {
     let leadership = acquire(&mut elector).await;
     sleep(seconds(60.0)).await;
     assert!(health.check().is_ok());
-    // One that has stepped down is healthy again, however long ago it renewed.
+    // A candidate that has stepped down is healthy, however long ago it renewed.
     script.fails.lock().unwrap().extend(["update", "get"].repeat(20));
     leadership.lost().await;
     sleep(seconds(60.0)).await;

@@ -1,4 +1,4 @@
-//! What `LeaderElector::run` tells, and when it ends.
+//! Callbacks and the end of `LeaderElector::run`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Callbacks that write down what happens; the work takes `wind_down` to end.
+    /// Callbacks that log; the work takes `wind_down` to end.
     fn callbacks(&self, wind_down: Duration) -> LeaderCallbacks {
         let [started, stopped, new] = [self.clone(), self.clone(), self.clone()];
         LeaderCallbacks::new(
@@ -89,7 +89,7 @@ async fn one_that_never_led_is_told_that_it_stopped() {
 
 #[tokio::test(start_paused = true)]
 async fn work_that_panics_frees_the_lease_and_tells() {
-    // LE-9: a process of Go ends. Here nobody would do the work, for as long as the lease is renewed.
+    // LE-9: a Go process exits. Here the work would not be done while the lease is renewed.
     let server = server().await;
     for is_late in [false, true] {
         let (log, stop) = (Log::default(), CancellationToken::new());

@@ -1,6 +1,6 @@
-//! Never two leaders: many candidates, a bad network, and processes that stand still, on simulated time.
+//! Never two leaders: many candidates, a bad network and suspended processes, with simulated time.
 //!
-//! `KUBEWRIGHT_ELECTION_RUNS` asks for more runs than the few of every build, `KUBEWRIGHT_ELECTION_SEED` for where they begin.
+//! `KUBEWRIGHT_ELECTION_RUNS` sets the number of runs, `KUBEWRIGHT_ELECTION_SEED` the first seed.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,16 +21,16 @@ use crate::wire::{Shelf, Weather, Wire};
 
 const SIMULATED: Duration = Duration::from_secs(300);
 
-/// SplitMix64, so that a run can be played again.
-pub struct Dice(pub u64);
+/// Random numbers of reproducible runs.
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Dice(fastrand::Rng::with_seed(seed))
+    }
+
     pub fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % below
+        self.0.u64(..below)
     }
 
     pub fn milliseconds(&mut self, below: u64) -> Duration {
@@ -38,7 +38,7 @@ impl Dice {
     }
 }
 
-/// Until when each candidate believes to lead, which a candidate that stands still cannot take back.
+/// Until when each candidate believes that it leads, which a suspended candidate cannot retract.
 #[derive(Clone)]
 struct Beliefs {
     seed: u64,
@@ -51,7 +51,8 @@ impl Beliefs {
         Beliefs { seed, until: Arc::default(), leaders: Arc::default() }
     }
 
-    /// A candidate believes to lead until then. Whenever two overlap, one of them is told here while the other holds.
+    /// Records that a candidate believes that it leads until then, and checks for overlaps with
+    /// others.
     fn believe(&self, candidate: usize, until: Instant) {
         let (now, mut beliefs) = (Instant::now(), self.until.lock().unwrap());
         beliefs.insert(candidate, until);
@@ -68,7 +69,7 @@ impl Beliefs {
         self.until.lock().unwrap().remove(&candidate);
     }
 
-    /// How often somebody else led than before. Also tells of a panic in one of the candidates.
+    /// Number of leadership changes. Also reports a panic of a candidate.
     fn leaderships(&self) -> usize {
         drop(self.until.lock().expect("two led at the same time"));
         self.leaders.lock().unwrap().len()
@@ -82,8 +83,8 @@ async fn live(
     seed: u64,
     beliefs: Beliefs,
 ) {
-    let mut dice = Dice(seed ^ (number as u64) << 32);
-    // A clock that runs slow makes its owner hold on for longer, by its own idea of the same durations.
+    let mut dice = Dice::new(seed ^ (number as u64) << 32);
+    // With a slow clock, a candidate holds on for longer than its durations.
     let slow = 1.0 + dice.roll(40) as f64 / 100.0;
     let options = LeaderElectionOptions::default()
         .renew_deadline(Duration::from_secs(10).mul_f64(slow))
@@ -107,9 +108,10 @@ async fn live(
     }
 }
 
-/// Makes trouble: requests late, lost, half answered or refused; the server silent; processes that stand still.
+/// Injects faults: delayed, lost, half-answered or rejected requests; a silent server; suspended
+/// processes.
 async fn trouble(server: Arc<RunningServer>, freezers: Vec<Freezer>, seed: u64) {
-    let mut dice = Dice(seed.wrapping_mul(31));
+    let mut dice = Dice::new(seed.wrapping_mul(31));
     let faults = server.faults();
     faults.seed(seed + 1);
     loop {
@@ -136,14 +138,15 @@ async fn trouble(server: Arc<RunningServer>, freezers: Vec<Freezer>, seed: u64) 
     }
 }
 
-/// Plays one run over the embedded server, and gives how many leaderships there were.
+/// Plays one run on the embedded server, and returns the number of leaderships.
 async fn play(seed: u64) -> usize {
     let server = Arc::new(server().await);
     let beliefs = Beliefs::new(seed);
     let freezers: Vec<Freezer> = (0..candidates(seed)).map(|_| Freezer::new()).collect();
     let mut tasks = JoinSet::new();
     for (number, freezer) in freezers.iter().enumerate() {
-        // What a frozen process has sent goes on its way, but it learns of the answer only when it goes on.
+        // Requests of a frozen process continue, but it receives the responses only after it is
+        // thawed.
         let (freezer, client) = (freezer.clone(), server.client());
         let network = freezer.clone();
         let client = Client::over(move |request| -> ResponseFuture {
@@ -160,7 +163,8 @@ async fn play(seed: u64) -> usize {
     beliefs.leaderships()
 }
 
-/// Plays one run over a record in memory, with a network in between that is as bad, but costs next to nothing.
+/// Plays one run over a record in memory, with a network in between that is as bad, but costs next
+/// to nothing.
 async fn play_in_memory(seed: u64) -> usize {
     let beliefs = Beliefs::new(seed);
     let freezers: Vec<Freezer> = (0..candidates(seed)).map(|_| Freezer::new()).collect();
@@ -172,7 +176,7 @@ async fn play_in_memory(seed: u64) -> usize {
         tasks.spawn(freezer.hold(live(stand, number, seed, beliefs.clone())));
     }
     tasks.spawn(async move {
-        let mut dice = Dice(seed.wrapping_mul(31));
+        let mut dice = Dice::new(seed.wrapping_mul(31));
         loop {
             *weather.lock().unwrap() = Weather::roll(&mut dice);
             freezers.iter().for_each(|freezer| freezer.set(false));
@@ -194,7 +198,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Plays as many runs as asked for, each in its own simulated time.
+/// Plays all runs, each with its own simulated time.
 fn play_all(runs: u64, play: impl AsyncFn(u64) -> usize) {
     let first = number("KUBEWRIGHT_ELECTION_SEED", 1);
     let mut leaderships = 0;

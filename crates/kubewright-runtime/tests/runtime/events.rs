@@ -42,13 +42,13 @@ async fn events_lie_in_the_namespace_of_the_object_and_are_counted() {
     assert_eq!(event.involved_object.kind.as_deref(), Some("ConfigMap"));
     assert!(event.name().starts_with("web.") && event.name()[4..].chars().all(|c| c.is_ascii_hexdigit()));
 
-    // One that somebody has removed is made anew.
+    // A removed event is created again.
     Api::<CoreEvent>::namespaced(&server.client(), "default").delete(event.name()).await.unwrap();
     recorder.warning(&config_map("web"), "Broken", "a \"quoted\" problem");
     sleep(seconds(1.0)).await;
     assert_eq!(core_events(&server).await[0].count, Some(4));
 
-    // Objects of the cluster have theirs in `default`; those without a kind have none.
+    // Events of cluster-scoped objects are in `default`; objects without a kind have none.
     let mut namespace = Namespace::default();
     namespace.set_name("blue");
     recorder.normal(&namespace, "Created", "made");
@@ -192,7 +192,7 @@ async fn an_answer_that_is_none_of_a_server_is_not_final() {
 
 async fn core_events_of(server: &RunningServer, reason: &str) -> usize {
     let api = Api::<CoreEvent>::namespaced(&server.client(), "default");
-    // While requests are dropped, the test is hit as well.
+    // While requests are dropped, the test's own requests fail too.
     let Ok(list) = api.list(&Default::default()).await else { return 0 };
     list.into_iter().filter(|event| event.reason.as_deref() == Some(reason)).count()
 }
@@ -220,7 +220,7 @@ async fn a_fake_recorder_sends_texts_to_a_bounded_channel() {
         assert_eq!(texts.recv().await.as_deref(), Some("Normal Synced all is well"));
         assert!(texts.try_recv().is_err());
     }
-    // A test that is not interested in the texts holds up nobody.
+    // A dropped receiver blocks nothing.
     drop(texts);
     core.normal(&config_map("web"), "Synced", "all is well");
 }
@@ -243,7 +243,7 @@ async fn a_recorder_of_one_api_is_adapted_to_the_other() {
         }
         recorder.record(event());
         broadcaster.shutdown(seconds(5.0)).await;
-        // The server shows an event in both APIs. Its form tells which recorder has written it.
+        // The server shows an event in both APIs. Its format tells which recorder has written it.
         let found = core_events(&server).await;
         assert_eq!(found.len(), 2);
         let counted: Vec<_> = found.iter().filter(|event| event.count.is_some()).collect();
@@ -323,7 +323,7 @@ async fn a_server_that_never_answers_is_asked_again() {
     }
 }
 
-/// A server whose first answer to a create never comes, or `begins` and never goes on.
+/// A server whose first response to a create never comes, or with `begins` stalls.
 fn silent_at_first(server: &RunningServer, begins: bool) -> Client {
     let (behind, silences) = (server.client(), AtomicUsize::new(1));
     Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {

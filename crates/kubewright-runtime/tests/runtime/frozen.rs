@@ -1,4 +1,5 @@
-//! A process that can stand still: its futures are not polled while it is frozen, but the clock goes on.
+//! A process that can be suspended: its futures are not polled while it is frozen, but the clock
+//! advances.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-/// Freezes and thaws what runs in it.
+/// Freezes and thaws the futures run in it.
 #[derive(Clone)]
 pub struct Freezer(watch::Sender<bool>);
 

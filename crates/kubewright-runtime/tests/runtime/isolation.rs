@@ -1,4 +1,4 @@
-//! An optional relation fails, and the main kind goes on.
+//! An optional relation fails, and the main kind continues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -47,7 +47,7 @@ async fn reconciles_within_a_minute(fault: Option<Fault>) -> usize {
     assert!(health.is_ready());
     assert_eq!(health.is_healthy(), !is_broken);
     if is_broken {
-        // It comes to be served, and the relation mends by itself.
+        // The resource becomes available, and the relation recovers.
         server.faults().clear();
         eventually("the relation has mended", async || running.handle.health().is_healthy()).await;
     }
@@ -82,7 +82,7 @@ async fn a_relation_that_vanishes_later_is_shown_and_holds_nobody_up() {
     server.faults().cut_watches();
     eventually("it shows", async || {
         let health = running.handle.health();
-        // The watch of the main kind was cut as well, and has come back.
+        // The watch of the main kind was cut too, and has recovered.
         let state = |index: usize| health.relations[index].watch.as_ref().map(|watch| watch.state);
         state(0) == Some(HealthState::Watching) && state(1) == Some(HealthState::Absent)
     })
@@ -96,7 +96,7 @@ async fn a_relation_that_vanishes_later_is_shown_and_holds_nobody_up() {
     assert_eq!(count.load(Ordering::Relaxed) - before, 100);
 }
 
-/// Panics the first time that it is asked: how long a key waits, how often it failed, and to forget it.
+/// Panics on the first call of each method: `when`, `num_requeues` and `forget`.
 #[derive(Default)]
 struct Fragile([AtomicUsize; 3]);
 
@@ -154,14 +154,14 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     eventually("both feeds are shown", async || running.handle.health().broken_feeds.len() == 2).await;
     let health = running.handle.health();
     assert!(health.broken_feeds.iter().any(|name| name == "made badly") && health.is_ready() && !health.is_healthy());
-    // Whatever the limiter panicked at, neither key is lost: it is before the timer's time.
+    // No panic of the limiter loses a key: both are reconciled before the timer fires.
     sleep(seconds(5.0)).await;
     assert!(count.load(Ordering::Relaxed) >= 1 && bad.load(Ordering::Relaxed) >= 2, "{count:?}, {bad:?}");
     // Nor is the only worker.
     let before = count.load(Ordering::Relaxed);
     touch(&server, "main", 1).await;
     eventually("it is reconciled", async || count.load(Ordering::Relaxed) > before).await;
-    // The timer goes on although nobody can say what passes.
+    // The timer continues although the filter panics.
     is_fragile.store(true, Ordering::Relaxed);
     sleep(seconds(61.0)).await;
     let before = count.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Candidates of coordinated elections, over a server that keeps one object.
+//! Candidates of coordinated elections, over a server with one object.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     let (watching, reads) =
         (Arc::new(Mutex::new(None::<mpsc::UnboundedSender<String>>)), Arc::new(AtomicUsize::new(0)));
     let (watched, counted) = (watching.clone(), reads.clone());
-    // The server of the tests does not serve the kind, so that one object is enough.
+    // The test server does not serve the kind, so a fake with one object is used.
     let client = Client::over(move |request: http::Request<bytes::Bytes>| {
         let mut kept = kept.lock().unwrap();
         let is_read = request.method() == http::Method::GET;
@@ -75,7 +75,7 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     assert_eq!((spec("leaseName").as_deref(), spec("emulationVersion").as_deref()), (Some("lock"), Some("1.35.0")));
     sleep(seconds(200.0)).await;
     assert_eq!(take(), [format!("PUT {path}/me")]);
-    // Asked by the control plane: an answer within seconds, once.
+    // Pinged by the control plane: one reply within seconds.
     let ping = |time: &str| {
         let mut object = object.lock().unwrap();
         let spec = object.as_mut().unwrap().as_object_mut().unwrap().get_mut("spec").unwrap();
@@ -86,7 +86,8 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
     ping("2999-01-01T00:00:00.000000Z");
     sleep(seconds(0.1)).await;
     assert!(take().contains(&format!("PUT {path}/me")));
-    // Our clock is far behind that of who asks, which takes only what is later than its question for an answer.
+    // Our clock is far behind that of the control plane, which accepts only replies later than its
+    // ping.
     assert!(spec("renewTime") > spec("pingTime"), "{:?}", spec("renewTime"));
     ping("2001-01-01T00:00:00.000000Z");
     take();

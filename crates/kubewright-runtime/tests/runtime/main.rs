@@ -1,4 +1,4 @@
-//! What controllers run on, driven as a user would, over the embedded server.
+//! The runtime of controllers over the embedded server.
 
 mod caches;
 mod chores;

@@ -1,4 +1,4 @@
-//! Managers: order, grace, leadership, and what the endpoints say.
+//! Managers: order, grace period, leadership, and endpoints.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -149,12 +149,12 @@ async fn controllers_run_only_in_the_process_that_leads() {
     let (stop_second, two) = start(standby);
     sleep(seconds(60.0)).await;
     assert!(first.len() > 0 && second.len() == 0);
-    // The lease is freed last, and the other takes over at its next try.
+    // The lease is released last, and the other process acquires it at its next attempt.
     stop_first.cancel();
     one.await.unwrap().unwrap();
     sleep(seconds(5.0)).await;
     assert!(second.len() > 0);
-    // Losing the lease is an error, at once.
+    // Losing the lease is an error, immediately.
     server.faults().inject(Fault::answer(500).resource("leases"));
     assert!(matches!(two.await.unwrap(), Err(ManagerError::LeadershipLost)));
     drop(stop_second);
@@ -164,13 +164,13 @@ fn elector(server: &RunningServer, identity: &str) -> LeaderElector {
     LeaderElector::new(&server.client(), "default", "manager", identity, Default::default()).unwrap()
 }
 
-/// Who holds the lease; nobody if it is empty.
+/// The holder of the lease; empty if there is none.
 async fn holder(client: &Client) -> String {
     let lease = Api::<Lease>::namespaced(client, "default").get("manager").await.unwrap();
     lease.spec.unwrap().holder_identity.unwrap_or_default().to_string()
 }
 
-/// A task that needs so long to end, and then notes who leads.
+/// A task that takes this long to end, and then logs the leader.
 fn slow_to_end(
     server: &RunningServer,
     journal: &Journal,
@@ -259,11 +259,12 @@ async fn one_that_panics_is_named() {
     for is_leading in [false, true] {
         let mut manager = Manager::new(&server.client(), ManagerOptions::default());
         let bomb = |_: CancellationToken| async { panic!("boom") };
-        // The function itself may panic as well as the future that it makes.
+        // Both the function and its future may panic.
         let made_badly = |_: CancellationToken| -> BoxFuture<'static, Result<(), BoxError>> { panic!("boom") };
-        match is_leading {
-            true => manager.add_leader_task("bomb", bomb).unwrap(),
-            false => manager.add_task("bomb", made_badly).unwrap(),
+        if is_leading {
+            manager.add_leader_task("bomb", bomb).unwrap()
+        } else {
+            manager.add_task("bomb", made_badly).unwrap()
         };
         let error = start(manager).1.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), "bomb failed");

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::election::{acquire, elector, lease};
 use crate::support::{Journal, config_map, config_maps, eventually, seconds, server};
 
-/// A manager whose controller and leader task note that they run.
+/// A manager whose controller and leader task log that they run.
 fn manager(server: &RunningServer, journal: &Journal, elector: LeaderElector) -> Manager {
     let mut manager = Manager::new(&server.client(), ManagerOptions::default());
     let noted = journal.clone();
@@ -107,10 +107,10 @@ async fn for_an_hour<F: Future<Output = Result<(), ManagerError>> + Send + 'stat
 async fn nothing_runs_without_leadership_however_the_election_ends() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
-    // Every write takes longer than the lease lasts, so that each lease has expired when it is
-    // there.
+    // Every write takes longer than the lease duration, so each lease has expired when it is
+    // acquired.
     let slow = Odd { takes: seconds(20.0), ..Odd::default() };
-    // The lock panics at once.
+    // The lock panics immediately.
     let broken = Odd { panics_at: Some(0), ..Odd::default() };
     for (lock, is_panic) in [(slow, false), (broken, true)] {
         let journal = Journal::default();
@@ -119,7 +119,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
         assert_eq!(journal.take(), Vec::<String>::new());
         assert_eq!(ended.is_err(), is_panic, "{ended:?}");
     }
-    // The server refuses; then another holds the lease; then the shutdown comes first.
+    // The server refuses; or another candidate holds the lease; or the shutdown comes first.
     for case in ["refused", "held", "cancelled"] {
         let journal = Journal::default();
         let mut other = elector(&server.client(), "other");
@@ -140,7 +140,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
     }
 }
 
-// With several threads and in real time: a task that is spawned and aborted at once may still run.
+// With several threads and real time: a task that is spawned and aborted immediately may still run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lease_that_has_expired_when_it_is_there_lets_nothing_run() {
     let server = server().await;
@@ -203,7 +203,7 @@ async fn dropping_the_run_of_a_manager_lets_the_lease_expire() {
     let (server, journal) = (server().await, Journal::default());
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut manager = manager(&server, &journal, elector(&server.client(), "me"));
-    // Work that goes on for a while after it was told to stop, as a thread or a detached task does.
+    // Work that continues after it was told to stop, as a thread or a detached task does.
     manager.add_leader_task("slow", |_| std::future::pending()).unwrap();
     let running = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     eventually("it leads", async || journal.len() > 0).await;
@@ -233,17 +233,24 @@ async fn a_leadership_that_is_dropped_lets_the_lease_expire_and_one_that_is_rele
     assert_eq!(lease(&server).await.holder_identity.as_deref().unwrap_or_default(), "");
 }
 
-#[tokio::test(start_paused = true)]
-async fn callbacks_whose_work_does_not_end_let_the_lease_expire() {
-    // LE-8
-    let (server, stop) = (server().await, CancellationToken::new());
+/// Runs an elector whose work never ends, and stops it after five seconds, followed by `then`.
+async fn stop_stuck_work<R>(server: &RunningServer, then: impl Future<Output = R>) -> (Result<(), LeadershipLost>, R) {
+    let stop = CancellationToken::new();
     let callbacks = LeaderCallbacks::new(|_| std::future::pending(), || {});
     let elector = elector(&server.client(), "me");
     let stopping = async {
         sleep(seconds(5.0)).await;
         stop.cancel();
+        then.await
     };
-    let (ended, ()) = tokio::join!(elector.run(callbacks, &stop), stopping);
+    tokio::join!(elector.run(callbacks, &stop), stopping)
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_whose_work_does_not_end_let_the_lease_expire() {
+    // LE-8
+    let server = server().await;
+    let (ended, ()) = stop_stuck_work(&server, async {}).await;
     assert_eq!(ended, Ok(()));
     sleep(seconds(1.0)).await;
     assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("me"));
@@ -251,20 +258,15 @@ async fn callbacks_whose_work_does_not_end_let_the_lease_expire() {
 
 #[tokio::test(start_paused = true)]
 async fn callbacks_that_lose_the_lease_while_they_stop_wait_no_longer() {
-    let (server, stop) = (server().await, CancellationToken::new());
-    let callbacks = LeaderCallbacks::new(|_| std::future::pending(), || {});
-    let elector = elector(&server.client(), "me");
-    let stopping = async {
-        sleep(seconds(5.0)).await;
-        stop.cancel();
-        // Somebody takes the lease by force.
+    let server = server().await;
+    let take_by_force = async {
         let leases = Api::<Lease>::namespaced(&server.client(), "default");
         let mut taken = leases.get("lock").await.unwrap();
         taken.spec.as_mut().unwrap().holder_identity = Some("other".into());
         leases.update(&taken).await.unwrap();
         tokio::time::Instant::now()
     };
-    let (ended, taken) = tokio::join!(elector.run(callbacks, &stop), stopping);
+    let (ended, taken) = stop_stuck_work(&server, take_by_force).await;
     assert_eq!(ended, Err(LeadershipLost));
     assert!(taken.elapsed() < seconds(5.0), "{:?}", taken.elapsed());
 }

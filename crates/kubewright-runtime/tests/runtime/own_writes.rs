@@ -1,4 +1,4 @@
-//! A reconcile sees what the one before has written.
+//! A reconcile sees the writes of the previous one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ async fn a_key_waits_for_its_own_writes_and_others_do_not() {
         async move {
             let value = map.data.get("value").map(|value| value.to_string()).unwrap_or_default();
             journal.note(format!("{} {value:?}", map.name()));
-            // Only when asked to, so that the test says when.
+            // Only on request, so that the test decides when.
             if context.reasons().iter().any(|reason| reason.source == "go") {
                 let mut map = (*map).clone();
                 map.data.insert("value", "done".into());
@@ -83,7 +83,7 @@ async fn reads_are_as_fresh_as_asked_for() {
             let mut secret = Secret::default();
             secret.set_name("mine");
             secret.set_namespace("default");
-            // By other means than the api that keeps account, and told to it.
+            // Written without tracking, then recorded.
             let made = secrets.untracked().create(&secret).await?;
             secrets.record("mine", made.resource_version());
             let start = Instant::now();
@@ -97,7 +97,7 @@ async fn reads_are_as_fresh_as_asked_for() {
                     secrets.list(&all, freshness).await?.iter().map(|secret| secret.name().to_owned()).collect();
                 journal.note(format!("{names:?}"));
             }
-            // What was only tried is nothing to wait for.
+            // A dry run is not waited for.
             secrets.delete_with("mine", &DeleteOptions::default().dry_run()).await?;
             let kept = secrets.get("mine", Freshness::AtLeastMyWrites).await?.is_some();
             journal.note(format!("kept {kept}"));
@@ -168,7 +168,8 @@ async fn a_reconcile_after_an_own_write_never_sees_the_older_object() {
     running.stopped().await.unwrap();
 }
 
-/// Cleans up once and removes the finalizer by `finalize`, or by hand, while the cache falls behind.
+/// Cleans up once and removes the finalizer by `finalize`, or by hand, while the cache falls
+/// behind.
 async fn cleanups(by_hand: bool) -> Vec<String> {
     const FINALIZER: &str = "example.com/cleanup";
     let server = Arc::new(server().await);
@@ -205,7 +206,7 @@ async fn cleanups(by_hand: bool) -> Vec<String> {
     running.idle().await;
     config_maps(&server).delete("a").await.unwrap();
     eventually("it is gone", async || config_maps(&server).get_opt("a").await.unwrap().is_none()).await;
-    // What it owned goes, somebody asks, and all the while the cache has it.
+    // The owned object is deleted and the key requested, while the cache still has the object.
     for _ in 0..20 {
         running.handle.request(ObjectKey::namespaced("default", "a"), "test");
         sleep(seconds(0.2)).await;

@@ -1,11 +1,10 @@
-//! Caches that keep only a part of a resource: what they leave out is read from the server, and not
-//! waited for.
+//! Caches of a part of a resource: other objects are read from the server, and not waited for.
 
 use std::sync::Arc;
 
 use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
-use kubewright_cache::{FactoryOptions, HealthState, Indexers, Scoped, SharedInformerFactory};
+use kubewright_cache::{FactoryOptions, HealthState, Indexers, InformerScope, SharedInformerFactory};
 use kubewright_client::Api;
 use kubewright_core::{Object, Selector};
 use kubewright_runtime::election::LeaderElectionOptions;
@@ -31,7 +30,7 @@ fn colour(secret: Option<Arc<Secret>>) -> String {
     labels.get("colour").map(ToString::to_string).unwrap_or_default()
 }
 
-/// Paints each of these secrets in the colour that the map says, and notes what it had to do.
+/// Paints each of these secrets in the colour of the map, and logs the operations.
 async fn paint_all(map: &ConfigMap, context: &Context, names: &[&str], journal: &Journal) -> Result<(), BoxError> {
     let wanted = map.data.get("value").map(ToString::to_string).unwrap_or_default();
     let secrets = context.api::<Secret>("default");
@@ -43,8 +42,7 @@ async fn paint_all(map: &ConfigMap, context: &Context, names: &[&str], journal: 
     Ok(())
 }
 
-/// Runs a controller that paints, and gives what it notes for each colour in turn, with the time
-/// that each took at most.
+/// Runs a painting controller, and returns its log for each colour in turn, checking the time.
 async fn painted(server: &RunningServer, controller: Controller<ConfigMap>, names: &'static [&str]) -> Vec<String> {
     let journal = Journal::default();
     let mut map = config_map("a");
@@ -65,8 +63,7 @@ async fn painted(server: &RunningServer, controller: Controller<ConfigMap>, name
         let (before, start) = (journal.len(), Instant::now());
         touch(server, "a", colour).await;
         eventually("it is reconciled again", async || journal.len() >= before + names.len()).await;
-        // A key that waited for an event that cannot come would wait for a bookmark, about a
-        // minute.
+        // A key that waits for an event that cannot come would wait for a bookmark, about a minute.
         assert!(start.elapsed() < seconds(5.0), "{colour}: {:?} {:?}", start.elapsed(), journal.take());
     }
     running.stopped().await.unwrap();
@@ -86,20 +83,24 @@ fn expected() -> Vec<String> {
     lines
 }
 
-#[tokio::test(start_paused = true)]
-async fn objects_outside_a_label_selector_are_updated_and_not_waited_for() {
+/// Paints with a cache of secrets that `options` limit.
+async fn painted_with(options: FactoryOptions) -> Vec<String> {
     let server = server().await;
     secret(&server, "inside", "blue").await;
     secret(&server, "outside", "yellow").await;
-    // Each colour but blue takes the secrets out of the cache, and blue brings them back.
-    let options = FactoryOptions::default().labels_of::<Secret>("colour=blue".parse().unwrap());
     let factory = SharedInformerFactory::new(&server.client(), options);
-    let painted = painted(&server, Controller::new("maps", &factory).owns::<Secret>(), &NAMES).await;
-    assert_eq!(painted, expected());
+    painted(&server, Controller::new("maps", &factory).owns::<Secret>(), &NAMES).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_caches_of_a_kind_the_whole_one_is_read() {
+async fn objects_outside_a_label_selector_are_updated_and_not_waited_for() {
+    // Each colour but blue takes the secrets out of the cache, and blue brings them back.
+    let options = FactoryOptions::default().labels_of::<Secret>("colour=blue".parse().unwrap());
+    assert_eq!(painted_with(options).await, expected());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_complete_cache_of_a_kind_is_preferred() {
     let server = server().await;
     secret(&server, "inside", "blue").await;
     secret(&server, "outside", "yellow").await;
@@ -107,7 +108,7 @@ async fn of_two_caches_of_a_kind_the_whole_one_is_read() {
     map.data.insert("value", "x".into());
     config_maps(&server).create(&map).await.unwrap();
     let factory = SharedInformerFactory::new(&server.client(), FactoryOptions::default());
-    let part = factory.informer_with::<Secret>(Scoped::default().labels("colour=blue".parse().unwrap()));
+    let part = factory.informer_with::<Secret>(InformerScope::default().labels("colour=blue".parse().unwrap()));
     let journal = Journal::default();
     let noted = journal.clone();
     let controller = Controller::<ConfigMap>::new("maps", &factory).owns_informer("secrets", part).owns::<Secret>();
@@ -130,13 +131,8 @@ async fn of_two_caches_of_a_kind_the_whole_one_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn objects_outside_a_field_selector_are_updated_and_not_waited_for() {
-    let server = server().await;
-    secret(&server, "inside", "blue").await;
-    secret(&server, "outside", "yellow").await;
     let options = FactoryOptions::default().fields_of::<Secret>("metadata.name=inside".parse().unwrap());
-    let factory = SharedInformerFactory::new(&server.client(), options);
-    let painted = painted(&server, Controller::new("maps", &factory).owns::<Secret>(), &NAMES).await;
-    assert_eq!(painted, expected());
+    assert_eq!(painted_with(options).await, expected());
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,10 +141,10 @@ async fn objects_of_other_shards_are_updated_and_not_waited_for() {
     secret(&server, "inside", "blue").await;
     secret(&server, "outside", "yellow").await;
     let factory = SharedInformerFactory::new(&server.client(), FactoryOptions::default());
-    // Never run, so that all shards are those of others.
+    // Never run, so all shards belong to other replicas.
     let options = LeaderElectionOptions::default();
     let sharding = Sharding::new(&server.client(), "default", "secrets", "me", 4, options).unwrap();
-    let share = sharding.informer::<Secret>(&factory, Scoped::default());
+    let share = sharding.informer::<Secret>(&factory, InformerScope::default());
     let controller = Controller::new("maps", &factory).owns_informer("secrets", share);
     assert_eq!(painted(&server, controller, &NAMES).await, expected());
 }

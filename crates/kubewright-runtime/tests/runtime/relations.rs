@@ -1,9 +1,10 @@
-//! What leads to a reconcile besides the object itself: owned and related objects, other kinds, channels and timers.
+//! Triggers of a reconcile besides the object itself: owned and related objects, other kinds,
+//! channels and timers.
 
 use std::sync::Arc;
 
 use kubewright_api::core::v1::{ConfigMap, Endpoints, Secret, ServiceAccount};
-use kubewright_cache::{Scoped, SharedInformerFactory};
+use kubewright_cache::{InformerScope, SharedInformerFactory};
 use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
 use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object};
@@ -62,7 +63,8 @@ async fn a_change_of_an_owned_object_is_one_of_its_controller() {
     running.idle().await;
     assert_eq!(journal.take(), ["owner 1: secrets default/owned added"]);
 
-    // Handed over to another owner, both are told; one who does not control is not.
+    // On a change of the owner, both owners are reconciled; an owner that is not the controller is
+    // not.
     let other = config_maps(&server).get("other").await.unwrap();
     secret.metadata.owner_references = [
         new_controller_ref(&other.metadata, &owner.group_version_kind()),
@@ -113,14 +115,14 @@ async fn relations_take_only_the_events_that_pass() {
     secret.metadata.labels.insert("matters", "".into());
     secrets.update(&secret).await.unwrap();
     running.idle().await;
-    // Both relations have something to say, in one run.
+    // Both relations contribute reasons to one reconcile.
     assert_eq!(journal.take(), ["owner 1: secrets default/owner updated"]);
     // A delete is never lost.
     secrets.delete("owner").await.unwrap();
     running.idle().await;
     assert_eq!(journal.take(), ["owner 1: secrets default/owner deleted"]);
 
-    // Who owns without control is told as well.
+    // An owner that is not the controller is reconciled too.
     let mut endpoints = Endpoints::default();
     endpoints.set_name("shared");
     endpoints.metadata.owner_references = [new_owner_reference(&owner.metadata, &owner.group_version_kind())].into();
@@ -173,7 +175,7 @@ async fn a_timer_asks_only_for_objects_that_the_filter_lets_pass() {
     other.set_namespace("kube-system");
     Api::<ConfigMap>::namespaced(&server.client(), "kube-system").create(&other).await.unwrap();
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
-    // The filter counts wherever it was said.
+    // The filter applies regardless of the order of the builder calls.
     let controller = Controller::new("maps", &factory).every(seconds(60.0));
     let controller = controller.filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"));
     let journal = Journal::default();
@@ -200,7 +202,7 @@ async fn a_timer_spreads_its_keys_over_the_period_at_low_priority() {
                 if context.reasons().iter().any(|reason| reason.source == "timer") {
                     journal.note(map.name());
                 }
-                // Holds the only worker, so that other keys are to be seen in the queue.
+                // Occupies the only worker, so that other keys stay queued.
                 if context.reasons().iter().any(|reason| reason.source == "hold") {
                     sleep(seconds(500.0)).await;
                 }
@@ -214,7 +216,7 @@ async fn a_timer_spreads_its_keys_over_the_period_at_low_priority() {
         counts.push(journal.len());
     }
     let mut names = journal.take();
-    // Each key has 20 s of its own, so that 2 or 3 come in 50 s, or one more or less at the ends.
+    // Each key has a slice of 20 s, so 2 or 3 are added in 50 s, give or take one at the ends.
     let steps: Vec<usize> =
         counts.iter().zip(std::iter::once(&0).chain(&counts)).map(|(now, before)| now - before).collect();
     assert!(steps.iter().all(|step| (1..=4).contains(step)), "{steps:?}");
@@ -244,10 +246,10 @@ async fn dynamic_objects_of_two_kinds_are_read_each_from_its_own_cache() {
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let (maps, secrets) =
         (GroupVersionResource::new("", "v1", "configmaps"), GroupVersionResource::new("", "v1", "secrets"));
-    let informer = factory.dynamic(maps, Scoped::default().namespace("default"));
+    let informer = factory.dynamic(maps, InformerScope::default().namespace("default"));
     let kind = GroupKind::new("", "ConfigMap");
     let controller = Controller::dynamic("maps", &factory, informer, kind, "configmaps".into(), true)
-        .owns_informer("secrets", factory.dynamic(secrets.clone(), Scoped::default().namespace("default")));
+        .owns_informer("secrets", factory.dynamic(secrets.clone(), InformerScope::default().namespace("default")));
     let journal = Journal::default();
     let running = Running::start(controller.reconciling({
         let journal = journal.clone();

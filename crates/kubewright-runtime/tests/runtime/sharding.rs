@@ -1,6 +1,6 @@
-//! Replicas that share keys: never two on one key, and in the end one on each, on simulated time.
+//! Sharded replicas: never two on one key, and eventually one on each, with simulated time.
 //!
-//! `KUBEWRIGHT_SHARDING_RUNS` asks for more runs than the few of every build, `KUBEWRIGHT_SHARDING_SEED` for where they begin.
+//! `KUBEWRIGHT_SHARDING_RUNS` sets the number of runs, `KUBEWRIGHT_SHARDING_SEED` the first seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use kubewright_api::coordination::v1::Lease;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::RunningServer;
-use kubewright_cache::{InformerHandle, Scoped, SharedInformerFactory};
+use kubewright_cache::{InformerHandle, InformerScope, SharedInformerFactory};
 use kubewright_client::config::Kubeconfig;
 use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client, Config};
@@ -28,7 +28,7 @@ use crate::support::{config_map, config_maps, eventually, seconds, server, touch
 const SHARDS: usize = 12;
 const KEYS: usize = 40;
 
-/// Who works on what, as an observer sees it.
+/// The replica that works on each key, as an observer sees it.
 #[derive(Clone, Default)]
 struct World {
     working: Arc<Mutex<BTreeMap<ObjectKey, usize>>>,
@@ -37,7 +37,7 @@ struct World {
     overlaps: Arc<Mutex<Vec<String>>>,
 }
 
-/// A run that is under way.
+/// A running reconcile.
 struct Working(World, ObjectKey);
 
 impl World {
@@ -50,7 +50,7 @@ impl World {
         Working(self.clone(), key.clone())
     }
 
-    /// Who has worked on what since the last time.
+    /// Reconciles since the last call, with their replicas.
     fn take_runs(&self) -> Vec<(ObjectKey, usize)> {
         assert_eq!(*self.overlaps.lock().unwrap(), [""; 0]);
         std::mem::take(&mut *self.runs.lock().unwrap())
@@ -63,7 +63,7 @@ impl Drop for Working {
     }
 }
 
-/// What a replica watches: all objects, or those of its shards.
+/// The scope of a replica's watch: all objects, or those of its shards.
 #[derive(Clone, Copy)]
 enum Watches {
     All,
@@ -97,7 +97,7 @@ impl Replica {
         let cut = is_cut_off.clone();
         let client = Client::over(move |request| -> ResponseFuture {
             match cut.load(Ordering::Relaxed) {
-                // As a connection is given up whose pings nobody answers.
+                // As a connection whose pings are not answered.
                 true => Box::pin(async {
                     sleep(Duration::from_secs(45)).await;
                     Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
@@ -109,11 +109,11 @@ impl Replica {
             Sharding::new(&client, "default", "group", format!("replica_{number}"), SHARDS, options(seed)).unwrap();
         let mut manager = Manager::new(&client, ManagerOptions::default());
         let world = world.clone();
-        let dice = Arc::new(Mutex::new(Dice(seed ^ number as u64)));
+        let dice = Arc::new(Mutex::new(Dice::new(seed ^ number as u64)));
         let ours = Predicate::objects(|map: &ConfigMap| map.namespace() == "default");
         let share = match watches {
             Watches::All => manager.factory().informer::<ConfigMap>(),
-            Watches::Share => sharding.informer(manager.factory(), Scoped::default().namespace("default")),
+            Watches::Share => sharding.informer(manager.factory(), InformerScope::default().namespace("default")),
         };
         let controller = Controller::over("maps", manager.factory(), share.clone(), ConfigMap::RESOURCE);
         let controller = controller.filter(ours).workers(4);
@@ -133,7 +133,7 @@ impl Replica {
         Replica { sharding, share, stop, is_cut_off, task }
     }
 
-    /// Ends as a process that is killed: it never says a word again.
+    /// Kills the process: it never sends anything again.
     fn kill(self) {
         self.is_cut_off.store(true, Ordering::Relaxed);
     }
@@ -146,7 +146,7 @@ impl Replica {
 
 async fn play(seed: u64, watches: Watches) {
     let server = server_with_maps().await;
-    let (world, mut dice) = (World::default(), Dice(seed));
+    let (world, mut dice) = (World::default(), Dice::new(seed));
     let takes = Duration::from_secs(6);
     let mut next = 0;
     let mut start = || {
@@ -159,7 +159,7 @@ async fn play(seed: u64, watches: Watches) {
             0 if replicas.len() > 1 => replicas.swap_remove(dice.roll(replicas.len() as u64) as usize).kill(),
             1 if replicas.len() > 1 => replicas.swap_remove(dice.roll(replicas.len() as u64) as usize).stop().await,
             2 => {
-                // Cut off for a while, and back again.
+                // Disconnected for a while, then reconnected.
                 let one = &replicas[dice.roll(replicas.len() as u64) as usize];
                 one.is_cut_off.store(true, Ordering::Relaxed);
                 sleep(dice.milliseconds(30_000)).await;
@@ -179,7 +179,8 @@ async fn play(seed: u64, watches: Watches) {
     })
     .await;
     world.take_runs();
-    // One that was cut off may wait for an answer that never comes, and then back off, before it lists its share.
+    // A disconnected replica may wait for a response that never comes, and then back off, before it
+    // lists its share.
     let mut keys = BTreeSet::new();
     eventually(&format!("each key is worked on (seed {seed})"), async || {
         keys.extend(world.take_runs().into_iter().map(|(key, _)| key));
@@ -217,7 +218,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
     })
     .await;
     sleep(seconds(1.0)).await;
-    // Whoever takes a shard over looks at all its keys, and nobody else at any.
+    // The new owner of a shard reconciles all its keys, and no other replica reconciles any.
     let mut taken: Vec<ObjectKey> =
         world.take_runs().into_iter().filter(|(_, replica)| *replica == 2).map(|(key, _)| key).collect();
     taken.sort();
@@ -382,7 +383,7 @@ async fn a_share_is_cut_by_the_server_where_it_can() {
 #[tokio::test(start_paused = true)]
 async fn shards_that_come_between_two_pages_are_listed_as_a_whole() {
     let server = server_with_maps().await;
-    // The first page is asked for before there are shards, the second when all are here.
+    // The first page is requested before there are shards, the second one when all are owned.
     let client = paging(server.client(), seconds(60.0));
     let replica = Replica::start(&client, &World::default(), 1, 7, Duration::from_millis(10), Watches::Share);
     eventually("it has all shards", async || replica.sharding.owned_shards().len() == SHARDS).await;
@@ -394,7 +395,8 @@ async fn shards_that_come_between_two_pages_are_listed_as_a_whole() {
     replica.stop().await;
 }
 
-/// `KUBEWRIGHT_SHARDING_KUBECONFIG` names an API server of 1.36 with `--feature-gates=ShardedListAndWatch=true`.
+/// `KUBEWRIGHT_SHARDING_KUBECONFIG` names an API server of 1.36 with
+/// `--feature-gates=ShardedListAndWatch=true`.
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn a_share_is_cut_by_a_real_server() {
@@ -407,7 +409,8 @@ async fn a_share_is_cut_by_a_real_server() {
     share_a_watch(&client, true).await;
 }
 
-/// A server that cuts lists as KEP-5866 says, in front of one that does not. Watches it leaves whole.
+/// A server that filters lists as in KEP-5866, in front of one that does not. Watches are not
+/// filtered.
 fn cutting(client: Client) -> Client {
     Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
         let query = request.uri().query().unwrap_or_default();
@@ -425,7 +428,7 @@ fn cutting(client: Client) -> Client {
     })
 }
 
-/// A server that gives config maps in two pages, the very first of them after so long.
+/// A server that returns config maps in two pages, the very first one after a delay.
 fn paging(client: Client, pause: Duration) -> Client {
     let is_first = AtomicBool::new(true);
     Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
@@ -456,7 +459,7 @@ fn paging(client: Client, pause: Duration) -> Client {
     })
 }
 
-/// An answer with another list in it.
+/// A response with another list.
 async fn rewritten(
     answer: ResponseFuture,
     change: impl FnOnce(&mut serde_json::Value),

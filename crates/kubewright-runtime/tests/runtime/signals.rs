@@ -1,4 +1,4 @@
-//! Signals that ask a process to stop, in a process of their own.
+//! Shutdown signals, in a separate process.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! Who connects and says nothing is not kept for ever, neither by the endpoints of a manager nor by webhooks.
+//! Idle connections are closed by a manager's endpoints and by webhooks.
 
 use kubewright_runtime::{Manager, ManagerOptions};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{seconds, server};
 use crate::webhook::{Files, Served, connect};
 
-/// Asks for half a page, and waits until the other side has had enough.
+/// Sends half a request, and waits until the peer closes the connection.
 async fn is_let_go(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> bool {
     stream.write_all(b"GET /hea").await.unwrap();
     stream.flush().await.unwrap();

@@ -155,7 +155,7 @@ async fn parts_of_a_manager_start_in_order_and_stop_in_order() {
     let (hooks_told, hooks) = oneshot::channel();
     let options = ManagerOptions::default().listen("127.0.0.1:0".parse().unwrap()).tell_address(http_told);
     let mut manager = Manager::new(&server.client(), options);
-    // A webhook that is slow to answer holds up the end of its group.
+    // A slow webhook delays the end of its group.
     let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (asked.clone(), answer.clone());
     let slow = files.server().tell_address(hooks_told).admit("/x", move |_: AdmissionRequest<ConfigMap>| {
@@ -230,7 +230,7 @@ async fn parts_of_a_manager_start_in_order_and_stop_in_order() {
         ["others stop: leaders run true", "leaders stop: others run false, synced true, led by me"]
     );
     eventually("webhooks take no more", async || !is_open(hooks).await).await;
-    // The last webhook is still being answered: HTTP endpoints are open, and the lease is held.
+    // The last webhook request is still pending: HTTP endpoints are open, and the lease is held.
     assert!(is_open(http).await && !running.is_finished());
     assert_eq!(holder(&server).await, "me");
     answer.notify_one();

@@ -1,6 +1,6 @@
-//! Many objects at once, and how quickly one is seen. `bench/controller` measures both.
+//! Many objects at once, and the latency of one. `bench/controller` measures both.
 //!
-//! `KUBEWRIGHT_STORM` asks for more objects than every build makes.
+//! `KUBEWRIGHT_STORM` sets the number of objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ async fn a_storm_of_custom_resources_converges_with_three_calls_each() {
         transport.transport().send(request)
     });
     let mut manager = Manager::new(&client, ManagerOptions::default());
-    // Each site gets a secret, and says so when it has it.
+    // Each site gets a secret, and its status tells when.
     let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(4).reconciling(
         |site, context: Context| async move {
             let own = |secret: &mut Secret| Ok(set_controller_reference(&*site, secret)?);
@@ -92,8 +92,8 @@ async fn nothing_waits_for_the_clock_between_a_write_and_its_reconcile() {
     reconciled.notified().await;
     for number in 0..100 {
         let wrote = Instant::now();
-        // The whole way: the request, the server, the watch, the cache, the queue, the worker. The clock of the test moves on only when
-        // all of them wait for it.
+        // The whole path: request, server, watch, cache, queue, worker. The test's clock advances
+        // only when all of them wait.
         touch(&server, "a", number).await;
         reconciled.notified().await;
         assert_eq!(wrote.elapsed(), Duration::ZERO);

@@ -22,7 +22,7 @@ pub fn seconds(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// Waits until something holds, and fails if it does not within ten minutes of simulated time.
+/// Waits until the condition holds, and fails after ten minutes of simulated time.
 pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let waiting = async {
         while !holds().await {
@@ -104,7 +104,7 @@ impl Journal {
         self.0.lock().unwrap().push(line.into());
     }
 
-    /// What was written since the last time.
+    /// The log since the last call.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Two informers of one type that watch this replica's share, each in a namespace of its own.
+//! Two informers of one type that watch this replica's share, each in its own namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::RunningServer;
-use kubewright_cache::{Backoff, FactoryOptions, InformerHandle, ReflectorOptions, Scoped, SharedInformerFactory};
+use kubewright_cache::{
+    Backoff, FactoryOptions, InformerHandle, InformerScope, ReflectorOptions, SharedInformerFactory,
+};
 use kubewright_client::transport::{ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client};
 use kubewright_core::Object;
@@ -21,7 +23,8 @@ use crate::support::{config_map, eventually, server};
 const SHARDS: usize = 12;
 const MAPS: usize = 40;
 
-/// The client of a server that does not answer what is asked about config maps of the namespace `other`, while it is so.
+/// A client whose requests for config maps of the namespace `other` are not answered while
+/// `is_refused`.
 fn refusing(server: &RunningServer, is_refused: &Arc<AtomicBool>) -> Client {
     let (client, is_refused) = (server.client(), is_refused.clone());
     Client::over(move |request: http::Request<bytes::Bytes>| -> ResponseFuture {
@@ -67,11 +70,11 @@ async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
     let first = replica(&client, "first", 1);
     let share = |namespace: &str, options: FactoryOptions| {
         let factory = SharedInformerFactory::new(&client, options);
-        let share = first.informer::<ConfigMap>(&factory, Scoped::default().namespace(namespace));
+        let share = first.informer::<ConfigMap>(&factory, InformerScope::default().namespace(namespace));
         factory.start(&CancellationToken::new());
         (factory, share)
     };
-    // The other takes its time whenever it has to wait.
+    // The other one has a long back-off.
     let slow =
         Backoff { initial: Duration::from_secs(100), cap: Duration::from_secs(100), jitter: 0.0, ..Backoff::default() };
     let (_factory, here) = share("default", FactoryOptions::default());
@@ -84,7 +87,7 @@ async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
     sleep(Duration::from_secs(330)).await;
     assert!((1..SHARDS).contains(&first.owned_shards().len()));
     assert!((1..MAPS).contains(&held(&here)) && (1..MAPS).contains(&held(&there)));
-    // The other waits for its watch to be resumed, which is no reason to list again.
+    // The other one waits to resume its watch, which does not require another list.
     is_refused.store(true, Ordering::Relaxed);
     server.faults().cut_watches();
     sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Webhooks over real TLS: admission as the embedded server asks for it, conversion, certificates that change.
+//! Webhooks over real TLS: admission by the embedded server, conversion, certificate rotation.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ use crate::support::{config_map, config_maps, server};
 /// A certificate in files, removed in the end.
 pub struct Files {
     directory: PathBuf,
-    /// Whom clients trust.
+    /// The certificate authority of clients.
     pub authority: String,
 }
 
@@ -54,7 +54,7 @@ impl Files {
         self.directory.join(name)
     }
 
-    /// Puts another certificate in place of this one.
+    /// Replaces the certificate.
     fn renew(&mut self) {
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
         self.authority = made.cert.pem();
@@ -102,7 +102,7 @@ pub async fn connect(address: SocketAddr, authority: &str) -> Result<TlsStream<T
     tls.connect(name, socket).await.map_err(|error| error.to_string())
 }
 
-/// Posts JSON to a server whose certificate is `authority`, and gives the code and the body of the answer.
+/// Posts JSON to a server whose certificate is `authority`, and returns status code and body.
 pub async fn post(address: SocketAddr, authority: &str, path: &str, body: &str) -> Result<(u16, String), String> {
     let mut stream = connect(address, authority).await?;
     let request = format!(
@@ -121,7 +121,7 @@ fn text<'a>(value: &'a Value, path: &str) -> &'a str {
     found.and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Tells the server to ask `path` about config maps of the namespace `default`.
+/// Registers `path` for config maps of the namespace `default`.
 async fn register<K: Kind + Message + Default>(
     server: &RunningServer,
     address: SocketAddr,
@@ -237,7 +237,8 @@ async fn answers_carry_what_the_handler_says_and_nonsense_is_refused() {
     let wanted = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u-1","allowed":true,
         "warnings":["old"],"auditAnnotations":{"who":"me"}}}"#;
     assert_eq!((code, Value::from_json(body.as_bytes()).unwrap()), (200, Value::from_json(wanted.as_bytes()).unwrap()));
-    // What is no review is no question; an object that is none is answered, so that the refusal says why.
+    // A malformed review is rejected; a malformed object is answered, so that the denial contains
+    // the reason.
     assert_eq!(post(served.address, &files.authority, "/x", "{}").await.unwrap().0, 400);
     assert_eq!(post(served.address, &files.authority, "/x", "nonsense").await.unwrap().0, 400);
     assert_eq!(post(served.address, &files.authority, "/y", review).await.unwrap().0, 404);
@@ -288,7 +289,7 @@ fn make_slow(file: &std::path::Path, time: Duration) -> std::thread::JoinHandle<
     })
 }
 
-// One thread for everything: reading a file on it would hold up all tasks.
+// With a single thread: reading a file on it would block all tasks.
 #[tokio::test]
 async fn a_slow_file_system_holds_up_nobody() {
     let files = Files::new("slow");
@@ -306,13 +307,13 @@ async fn a_slow_file_system_holds_up_nobody() {
     let served = Served::start(files.server().reload_every(Duration::from_millis(50))).await;
     written.join().unwrap();
     assert!(count() >= 20, "{}", count());
-    // When it looks whether the file has changed: the pipe is still there, and read again.
+    // When the file is checked for changes, the pipe is opened and read again.
     let before = count();
     sleep(Duration::from_millis(500)).await;
     assert!(count() >= before + 20, "{}", count() - before);
     served.stop.cancel();
     tokio::time::timeout(Duration::from_secs(5), served.task).await.expect("it stops all the same").unwrap().unwrap();
-    // Lets the reader go, which would hold up the end of the runtime.
+    // Releases the reader, which would block the end of the runtime.
     let key = files.file("tls.key");
     std::fs::OpenOptions::new().read(true).write(true).open(key).unwrap();
 }
@@ -439,7 +440,7 @@ async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_lar
     assert_eq!(code, 200, "{body}");
     let answer = Value::from_json(body.as_bytes()).unwrap();
     assert_eq!(answer.get("response").unwrap().get("convertedObjects").unwrap().as_array().unwrap().len(), 8);
-    // Whoever sends more than that is refused, or cut off while they still send.
+    // A larger review is rejected, or the connection is closed while it is sent.
     let refused = post(served.address, &files.authority, "/admit", &review).await;
     assert!(matches!(refused, Err(_) | Ok((400, _))), "{refused:?}");
 }
@@ -496,7 +497,7 @@ async fn the_server_serves_every_version_by_way_of_the_webhook() {
     }
     assert_eq!(widths, ["30", "40", "50"]);
 
-    // Applied in one version, and then in the other by somebody else.
+    // Applied in one version, then in the other by another manager.
     let with = |width: &str| v1::Shelf {
         metadata: ObjectMeta { name: Some("b".into()), ..Default::default() },
         spec: v1::ShelfSpec { width: width.into() },
@@ -510,7 +511,7 @@ async fn the_server_serves_every_version_by_way_of_the_webhook() {
     assert_eq!(same.metadata.resource_version, applied.metadata.resource_version);
     old.delete("b").await.unwrap();
 
-    // What cannot be converted is not written.
+    // An object that cannot be converted is not written.
     let mut wide = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "wide".into() } };
     wide.metadata.name = Some("wide".into());
     let refused = old.create(&wide).await.unwrap_err();

@@ -1,4 +1,5 @@
-//! A record that candidates reach over a bad network: requests late, lost, refused, or carried out without an answer.
+//! A record that candidates reach over a bad network: requests late, lost, refused, or carried out
+//! without an answer.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -18,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-/// Where the record is kept, with its version.
+/// The stored record with its version.
 pub type Shelf = Arc<Mutex<(u64, Option<Record>)>>;
 
 /// How the network is at the moment, in parts of a hundred.
@@ -45,7 +46,7 @@ impl Weather {
     }
 }
 
-/// One candidate's way to the shelf.
+/// A candidate's connection to the store.
 pub struct Wire {
     shelf: Shelf,
     weather: Arc<Mutex<Weather>>,
@@ -58,10 +59,10 @@ pub struct Wire {
 impl Wire {
     pub fn new(shelf: &Shelf, weather: &Arc<Mutex<Weather>>, freezer: &Freezer, seed: u64) -> Self {
         let (shelf, weather, freezer) = (shelf.clone(), weather.clone(), freezer.clone());
-        Wire { shelf, weather, freezer, dice: Dice(seed), seen: 0 }
+        Wire { shelf, weather, freezer, dice: Dice::new(seed), seen: 0 }
     }
 
-    /// Lets the shelf do something, sooner or later, and gives its answer if it comes in time.
+    /// Runs an operation on the store after a delay, and returns its result if it arrives in time.
     fn call<T, F>(&mut self, act: F) -> impl Future<Output = Result<T, Error>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -71,7 +72,7 @@ impl Wire {
         let [there, back] = [0, 0].map(|_: u64| dice.milliseconds(weather.longest_delay.max(5)));
         let [lost, unheard, refused] =
             [weather.lost_requests, weather.lost_answers, weather.refusals].map(|chance| dice.roll(100) < chance);
-        // What is on its way goes on, whether anybody waits for it or not.
+        // An operation in transit continues, whether the caller waits or not.
         let travelling = tokio::spawn(async move {
             sleep(there).await;
             if lost {
@@ -84,7 +85,7 @@ impl Wire {
             sleep(back).await;
             if unheard { std::future::pending().await } else { result }
         });
-        // A process that stands still neither hears the answer nor gives up.
+        // A suspended process neither receives the response nor times out.
         self.freezer.hold(async move {
             match timeout(TIMEOUT, travelling).await {
                 Ok(answer) => answer.expect("nothing panics on the way"),

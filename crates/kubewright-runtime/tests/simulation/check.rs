@@ -1,4 +1,4 @@
-//! The invariants that hold after a quiet period.
+//! Invariants after a quiet period.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::world::World;
 /// A widget as the server has it.
 struct Expected {
     identity: (String, String),
-    /// Absent if no cache can hold the widget.
+    /// `None` if no cache can hold the widget.
     size: Option<i64>,
 }
 
@@ -101,7 +101,7 @@ async fn reconciles(world: &World) -> Vec<String> {
         let parent = mirror.annotations().get(MIRROR).unwrap_or_default();
         match expected.get(&mirror.key()) {
             Some(widget) if widget.identity.0 == parent => {}
-            // The controller cannot know what has become of a widget that it cannot read.
+            // The controller cannot know the state of a widget that it cannot read.
             Some(widget) if widget.size.is_none() => {}
             _ => problems.push(format!("the mirror {} outlives its widget", mirror.key())),
         }

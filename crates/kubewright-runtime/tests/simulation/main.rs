@@ -1,10 +1,9 @@
-//! Random histories through the embedded server, real caches and a real operator of two replicas,
-//! on simulated time. After each quiet period what the operator sees and did agrees with the
-//! server.
+//! Random histories with the embedded server, real caches and a real operator of two replicas, with
+//! simulated time. After each quiet period the operator's view and actions agree with the server.
 //!
-//! `KUBEWRIGHT_HISTORIES` asks for another number of histories than 1,000, and `KUBEWRIGHT_SEED`
-//! for the seed of the first one: a failure prints the seed and the steps of its history. With
-//! `KUBEWRIGHT_LOG` it also shows what the parts log.
+//! `KUBEWRIGHT_HISTORIES` sets the number of histories (1,000 by default), and `KUBEWRIGHT_SEED`
+//! the first seed: a failure prints the seed and the steps of its history. `KUBEWRIGHT_LOG` also
+//! prints logs.
 
 mod check;
 mod network;
@@ -71,7 +70,7 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// Keeps panics that a history causes on purpose out of the output.
+/// Suppresses the output of intended panics.
 fn hide_panics_on_purpose() {
     let shown = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -112,7 +111,7 @@ fn caches_handlers_and_controllers_agree_with_the_server_after_every_history() {
 
 /// Plays one history in its own simulated time.
 fn play_alone(seed: u64) {
-    // The jitter of caches and electors comes from here.
+    // The source of jitter of caches and electors.
     fastrand::seed(seed);
     let truth = Truth::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();

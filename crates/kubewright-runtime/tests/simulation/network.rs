@@ -1,4 +1,4 @@
-//! The network between one process and the server, with the faults that a history asks for.
+//! The network between a process and the server, with faults.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -24,10 +24,10 @@ pub enum Outage {
 }
 
 impl Outage {
-    /// Whether the failure says that the server is down, and not that the caller must do something
-    /// else.
+    /// Whether the failure means that the server is down, and not that the caller must act
+    /// differently.
     ///
-    /// Only after such a failure does a cache have to be fresh within seconds.
+    /// Only after such a failure must a cache be fresh within seconds.
     pub fn is_server_down(self) -> bool {
         !matches!(self, Outage::PlainNotFound | Outage::Answer(403 | 404 | 410 | 429))
     }

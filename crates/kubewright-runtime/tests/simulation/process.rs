@@ -110,14 +110,14 @@ impl Replica {
         self.current.lock().unwrap().clone()
     }
 
-    /// Ends the process at once, whatever it is doing, and starts another one.
+    /// Kills the process, whatever it is doing, and starts another one.
     pub fn crash(&mut self) {
         self.task = None;
         self.current.lock().unwrap().take();
         self.spawn();
     }
 
-    /// Asks the process to stop. It is started again when it has.
+    /// Stops the process. It is restarted afterwards.
     pub fn stop_gracefully(&self) {
         if let Some(current) = self.current() {
             current.stop.cancel();
@@ -203,8 +203,8 @@ impl Operator {
             self.truth.reconciled(&key, Some(widget.resource_version()));
             return Ok(Outcome::Done);
         }
-        // Caches of two kinds are not equally fresh: only the server can say that the widget is
-        // gone.
+        // Caches of two kinds are not equally fresh: only the server can tell that the widget is
+        // deleted.
         let widgets = context.api::<Widget>(key.namespace());
         if widgets.get(key.name(), Freshness::Live).await?.is_some() {
             return Err("the cache does not show the widget yet".into());
@@ -221,7 +221,7 @@ impl Operator {
         Ok(Outcome::Done)
     }
 
-    /// Reports a reconcile that begins while another process holds the lease, or nobody does.
+    /// Reports a reconcile that begins while another process, or none, holds the lease.
     async fn expect_leadership(&self, identity: &str, key: &ObjectKey) -> Result<(), BoxError> {
         let lease = Api::<Lease>::namespaced(&self.direct, "default").get("operator").await?;
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Operator {
     }
 }
 
-/// The size that a config map says its widget has.
+/// The widget size that a config map mirrors.
 pub fn mirrored_size(map: &ConfigMap) -> Option<i64> {
     map.data.get(SIZE)?.parse().ok()
 }

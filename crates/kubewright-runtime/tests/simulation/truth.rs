@@ -19,8 +19,8 @@ struct Record {
 }
 
 impl Truth {
-    /// The object with this uid is deleted now. Said before the server is asked, because handlers
-    /// may hear of the deletion before the caller has the response.
+    /// Records the deletion of the object with this uid. Called before the request, because
+    /// handlers may see the deletion before the caller has the response.
     pub fn delete(&self, uid: &str) {
         self.record().deleted.insert(uid.to_owned());
     }

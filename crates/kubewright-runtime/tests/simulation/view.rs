@@ -39,7 +39,7 @@ impl View {
         self.contents.lock().unwrap().clone()
     }
 
-    /// Applies an event, and reports it if it contradicts what this handler heard before.
+    /// Applies an event, and reports it if it contradicts earlier ones.
     fn apply(&self, event: &Event<Widget>) {
         let key = event.key();
         let mut contents = self.contents.lock().unwrap();

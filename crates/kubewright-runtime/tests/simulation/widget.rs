@@ -1,7 +1,7 @@
-//! The custom resource that histories are about.
+//! The custom resource of histories.
 //!
 //! The server accepts any `spec.size`, but the Rust type has a number. A widget whose size is a
-//! word is therefore a real object that no cache can decode.
+//! word is a real object that no cache can decode.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ const UNTRANSFORMABLE: i64 = 13;
 /// The transform panics for widgets of this size.
 const PANICKING: i64 = 66;
 
-/// The message of panics on purpose, which the test keeps out of its output.
+/// The message of intended panics, which the test suppresses.
 pub const ON_PURPOSE: &str = "a simulated panic";
 
 /// The specification of a widget.

@@ -1,4 +1,4 @@
-//! The server, the replicas, and what a history does to them.
+//! The server, the replicas, and the steps of a history.
 
 use std::time::Duration;
 
@@ -220,7 +220,7 @@ impl World {
         self.may_wait_long |= !outage.is_server_down();
         let network = &self.replicas[replica].network;
         network.set_outage(Some(outage));
-        // A server that goes down takes its connections along.
+        // A server that goes down closes its connections.
         if self.dice.bool() {
             network.cut(Cut::Reset);
         }
@@ -266,7 +266,7 @@ impl World {
         network.cut(Cut::End);
     }
 
-    /// Lets time pass in which nobody runs, as on a machine that is suspended.
+    /// Lets time pass while no process runs, as on a suspended machine.
     async fn freeze(&mut self) {
         let time = Duration::from_millis(self.dice.u64(0..60_000));
         self.truth.trace(format!("freeze for {time:?}"));

@@ -1,4 +1,4 @@
-//! Doubles the delay of a key with each failure.
+//! Doubles a key's delay with each failure.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -26,7 +26,8 @@ impl<T> ItemExponential<T> {
 impl<T: Clone + Eq + Hash + Send> RateLimiter<T> for ItemExponential<T> {
     fn when(&mut self, key: &T) -> Duration {
         let failures = self.failures.count(key) - 1;
-        // In floating point, as in Go: rounding is part of the sequence, and what overflows becomes infinite.
+        // Computed in floating point, as in Go: the rounding is part of the sequence, and an
+        // overflow becomes infinity.
         let exponent = i32::try_from(failures).unwrap_or(i32::MAX);
         let nanoseconds = self.base.as_nanos() as f64 * 2f64.powi(exponent);
         if nanoseconds > FOREVER.as_nanos() as f64 {

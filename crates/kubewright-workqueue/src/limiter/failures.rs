@@ -1,160 +1,49 @@
-//! Counts the failures of keys.
-//!
-//! A million keys may fail at once, and a map has twice as many places as that, each with room for a key and its count.
-//! Here keys are kept one after the other, and only an index of half words has room to spare.
+//! Counts failures per key.
 
-use std::hash::{BuildHasher, Hash};
+use std::collections::HashMap;
+use std::hash::Hash;
 
 use foldhash::fast::RandomState;
 
-/// Tables up to this size keep their memory when the last key is forgotten.
-const KEPT_SLOTS: usize = 4096;
+/// A map up to this capacity keeps its memory when the last key is removed.
+const RETAINED_CAPACITY: usize = 4096;
 
-/// Stands for "none" among numbers of free slots.
-const NO_NUMBER: u32 = u32::MAX;
-
-/// How often each key failed since it was last forgotten.
+/// Number of failures of each key since it was last forgotten.
 #[derive(Clone, Debug)]
 pub(super) struct Failures<T> {
-    slots: Vec<Slot<T>>,
-    /// The first slot that is free, if any; each such names the next.
-    free: u32,
-    /// Open addressing with linear probing. An element is the hash of a key, with the number of its slot plus one instead of
-    /// as many low bits as the length of the index has: those are told by the place. Zero is a gap, and an element without
-    /// number belonged to a key that is forgotten.
-    ///
-    /// Invariant: a power of two long (or empty), longer than `slots`, at least a quarter of it gaps, and no gap between
-    /// an element and the place its hash points to.
-    index: Vec<u32>,
-    /// How many elements are not gaps.
-    used: usize,
-    live: usize,
-    hasher: RandomState,
-}
-
-#[derive(Clone, Debug)]
-struct Slot<T> {
-    /// `None` in a slot that is free.
-    key: Option<T>,
-    hash: u32,
-    /// How often the key failed; in a slot that is free, the number of the next such.
-    failures: u32,
+    count_of: HashMap<T, u32, RandomState>,
 }
 
 impl<T: Clone + Eq + Hash> Failures<T> {
-    /// Counts one more failure of `key`, and returns how many there are now.
+    /// Counts one more failure of `key` and returns the total.
     pub(super) fn count(&mut self, key: &T) -> u32 {
-        let hash = self.hash(key);
-        if let Some((_, number)) = self.find(hash, key) {
-            let failures = &mut self.slots[number].failures;
-            *failures = failures.saturating_add(1);
-            return *failures;
+        if let Some(count) = self.count_of.get_mut(key) {
+            *count = count.saturating_add(1);
+            return *count;
         }
-        let key = Some(key.clone());
-        if (self.used + 1) * 4 > self.index.len() * 3 {
-            self.rebuild_index();
-        }
-        let slot = Slot { key, hash, failures: 1 };
-        let number = match self.slots.get_mut(self.free as usize) {
-            Some(free) => {
-                let number = std::mem::replace(&mut self.free, free.failures) as usize;
-                *free = slot;
-                number
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
-        self.live += 1;
-        self.used += 1;
-        self.enter(hash, number);
+        self.count_of.insert(key.clone(), 1);
         1
     }
 }
 
 impl<T: Eq + Hash> Failures<T> {
-    /// How often `key` failed.
+    /// Number of failures of `key`.
     pub(super) fn of(&self, key: &T) -> u32 {
-        self.find(self.hash(key), key).map_or(0, |(_, number)| self.slots[number].failures)
+        self.count_of.get(key).copied().unwrap_or(0)
     }
 
-    /// Starts to count from zero again.
+    /// Resets the count of `key`.
     pub(super) fn forget(&mut self, key: &T) {
-        let Some((at, number)) = self.find(self.hash(key), key) else { return };
-        self.index[at] = !self.mask();
-        let slot = &mut self.slots[number];
-        slot.key = None;
-        slot.failures = std::mem::replace(&mut self.free, number as u32);
-        self.live -= 1;
-        if self.live == 0 && self.slots.len() > KEPT_SLOTS {
+        self.count_of.remove(key);
+        if self.count_of.is_empty() && self.count_of.capacity() > RETAINED_CAPACITY {
             *self = Self::default();
-        }
-    }
-
-    fn hash(&self, key: &T) -> u32 {
-        self.hasher.hash_one(key) as u32
-    }
-
-    /// Where the index names `key`, and the number of its slot.
-    fn find(&self, hash: u32, key: &T) -> Option<(usize, usize)> {
-        if self.index.is_empty() {
-            return None;
-        }
-        let mask = self.mask();
-        let mut at = (hash & mask) as usize;
-        loop {
-            let element = self.index[at];
-            if element == 0 {
-                return None;
-            }
-            let number = (element & mask) as usize;
-            if (element ^ hash) & !mask == 0 && number > 0 {
-                let slot = &self.slots[number - 1];
-                if slot.hash == hash && slot.key.as_ref() == Some(key) {
-                    return Some((at, number - 1));
-                }
-            }
-            at = (at + 1) & mask as usize;
-        }
-    }
-}
-
-impl<T> Failures<T> {
-    fn mask(&self) -> u32 {
-        (self.index.len() - 1) as u32
-    }
-
-    /// Has the index name a slot, in the first gap from where the hash points to.
-    fn enter(&mut self, hash: u32, number: usize) {
-        let mask = self.mask();
-        let mut at = (hash & mask) as usize;
-        while self.index[at] != 0 {
-            at = (at + 1) & mask as usize;
-        }
-        self.index[at] = hash & !mask | (number as u32 + 1);
-    }
-
-    /// Leaves out what belonged to forgotten keys, and makes room for half as many keys again as are known.
-    #[cold]
-    fn rebuild_index(&mut self) {
-        let len = (self.live * 2).max(self.slots.len() + 1).next_power_of_two().max(16);
-        assert!(len <= 1 << 31, "a thousand million keys do not fit into memory");
-        self.index.clear();
-        self.index.resize(len, 0);
-        self.index.shrink_to(len);
-        self.used = self.live;
-        for number in 0..self.slots.len() {
-            if self.slots[number].key.is_some() {
-                self.enter(self.slots[number].hash, number);
-            }
         }
     }
 }
 
 impl<T> Default for Failures<T> {
     fn default() -> Self {
-        Self { slots: Vec::new(), free: NO_NUMBER, index: Vec::new(), used: 0, live: 0, hasher: RandomState::default() }
+        Self { count_of: HashMap::default() }
     }
 }
 
@@ -167,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// A key with one of few hashes, so that keys meet in the index.
+    /// A key with one of few hashes, to provoke collisions.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Alike(u16);
 
@@ -208,7 +97,7 @@ mod tests {
             }
         }
         assert!((100_000 - 100..100_000).all(|key| failures.of(&key) == 1));
-        assert!(failures.slots.len() <= 101 && failures.index.len() <= 256);
+        assert!(failures.count_of.capacity() <= 256);
     }
 
     // WQ-13
@@ -221,6 +110,6 @@ mod tests {
         assert_eq!(Arc::strong_count(&key), 1);
         (0..10_000).map(Arc::new).for_each(|key| assert_eq!(failures.count(&key), 1));
         (0..10_000).map(Arc::new).for_each(|key| failures.forget(&key));
-        assert_eq!((failures.slots.capacity(), failures.index.capacity()), (0, 0));
+        assert_eq!(failures.count_of.capacity(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A few quick attempts, then slow ones.
+//! A fixed number of short delays, then long ones.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub struct ItemFastSlow<T> {
 }
 
 impl<T> ItemFastSlow<T> {
-    /// The delay is `fast` for as many failures as `fast_attempts`, then `slow`.
+    /// The delay is `fast` for the first `fast_attempts` failures, then `slow`.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
         Self { fast, slow, fast_attempts, failures: Failures::default() }

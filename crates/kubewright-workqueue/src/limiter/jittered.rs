@@ -1,12 +1,12 @@
-//! Spreads delays, so that what failed together is not tried again together.
+//! Adds jitter to delays, so that keys that failed together are not retried together.
 
 use std::time::Duration;
 
 use super::{FOREVER, RateLimiter};
 
-/// Lengthens each delay of another limiter by a random part of it.
+/// Lengthens each delay of another limiter by a random fraction.
 ///
-/// The numbers are good enough to spread load, and not meant for secrets.
+/// The random numbers are not suitable for cryptography.
 #[doc(alias = "Jitter")]
 #[derive(Clone, Debug)]
 pub struct Jittered<L> {
@@ -25,7 +25,7 @@ impl<L> Jittered<L> {
         Self { limiter, factor, random: fastrand::Rng::new() }
     }
 
-    /// Starts the random numbers at `seed`, to have the same ones each time. Random by default.
+    /// Seeds the random number generator, for reproducible delays. Random by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.random.seed(seed);
@@ -37,7 +37,7 @@ impl<T, L: RateLimiter<T>> RateLimiter<T> for Jittered<L> {
     fn when(&mut self, key: &T) -> Duration {
         let delay = self.limiter.when(key).min(FOREVER);
         let more = delay.as_nanos() as f64 * self.random.f64() * self.factor;
-        // Converting to an integer saturates, so an infinite addition is a long one.
+        // The conversion saturates, so an infinite jitter becomes the longest delay.
         delay.saturating_add(Duration::from_nanos(more as u64)).min(FOREVER)
     }
 

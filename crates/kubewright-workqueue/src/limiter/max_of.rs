@@ -1,13 +1,14 @@
-//! Several limiters as one.
+//! Combines several limiters.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::RateLimiter;
 
-/// Asks several limiters, and takes the longest delay.
+/// Returns the longest delay of several limiters.
 ///
-/// Every one of them is asked each time, so all of them count; forgetting goes to all.
+/// Every limiter is asked each time, so each one counts the failure. Forgetting applies to all of
+/// them.
 #[doc(alias = "TypedMaxOfRateLimiter")]
 pub struct MaxOf<T> {
     limiters: Vec<Box<dyn RateLimiter<T>>>,
@@ -20,7 +21,7 @@ impl<T> MaxOf<T> {
         Self { limiters: Vec::new() }
     }
 
-    /// Asks this limiter as well.
+    /// Adds a limiter.
     #[must_use]
     pub fn and(mut self, limiter: impl RateLimiter<T> + 'static) -> Self {
         self.limiters.push(Box::new(limiter));

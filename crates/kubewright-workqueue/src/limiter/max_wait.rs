@@ -1,4 +1,4 @@
-//! A limiter that does not exaggerate.
+//! Caps another rate limiter's delay (client-go: `WithMaxWaitRateLimiter`).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub struct WithMaxWait<L> {
 }
 
 impl<L> WithMaxWait<L> {
-    /// Lets no delay of `limiter` exceed `max`.
+    /// Caps every delay of `limiter` at `max`.
     #[must_use]
     pub fn new(limiter: L, max: Duration) -> Self {
         Self { limiter, max }

@@ -1,7 +1,8 @@
-//! Decides how long a key is held back before it is tried again.
+//! Rate limiters: decide how long a key waits before it is retried.
 //!
-//! Limiters know keys and failures, and nothing of queues. They take `&mut self`: a queue keeps its limiter behind a lock.
-//! To let several queues share one, wrap it in `Arc<Mutex<_>>`, which is a limiter as well.
+//! Limiters know keys and failures, but not queues. They take `&mut self`: a queue keeps its
+//! limiter behind a lock. To share one limiter between several queues, wrap it in `Arc<Mutex<_>>`,
+//! which implements the trait too.
 
 mod exponential;
 mod failures;
@@ -22,19 +23,19 @@ pub use max_of::MaxOf;
 pub use max_wait::WithMaxWait;
 pub use token_bucket::TokenBucket;
 
-/// The longest delay a limiter speaks of, 292 years: what Go's arithmetic saturates at.
+/// The longest delay of a limiter, 292 years: Go's `time.Duration` saturates there.
 pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
 
-/// Says how long to wait before a key is tried again.
+/// Decides how long a key waits before it is retried.
 #[doc(alias = "TypedRateLimiter")]
 pub trait RateLimiter<T>: Send {
-    /// How long `key` must wait, counting this as one more failure of it.
+    /// The delay of `key`, counting one more failure.
     fn when(&mut self, key: &T) -> Duration;
 
-    /// Ends the counting of failures of `key`, whether it succeeded or was given up.
+    /// Stops counting failures of `key`, because it succeeded or was given up.
     fn forget(&mut self, key: &T);
 
-    /// How many failures of `key` were counted.
+    /// Number of counted failures of `key`.
     fn num_requeues(&self, key: &T) -> u32;
 }
 
@@ -66,8 +67,8 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Arc<Mutex<L>> {
     }
 }
 
-/// What controllers use: each key backs off from 5 ms to 1000 s, and all keys together pass at 10 a second after a
-/// burst of 100.
+/// The default of controllers: each key backs off from 5 ms to 1000 s, and all keys together are
+/// limited to 10 per second with a burst of 100.
 #[doc(alias = "DefaultTypedControllerRateLimiter")]
 #[must_use]
 pub fn controller_default<T: Clone + Eq + Hash + Send + 'static>() -> MaxOf<T> {
@@ -76,7 +77,7 @@ pub fn controller_default<T: Clone + Eq + Hash + Send + 'static>() -> MaxOf<T> {
         .and(TokenBucket::new(10.0, 100))
 }
 
-/// Each key backs off from 1 ms to 1000 s, and there is no limit on all together.
+/// Exponential back-off per key from 1 ms to 1000 s, without an overall limit.
 #[doc(alias = "DefaultTypedItemBasedRateLimiter")]
 #[must_use]
 pub fn item_default<T>() -> ItemExponential<T> {

@@ -1,4 +1,4 @@
-//! Go's tables for the limiters, as data.
+//! The test tables of client-go's limiters, as data.
 
 use proptest::{collection::vec, prelude::*};
 use tokio::time::Instant;
@@ -8,7 +8,7 @@ use super::*;
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Asks once for each expected delay.
+/// Calls `when` once for each expected delay.
 fn delays<T>(limiter: &mut impl RateLimiter<T>, key: &T, count: usize) -> Vec<Duration> {
     (0..count).map(|_| limiter.when(key)).collect()
 }

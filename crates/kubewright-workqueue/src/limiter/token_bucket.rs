@@ -1,4 +1,4 @@
-//! Limits all keys together to a rate.
+//! Limits the overall rate of all keys.
 
 use std::time::Duration;
 
@@ -6,30 +6,32 @@ use tokio::time::Instant;
 
 use super::{FOREVER, RateLimiter};
 
-/// A bucket that starts full, fills at a steady rate, and gives one token for each key.
+/// A token bucket: starts full, refills at a steady rate, and spends one token per key.
 ///
-/// Who finds it empty reserves a token of the future, and waits until then. A reservation is used up even if the key
-/// turns out to be waiting already. Keys are not told apart, so there is nothing to forget.
+/// When the bucket is empty, `when` reserves a future token and returns the time until then. A
+/// reservation is spent even if the key turns out to be queued already. Keys are not distinguished,
+/// so `forget` does nothing.
 #[doc(alias = "TypedBucketRateLimiter")]
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
     rate: f64,
     burst: u32,
-    /// Negative by the tokens that are reserved but not yet there.
+    /// Negative while future tokens are reserved.
     tokens: f64,
     last: Instant,
 }
 
 impl TokenBucket {
-    /// Lets `rate` keys pass in a second, and `burst` at once after a quiet time.
+    /// Allows `rate` keys per second, and `burst` keys at once after an idle period.
     ///
-    /// An infinite rate means no limit; with a rate or a burst of zero, whoever comes when it is empty waits for ever.
+    /// An infinite rate means no limit. With a rate or a burst of zero, a key that finds the bucket
+    /// empty waits for ever.
     #[must_use]
     pub fn new(rate: f64, burst: u32) -> Self {
         Self { rate, burst, tokens: f64::from(burst), last: Instant::now() }
     }
 
-    /// Takes a token, and returns how long it takes to be there.
+    /// Reserves a token and returns the time until it is available.
     fn reserve(&mut self) -> Duration {
         if self.rate == f64::INFINITY {
             return Duration::ZERO;
@@ -47,7 +49,7 @@ impl TokenBucket {
     }
 
     fn time_for(&self, tokens: f64) -> Duration {
-        // A rate that is not a number is no rate.
+        // A rate of NaN counts as zero.
         if self.rate.is_nan() || self.rate <= 0.0 {
             return FOREVER;
         }

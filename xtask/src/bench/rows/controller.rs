@@ -1,10 +1,12 @@
-//! Controllers over the embedded server: no-op reconciles, from a write to its reconcile, a storm of custom resources.
+//! Controllers over the embedded server: no-op reconciles, from a write to its reconcile, a storm
+//! of custom resources.
 
-use super::{KUBE, OURS, Row};
-use crate::bench::Session;
+use super::{KUBE, OURS};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::process::{self, Server};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "controller",

@@ -1,11 +1,13 @@
-//! Many handlers on one informer, and one that never returns: 10,000 pods, 5,000 events at 1,000 a second.
+//! Many handlers on one informer, and one that never returns: 10,000 pods, 5,000 events at 1,000 a
+//! second.
 
-use super::{GO, OURS, Row};
-use crate::bench::Session;
+use super::{GO, OURS};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::informer;
 use crate::bench::process::{self, Server};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "handlers",

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{KUBE, OURS, Row};
-use crate::bench::Session;
+use super::{KUBE, OURS};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::process::{self, Server, write_kubeconfig};
 use crate::bench::programs::succeed;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "hello",
@@ -22,12 +23,14 @@ pub const ROW: Row = Row {
 };
 
 const CASE: &str = "hello";
-/// A request over TLS without a controller: what others' crates cost before the first line of anybody's client.
+/// A request over TLS without a controller: what others' crates cost before the first line of
+/// anybody's client.
 const FLOOR: &str = "one GET over TLS";
 /// A start takes some milliseconds, and one in ten twice as long.
 const STARTS: usize = 40;
 
-/// What a clean build took is kept beside the program, so that a quick run need not build for minutes again.
+/// What a clean build took is kept beside the program, so that a quick run need not build for
+/// minutes again.
 struct Built {
     program: PathBuf,
     cpu_seconds: f64,

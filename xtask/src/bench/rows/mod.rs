@@ -7,31 +7,18 @@ mod hello;
 mod queue;
 mod relist;
 mod server;
+mod server_growth;
+mod server_restart;
 mod store;
 mod sync;
+mod sync_diverse;
 mod updates;
 
-use super::Session;
-use super::figures::Figures;
-use super::goals::Goals;
-
-/// One row.
-pub struct Row {
-    pub name: &'static str,
-    pub title: &'static str,
-    /// The metric that the chart shows.
-    pub charted: &'static str,
-    /// Packages of the bench's workspace.
-    pub packages: &'static [&'static str],
-    /// Folders of Go programs, and the programs' names.
-    pub go: &'static [(&'static str, &'static str)],
-    /// Measures all contestants that there are.
-    pub play: fn(&Session, &mut Figures) -> Result<(), String>,
-    pub goals: fn(&Figures, &mut Goals),
-}
+use super::row::Row;
 
 pub const ALL: &[Row] = &[
     sync::ROW,
+    sync_diverse::ROW,
     updates::ROW,
     relist::ROW,
     handlers::ROW,
@@ -39,6 +26,8 @@ pub const ALL: &[Row] = &[
     queue::ROW,
     controller::ROW,
     server::ROW,
+    server_growth::ROW,
+    server_restart::ROW,
     hello::ROW,
     growth::ROW,
 ];

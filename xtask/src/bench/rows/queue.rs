@@ -1,10 +1,11 @@
 //! Work queues: a million adds, drained by workers; a million keys delayed or failing.
 
-use super::{GO, OURS, Row};
-use crate::bench::Session;
+use super::{GO, OURS};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::process;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "queue",
@@ -31,7 +32,8 @@ const CASES: [(&str, bool); 8] = [
 ];
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    // A run takes a fifth of a second: many turns, so that a bad moment of the machine does not count.
+    // A run takes a fifth of a second: many turns, so that a bad moment of the machine does not
+    // count.
     for _ in 0..3 * session.repetitions() {
         for (case, held) in CASES {
             let ours = Some(session.programs.rust("bench-workqueue"));
@@ -39,7 +41,8 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
             {
                 let Some(mut command) = command else { continue };
                 let line = process::line(command.arg(case))?;
-                // Of hot keys, most adds find the key in line already, and how many do depends on who runs when.
+                // Of hot keys, most adds find the key in line already, and how many do depends on
+                // who runs when.
                 let calls = ADDS + 2.0 * line.number("delivered")?;
                 let cpu = line.number("cpu_s")?;
                 figures.add(case, contestant, "CPU ns/call", cpu * 1e9 / calls);

@@ -1,10 +1,11 @@
 //! The list again, after the server forgot the version that the watch was at.
 
-use super::{OURS, Row, size};
-use crate::bench::Session;
+use super::{OURS, size};
 use crate::bench::figures::Figures;
 use crate::bench::goals::Goals;
 use crate::bench::informer;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "relist",

@@ -1,16 +1,18 @@
-//! The embedded server beside kube-apiserver and etcd: start, idle memory, creates, fan-out of watches.
+//! The embedded server beside kube-apiserver and etcd: start, idle memory, creates, fan-out of
+//! watches.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{OURS, Row};
-use crate::bench::Session;
+use super::OURS;
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::process::{self, Server};
 use crate::bench::real_server::RealServer;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "server",
@@ -90,7 +92,8 @@ fn drive(
     Ok(())
 }
 
-/// The driver has its share of the two cores, so a rate says less of a server than the CPU that the server spent.
+/// The driver has its share of the two cores, so a rate says less of a server than the CPU that the
+/// server spent.
 fn goals(figures: &Figures, goals: &mut Goals) {
     let times = |metric| ratio(figures.median(CASE, REAL, metric), figures.median(CASE, OURS, metric));
     goals.at_least("start, times sooner than kube-apiserver + etcd", times("start ms"), 10.0);

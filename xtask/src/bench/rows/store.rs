@@ -1,10 +1,11 @@
 //! The store alone and under a writer at full speed: 100,000 small pods, two indexes.
 
-use super::{GO, KUBE, OURS, Row};
-use crate::bench::Session;
+use super::{GO, KUBE, OURS};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::process;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "store",
@@ -50,7 +51,8 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
             for line in process::lines(&mut command)? {
                 // Without an index, kube-rs looks at all pods for those of a namespace.
                 let name = line.string("bench").replace("store_filter_ns_500", "store_by_index_ns_500");
-                // A list of the peers is always a copy, which is what both of our ways are compared with.
+                // A list of the peers is always a copy, which is what both of our ways are compared
+                // with.
                 let copied = name.replace("store_list", "store_list_copied");
                 let is_it = |known: &str| known == name || contestant != OURS && known == copied;
                 for (_, case) in CASES.iter().filter(|(known, _)| is_it(known)) {
@@ -68,7 +70,8 @@ fn goals(figures: &Figures, goals: &mut Goals) {
         let (ours, theirs) = (figures.median(case, OURS, "ns/op"), figures.least(&[case], &[GO, KUBE], "ns/op"));
         goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), 1.0);
     }
-    // Of 100,000 objects in any order hardly one is in the processor's memory; of a thousand all are.
+    // Of 100,000 objects in any order hardly one is in the processor's memory; of a thousand all
+    // are.
     for case in ["get", "get, a thousand keys again and again"] {
         goals.at_most(&format!("{case}, ns"), figures.median(case, OURS, "ns/op"), 100.0);
     }

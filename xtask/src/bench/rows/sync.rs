@@ -1,10 +1,11 @@
 //! Syncing 10,000 and 100,000 pods.
 
-use super::{COMPACT, GO, KUBE, OURS, Row, size};
-use crate::bench::Session;
+use super::{COMPACT, GO, KUBE, OURS, size};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::informer;
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "sync",
@@ -28,7 +29,8 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
         add("as is MiB", run.line.number("rss_asis_kb")? / 1024.0);
         add("peak MiB", peak / 1024.0);
         add("bytes/pod", steady * 1024.0 / run.pods as f64);
-        // What the process holds right after the sync is what an operator sees; that freed memory can be given back counts for all.
+        // What the process holds right after the sync is what an operator sees; that freed memory
+        // can be given back counts for all.
         add("peak over steady", peak / steady);
     }
     runs.whole()

@@ -1,10 +1,11 @@
 //! 50,000 updates, as fast as the server writes them.
 
-use super::{GO, KUBE, OURS, Row, size};
-use crate::bench::Session;
+use super::{GO, KUBE, OURS, size};
 use crate::bench::figures::Figures;
 use crate::bench::goals::{Goals, ratio};
 use crate::bench::informer::{self, EVENTS};
+use crate::bench::row::Row;
+use crate::bench::session::Session;
 
 pub const ROW: Row = Row {
     name: "updates",

@@ -4,23 +4,23 @@
 
 use crate::schema::*;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `CustomResourceColumnDefinition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A column of the tables in which objects are printed.
 #[derive(Clone, Default)]
 pub struct CustomResourceColumnDefinition {
-    /// `name`: required.
+    /// Heading of the column, such as Replicas.
     pub name: Str,
-    /// `type`: required.
+    /// Type of the values: integer, number, string, boolean or date.
     pub type_: Str,
-    /// `format`: optional.
+    /// Format of the values, such as name for the column that identifies the object.
     pub format: Option<Str>,
-    /// `description`: optional.
+    /// What the column shows, for people.
     pub description: Option<Str>,
-    /// `priority`: optional.
+    /// Importance of the column: 0 is always shown, higher ones only in wide tables. Defaults to 0.
     pub priority: Option<i32>,
-    /// `jsonPath`: required.
+    /// JSON path of the value in the object.
     pub json_path: Str,
 }
 
@@ -82,12 +82,12 @@ pub static CUSTOM_RESOURCE_COLUMN_DEFINITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceConversion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// How objects are converted between versions.
 #[derive(Clone, Default)]
 pub struct CustomResourceConversion {
-    /// `strategy`: required.
+    /// None changes only apiVersion, Webhook calls a webhook. Defaults to None.
     pub strategy: Str,
-    /// `webhook`: optional.
+    /// Webhook that converts objects. Required for the strategy Webhook.
     pub webhook: Option<Shared<WebhookConversion>>,
 }
 
@@ -134,14 +134,14 @@ pub static CUSTOM_RESOURCE_CONVERSION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Defines a resource of the API. The name is PLURAL.GROUP.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinition {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the CustomResourceDefinition.
     pub spec: CustomResourceDefinitionSpec,
-    /// `status`: optional.
+    /// Observed state of the CustomResourceDefinition.
     pub status: Option<CustomResourceDefinitionStatus>,
 }
 
@@ -202,20 +202,20 @@ pub static CUSTOM_RESOURCE_DEFINITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinitionCondition` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// One aspect of the state of a CustomResourceDefinition.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinitionCondition {
-    /// `type`: required.
+    /// Kind of the condition, such as Established, NamesAccepted, NonStructuralSchema or Terminating.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the condition was computed from.
     pub observed_generation: Option<i64>,
 }
 
@@ -277,20 +277,20 @@ pub static CUSTOM_RESOURCE_DEFINITION_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinitionNames` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Names of a custom resource.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinitionNames {
-    /// `plural`: required.
+    /// Plural name in URLs, in lower case.
     pub plural: Str,
-    /// `singular`: optional.
+    /// Singular name for command lines, in lower case. Defaults to the kind.
     pub singular: Option<Str>,
-    /// `shortNames`: optional.
+    /// Short names for command lines, in lower case.
     pub short_names: List<Str>,
-    /// `kind`: required.
+    /// Kind of the objects, in CamelCase.
     pub kind: Str,
-    /// `listKind`: optional.
+    /// Kind of lists. Defaults to KINDList.
     pub list_kind: Option<Str>,
-    /// `categories`: optional.
+    /// Sets of resources that the resource belongs to, such as all.
     pub categories: List<Str>,
 }
 
@@ -362,20 +362,22 @@ pub static CUSTOM_RESOURCE_DEFINITION_NAMES: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinitionSpec` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Desired state of a CustomResourceDefinition.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinitionSpec {
-    /// `group`: required.
+    /// Group of the resource, such as stable.example.com.
     pub group: Str,
-    /// `names`: required.
+    /// Plural, singular and short names of the resource, and its kind.
     pub names: CustomResourceDefinitionNames,
-    /// `scope`: required.
+    /// Whether objects belong to namespaces or to the cluster: Namespaced or Cluster.
     pub scope: Str,
-    /// `versions`: required.
+    /// Versions of the resource. Exactly one of them is stored.
+    ///
+    /// Required.
     pub versions: List<CustomResourceDefinitionVersion>,
-    /// `conversion`: optional.
+    /// How objects are converted between versions. Not at all by default.
     pub conversion: Option<Shared<CustomResourceConversion>>,
-    /// `preserveUnknownFields`: optional.
+    /// Keeps fields that the schema does not know. Deprecated; must be false.
     pub preserve_unknown_fields: Option<bool>,
 }
 
@@ -456,16 +458,16 @@ pub static CUSTOM_RESOURCE_DEFINITION_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinitionStatus` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Observed state of a CustomResourceDefinition.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinitionStatus {
-    /// `conditions`: optional.
+    /// Conditions of the definition, such as Established.
     pub conditions: List<CustomResourceDefinitionCondition>,
-    /// `acceptedNames`: optional.
+    /// Names that the resource has got. They differ from the desired ones in a conflict.
     pub accepted_names: Option<Shared<CustomResourceDefinitionNames>>,
-    /// `storedVersions`: optional.
+    /// Versions in which objects may be stored. None of them can be removed from the definition.
     pub stored_versions: List<Str>,
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the status was computed from.
     pub observed_generation: Option<i64>,
 }
 
@@ -534,26 +536,26 @@ pub static CUSTOM_RESOURCE_DEFINITION_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceDefinitionVersion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A version of a custom resource.
 #[derive(Clone, Default)]
 pub struct CustomResourceDefinitionVersion {
-    /// `name`: required.
+    /// Name of the version, such as v1beta1.
     pub name: Str,
-    /// `served`: required.
+    /// Whether the API offers the version.
     pub served: bool,
-    /// `storage`: required.
+    /// Whether objects are stored in this version. True for exactly one version.
     pub storage: bool,
-    /// `deprecated`: optional.
+    /// Whether requests of the version get a warning. Defaults to false.
     pub deprecated: Option<bool>,
-    /// `deprecationWarning`: optional.
+    /// Text of the warning. Defaults to one that names the version.
     pub deprecation_warning: Option<Str>,
-    /// `schema`: optional.
+    /// Schema that objects are pruned, defaulted and validated with.
     pub schema: Option<Shared<CustomResourceValidation>>,
-    /// `subresources`: optional.
+    /// Subresources of the version. None by default.
     pub subresources: Option<Shared<CustomResourceSubresources>>,
-    /// `additionalPrinterColumns`: optional.
+    /// Columns of tables. By default the age of the object.
     pub additional_printer_columns: List<CustomResourceColumnDefinition>,
-    /// `selectableFields`: optional.
+    /// Fields that selectors of lists and watches may use; 8 at most.
     pub selectable_fields: List<SelectableField>,
 }
 
@@ -647,14 +649,14 @@ pub static CUSTOM_RESOURCE_DEFINITION_VERSION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceSubresourceScale` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// The subresource scale of a custom resource.
 #[derive(Clone, Default)]
 pub struct CustomResourceSubresourceScale {
-    /// `specReplicasPath`: required.
+    /// JSON path below .spec of the desired number of replicas.
     pub spec_replicas_path: Str,
-    /// `statusReplicasPath`: required.
+    /// JSON path below .status of the observed number of replicas.
     pub status_replicas_path: Str,
-    /// `labelSelectorPath`: optional.
+    /// JSON path below .spec or .status of the selector as a string; needed for autoscaling.
     pub label_selector_path: Option<Str>,
 }
 
@@ -699,7 +701,7 @@ pub static CUSTOM_RESOURCE_SUBRESOURCE_SCALE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceSubresourceStatus` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// The subresource status of a custom resource. It has no settings.
 #[derive(Clone, Default)]
 pub struct CustomResourceSubresourceStatus {}
 
@@ -730,12 +732,12 @@ pub static CUSTOM_RESOURCE_SUBRESOURCE_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceSubresources` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Subresources of a custom resource.
 #[derive(Clone, Default)]
 pub struct CustomResourceSubresources {
-    /// `status`: optional.
+    /// Offers status as a subresource: it and the rest of the object are then written separately.
     pub status: Option<CustomResourceSubresourceStatus>,
-    /// `scale`: optional.
+    /// Offers scale as a subresource.
     pub scale: Option<Shared<CustomResourceSubresourceScale>>,
 }
 
@@ -787,10 +789,10 @@ pub static CUSTOM_RESOURCE_SUBRESOURCES: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CustomResourceValidation` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Schema of the objects of a version.
 #[derive(Clone, Default)]
 pub struct CustomResourceValidation {
-    /// `openAPIV3Schema`: optional.
+    /// The schema, a structural one in the format of OpenAPI v3.
     pub open_apiv3_schema: Option<Shared<JSONSchemaProps>>,
 }
 
@@ -832,12 +834,12 @@ pub static CUSTOM_RESOURCE_VALIDATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ExternalDocumentation` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Refers to documentation outside of the schema.
 #[derive(Clone, Default)]
 pub struct ExternalDocumentation {
-    /// `description`: optional.
+    /// What the documentation is about.
     pub description: Option<Str>,
-    /// `url`: optional.
+    /// URL where the documentation is found.
     pub url: Option<Str>,
 }
 
@@ -879,96 +881,96 @@ pub static EXTERNAL_DOCUMENTATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `JSONSchemaProps` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A JSON schema as OpenAPI v3 defines it, with extensions of Kubernetes.
 #[derive(Clone, Default)]
 pub struct JSONSchemaProps {
-    /// `id`: optional.
+    /// Identifier of the schema. Not allowed in custom resources.
     pub id: Option<Str>,
-    /// `$schema`: optional.
+    /// URI of the version of JSON Schema that is used.
     pub schema: Option<Str>,
-    /// `$ref`: optional.
+    /// Reference to another schema. Not allowed in custom resources.
     pub ref_path: Option<Str>,
-    /// `description`: optional.
+    /// What the value means; kubectl explain shows it.
     pub description: Option<Str>,
-    /// `type`: optional.
+    /// Type of the value: object, array, string, number, integer or boolean.
     pub type_: Option<Str>,
-    /// `format`: optional.
+    /// Format of strings and numbers, such as date-time, int32 or ipv4. Unknown ones are ignored.
     pub format: Option<Str>,
-    /// `title`: optional.
+    /// Short name of the schema.
     pub title: Option<Str>,
-    /// `default`: optional.
+    /// Value that an absent field gets.
     pub default: Option<RawJson>,
-    /// `maximum`: optional.
+    /// Largest number that the value may be.
     pub maximum: Option<f64>,
-    /// `exclusiveMaximum`: optional.
+    /// Excludes the maximum itself. Defaults to false.
     pub exclusive_maximum: Option<bool>,
-    /// `minimum`: optional.
+    /// Smallest number that the value may be.
     pub minimum: Option<f64>,
-    /// `exclusiveMinimum`: optional.
+    /// Excludes the minimum itself. Defaults to false.
     pub exclusive_minimum: Option<bool>,
-    /// `maxLength`: optional.
+    /// Largest length of a string, in characters.
     pub max_length: Option<i64>,
-    /// `minLength`: optional.
+    /// Smallest length of a string, in characters.
     pub min_length: Option<i64>,
-    /// `pattern`: optional.
+    /// Regular expression that a string must match.
     pub pattern: Option<Str>,
-    /// `maxItems`: optional.
+    /// Largest number of items of a list.
     pub max_items: Option<i64>,
-    /// `minItems`: optional.
+    /// Smallest number of items of a list.
     pub min_items: Option<i64>,
-    /// `uniqueItems`: optional.
+    /// Forbids equal items. Must be false in custom resources.
     pub unique_items: Option<bool>,
-    /// `multipleOf`: optional.
+    /// Number that a number must be a multiple of.
     pub multiple_of: Option<f64>,
-    /// `enum`: optional.
+    /// Values that are allowed, in JSON.
     pub enum_: List<RawJson>,
-    /// `maxProperties`: optional.
+    /// Largest number of properties of an object.
     pub max_properties: Option<i64>,
-    /// `minProperties`: optional.
+    /// Smallest number of properties of an object.
     pub min_properties: Option<i64>,
-    /// `required`: optional.
+    /// Names of the properties that must be present.
     pub required: List<Str>,
-    /// `items`: optional.
+    /// Schema of the items of a list.
     pub items: Option<JSONSchemaPropsOrArray>,
-    /// `allOf`: optional.
+    /// Schemas that must all match.
     pub all_of: List<JSONSchemaProps>,
-    /// `oneOf`: optional.
+    /// Schemas of which exactly one must match.
     pub one_of: List<JSONSchemaProps>,
-    /// `anyOf`: optional.
+    /// Schemas of which at least one must match.
     pub any_of: List<JSONSchemaProps>,
-    /// `not`: optional.
+    /// Schema that must not match.
     pub not: Option<Shared<JSONSchemaProps>>,
-    /// `properties`: optional.
+    /// Schemas of properties, by name.
     pub properties: Map<JSONSchemaProps>,
-    /// `additionalProperties`: optional.
+    /// Schema of properties that are not named, for maps; or whether there may be any.
     pub additional_properties: Option<JSONSchemaPropsOrBool>,
-    /// `patternProperties`: optional.
+    /// Schemas by patterns of names. Not allowed in custom resources.
     pub pattern_properties: Map<JSONSchemaProps>,
-    /// `dependencies`: optional.
+    /// Schemas or properties that a property requires. Not allowed in custom resources.
     pub dependencies: Map<JSONSchemaPropsOrStringArray>,
-    /// `additionalItems`: optional.
+    /// Schema of items without one of their own. Not allowed in custom resources.
     pub additional_items: Option<JSONSchemaPropsOrBool>,
-    /// `definitions`: optional.
+    /// Schemas to refer to. Not allowed in custom resources.
     pub definitions: Map<JSONSchemaProps>,
-    /// `externalDocs`: optional.
+    /// Refers to documentation of the value elsewhere.
     pub external_docs: Option<Shared<ExternalDocumentation>>,
-    /// `example`: optional.
+    /// An example of a value.
     pub example: Option<RawJson>,
-    /// `nullable`: optional.
+    /// Allows null. Defaults to false.
     pub nullable: Option<bool>,
-    /// `x-kubernetes-preserve-unknown-fields`: optional.
+    /// Keeps fields that the schema does not name, at this place and below it.
     pub x_kubernetes_preserve_unknown_fields: Option<bool>,
-    /// `x-kubernetes-embedded-resource`: optional.
+    /// The value is a whole object with apiVersion, kind and metadata. Defaults to false.
     pub x_kubernetes_embedded_resource: Option<bool>,
-    /// `x-kubernetes-int-or-string`: optional.
+    /// The value is an integer or a string. Excludes type. Defaults to false.
     pub x_kubernetes_int_or_string: Option<bool>,
-    /// `x-kubernetes-list-map-keys`: optional.
+    /// Properties that identify the items of a list of type map.
     pub x_kubernetes_list_map_keys: List<Str>,
-    /// `x-kubernetes-list-type`: optional.
+    /// How lists merge: atomic as a whole, set by value, map by keys. Defaults to atomic.
     pub x_kubernetes_list_type: Option<Str>,
-    /// `x-kubernetes-map-type`: optional.
+    /// How objects merge: granular by field, atomic as a whole. Defaults to granular.
     pub x_kubernetes_map_type: Option<Str>,
-    /// `x-kubernetes-validations`: optional.
+    /// Rules in CEL that the value must satisfy.
     pub x_kubernetes_validations: List<ValidationRule>,
 }
 
@@ -1267,10 +1269,10 @@ pub static JSON_SCHEMA_PROPS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `SelectableField` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A field that selectors may use.
 #[derive(Clone, Default)]
 pub struct SelectableField {
-    /// `jsonPath`: required.
+    /// Simple JSON path of a string, integer or boolean, such as .spec.color.
     pub json_path: Str,
 }
 
@@ -1307,16 +1309,16 @@ pub static SELECTABLE_FIELD: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ServiceReference` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Refers to the Service of a webhook.
 #[derive(Clone, Default)]
 pub struct ServiceReference {
-    /// `namespace`: required.
+    /// Namespace of the webhook's Service.
     pub namespace: Str,
-    /// `name`: required.
+    /// Name of the webhook's Service.
     pub name: Str,
-    /// `path`: optional.
+    /// Path of the URL to call.
     pub path: Option<Str>,
-    /// `port`: optional.
+    /// Port of the Service. Defaults to 443.
     pub port: Option<i32>,
 }
 
@@ -1364,20 +1366,22 @@ pub static SERVICE_REFERENCE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ValidationRule` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A rule in CEL that a value must satisfy.
 #[derive(Clone, Default)]
 pub struct ValidationRule {
-    /// `rule`: required.
+    /// CEL expression over self, and oldSelf in updates, that must be true.
     pub rule: Str,
-    /// `message`: optional.
+    /// Message if the rule is broken. Defaults to one that quotes the rule.
     pub message: Option<Str>,
-    /// `messageExpression`: optional.
+    /// CEL expression for the message, a string. Takes precedence over message.
     pub message_expression: Option<Str>,
-    /// `reason`: optional, one of `FieldValueDuplicate`, `FieldValueForbidden`, `FieldValueInvalid`, `FieldValueRequired`.
+    /// Reason of the error in the response. Defaults to FieldValueInvalid.
+    ///
+    /// One of `"FieldValueDuplicate"`, `"FieldValueForbidden"`, `"FieldValueInvalid"`, `"FieldValueRequired"`.
     pub reason: Option<Str>,
-    /// `fieldPath`: optional.
+    /// JSON path of the field at fault, relative to the value. Defaults to the value itself.
     pub field_path: Option<Str>,
-    /// `optionalOldSelf`: optional.
+    /// Makes oldSelf an optional value, so that the rule runs on creation too. Defaults to false.
     pub optional_old_self: Option<bool>,
 }
 
@@ -1447,14 +1451,14 @@ pub static VALIDATION_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `WebhookClientConfig` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// Where and how to call a webhook; exactly one of url and service is set.
 #[derive(Clone, Default)]
 pub struct WebhookClientConfig {
-    /// `url`: optional.
+    /// URL of the webhook; https only.
     pub url: Option<Str>,
-    /// `service`: optional.
+    /// Service of the cluster that runs the webhook.
     pub service: Option<Shared<ServiceReference>>,
-    /// `caBundle`: optional.
+    /// PEM certificates that the webhook's certificate is verified with. Defaults to those of the system.
     pub ca_bundle: Option<ByteString>,
 }
 
@@ -1504,12 +1508,14 @@ pub static WEBHOOK_CLIENT_CONFIG: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `WebhookConversion` of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1`.
+/// A webhook that converts objects between versions.
 #[derive(Clone, Default)]
 pub struct WebhookConversion {
-    /// `clientConfig`: optional.
+    /// Where and how to call the webhook. Required for the strategy Webhook.
     pub client_config: Option<Shared<WebhookClientConfig>>,
-    /// `conversionReviewVersions`: required.
+    /// Versions of ConversionReview that the webhook understands, the preferred first.
+    ///
+    /// Required.
     pub conversion_review_versions: List<Str>,
 }
 
@@ -1564,28 +1570,241 @@ pub static WEBHOOK_CONVERSION: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &CUSTOM_RESOURCE_COLUMN_DEFINITION, new: || Box::<CustomResourceColumnDefinition>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_CONVERSION, new: || Box::<CustomResourceConversion>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION, new: || Box::<CustomResourceDefinition>::default() },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_COLUMN_DEFINITION,
+        new: || Box::<CustomResourceColumnDefinition>::default(),
+        doc: "A column of the tables in which objects are printed.",
+        field_docs: &[
+            "Heading of the column, such as Replicas.",
+            "Type of the values: integer, number, string, boolean or date.",
+            "Format of the values, such as name for the column that identifies the object.",
+            "What the column shows, for people.",
+            "Importance of the column: 0 is always shown, higher ones only in wide tables. Defaults to 0.",
+            "JSON path of the value in the object.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_CONVERSION,
+        new: || Box::<CustomResourceConversion>::default(),
+        doc: "How objects are converted between versions.",
+        field_docs: &[
+            "None changes only apiVersion, Webhook calls a webhook. Defaults to None.",
+            "Webhook that converts objects. Required for the strategy Webhook.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION,
+        new: || Box::<CustomResourceDefinition>::default(),
+        doc: "Defines a resource of the API. The name is PLURAL.GROUP.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the CustomResourceDefinition.",
+            "Observed state of the CustomResourceDefinition.",
+        ],
+    },
     &TypeEntry {
         info: &CUSTOM_RESOURCE_DEFINITION_CONDITION,
         new: || Box::<CustomResourceDefinitionCondition>::default(),
+        doc: "One aspect of the state of a CustomResourceDefinition.",
+        field_docs: &[
+            "Kind of the condition, such as Established, NamesAccepted, NonStructuralSchema or Terminating.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+            "Generation of the object that the condition was computed from.",
+        ],
     },
-    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_NAMES, new: || Box::<CustomResourceDefinitionNames>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_SPEC, new: || Box::<CustomResourceDefinitionSpec>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_STATUS, new: || Box::<CustomResourceDefinitionStatus>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_DEFINITION_VERSION, new: || Box::<CustomResourceDefinitionVersion>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCE_SCALE, new: || Box::<CustomResourceSubresourceScale>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCE_STATUS, new: || Box::<CustomResourceSubresourceStatus>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_SUBRESOURCES, new: || Box::<CustomResourceSubresources>::default() },
-    &TypeEntry { info: &CUSTOM_RESOURCE_VALIDATION, new: || Box::<CustomResourceValidation>::default() },
-    &TypeEntry { info: &EXTERNAL_DOCUMENTATION, new: || Box::<ExternalDocumentation>::default() },
-    &TypeEntry { info: &JSON_SCHEMA_PROPS, new: || Box::<JSONSchemaProps>::default() },
-    &TypeEntry { info: &SELECTABLE_FIELD, new: || Box::<SelectableField>::default() },
-    &TypeEntry { info: &SERVICE_REFERENCE, new: || Box::<ServiceReference>::default() },
-    &TypeEntry { info: &VALIDATION_RULE, new: || Box::<ValidationRule>::default() },
-    &TypeEntry { info: &WEBHOOK_CLIENT_CONFIG, new: || Box::<WebhookClientConfig>::default() },
-    &TypeEntry { info: &WEBHOOK_CONVERSION, new: || Box::<WebhookConversion>::default() },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION_NAMES,
+        new: || Box::<CustomResourceDefinitionNames>::default(),
+        doc: "Names of a custom resource.",
+        field_docs: &[
+            "Plural name in URLs, in lower case.",
+            "Singular name for command lines, in lower case. Defaults to the kind.",
+            "Short names for command lines, in lower case.",
+            "Kind of the objects, in CamelCase.",
+            "Kind of lists. Defaults to KINDList.",
+            "Sets of resources that the resource belongs to, such as all.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION_SPEC,
+        new: || Box::<CustomResourceDefinitionSpec>::default(),
+        doc: "Desired state of a CustomResourceDefinition.",
+        field_docs: &[
+            "Group of the resource, such as stable.example.com.",
+            "Plural, singular and short names of the resource, and its kind.",
+            "Whether objects belong to namespaces or to the cluster: Namespaced or Cluster.",
+            "Versions of the resource. Exactly one of them is stored.",
+            "How objects are converted between versions. Not at all by default.",
+            "Keeps fields that the schema does not know. Deprecated; must be false.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION_STATUS,
+        new: || Box::<CustomResourceDefinitionStatus>::default(),
+        doc: "Observed state of a CustomResourceDefinition.",
+        field_docs: &[
+            "Conditions of the definition, such as Established.",
+            "Names that the resource has got. They differ from the desired ones in a conflict.",
+            "Versions in which objects may be stored. None of them can be removed from the definition.",
+            "Generation of the object that the status was computed from.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_DEFINITION_VERSION,
+        new: || Box::<CustomResourceDefinitionVersion>::default(),
+        doc: "A version of a custom resource.",
+        field_docs: &[
+            "Name of the version, such as v1beta1.",
+            "Whether the API offers the version.",
+            "Whether objects are stored in this version. True for exactly one version.",
+            "Whether requests of the version get a warning. Defaults to false.",
+            "Text of the warning. Defaults to one that names the version.",
+            "Schema that objects are pruned, defaulted and validated with.",
+            "Subresources of the version. None by default.",
+            "Columns of tables. By default the age of the object.",
+            "Fields that selectors of lists and watches may use; 8 at most.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_SUBRESOURCE_SCALE,
+        new: || Box::<CustomResourceSubresourceScale>::default(),
+        doc: "The subresource scale of a custom resource.",
+        field_docs: &[
+            "JSON path below .spec of the desired number of replicas.",
+            "JSON path below .status of the observed number of replicas.",
+            "JSON path below .spec or .status of the selector as a string; needed for autoscaling.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_SUBRESOURCE_STATUS,
+        new: || Box::<CustomResourceSubresourceStatus>::default(),
+        doc: "The subresource status of a custom resource. It has no settings.",
+        field_docs: &[],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_SUBRESOURCES,
+        new: || Box::<CustomResourceSubresources>::default(),
+        doc: "Subresources of a custom resource.",
+        field_docs: &[
+            "Offers status as a subresource: it and the rest of the object are then written separately.",
+            "Offers scale as a subresource.",
+        ],
+    },
+    &TypeEntry {
+        info: &CUSTOM_RESOURCE_VALIDATION,
+        new: || Box::<CustomResourceValidation>::default(),
+        doc: "Schema of the objects of a version.",
+        field_docs: &["The schema, a structural one in the format of OpenAPI v3."],
+    },
+    &TypeEntry {
+        info: &EXTERNAL_DOCUMENTATION,
+        new: || Box::<ExternalDocumentation>::default(),
+        doc: "Refers to documentation outside of the schema.",
+        field_docs: &["What the documentation is about.", "URL where the documentation is found."],
+    },
+    &TypeEntry {
+        info: &JSON_SCHEMA_PROPS,
+        new: || Box::<JSONSchemaProps>::default(),
+        doc: "A JSON schema as OpenAPI v3 defines it, with extensions of Kubernetes.",
+        field_docs: &[
+            "Identifier of the schema. Not allowed in custom resources.",
+            "URI of the version of JSON Schema that is used.",
+            "Reference to another schema. Not allowed in custom resources.",
+            "What the value means; kubectl explain shows it.",
+            "Type of the value: object, array, string, number, integer or boolean.",
+            "Format of strings and numbers, such as date-time, int32 or ipv4. Unknown ones are ignored.",
+            "Short name of the schema.",
+            "Value that an absent field gets.",
+            "Largest number that the value may be.",
+            "Excludes the maximum itself. Defaults to false.",
+            "Smallest number that the value may be.",
+            "Excludes the minimum itself. Defaults to false.",
+            "Largest length of a string, in characters.",
+            "Smallest length of a string, in characters.",
+            "Regular expression that a string must match.",
+            "Largest number of items of a list.",
+            "Smallest number of items of a list.",
+            "Forbids equal items. Must be false in custom resources.",
+            "Number that a number must be a multiple of.",
+            "Values that are allowed, in JSON.",
+            "Largest number of properties of an object.",
+            "Smallest number of properties of an object.",
+            "Names of the properties that must be present.",
+            "Schema of the items of a list.",
+            "Schemas that must all match.",
+            "Schemas of which exactly one must match.",
+            "Schemas of which at least one must match.",
+            "Schema that must not match.",
+            "Schemas of properties, by name.",
+            "Schema of properties that are not named, for maps; or whether there may be any.",
+            "Schemas by patterns of names. Not allowed in custom resources.",
+            "Schemas or properties that a property requires. Not allowed in custom resources.",
+            "Schema of items without one of their own. Not allowed in custom resources.",
+            "Schemas to refer to. Not allowed in custom resources.",
+            "Refers to documentation of the value elsewhere.",
+            "An example of a value.",
+            "Allows null. Defaults to false.",
+            "Keeps fields that the schema does not name, at this place and below it.",
+            "The value is a whole object with apiVersion, kind and metadata. Defaults to false.",
+            "The value is an integer or a string. Excludes type. Defaults to false.",
+            "Properties that identify the items of a list of type map.",
+            "How lists merge: atomic as a whole, set by value, map by keys. Defaults to atomic.",
+            "How objects merge: granular by field, atomic as a whole. Defaults to granular.",
+            "Rules in CEL that the value must satisfy.",
+        ],
+    },
+    &TypeEntry {
+        info: &SELECTABLE_FIELD,
+        new: || Box::<SelectableField>::default(),
+        doc: "A field that selectors may use.",
+        field_docs: &["Simple JSON path of a string, integer or boolean, such as .spec.color."],
+    },
+    &TypeEntry {
+        info: &SERVICE_REFERENCE,
+        new: || Box::<ServiceReference>::default(),
+        doc: "Refers to the Service of a webhook.",
+        field_docs: &[
+            "Namespace of the webhook's Service.",
+            "Name of the webhook's Service.",
+            "Path of the URL to call.",
+            "Port of the Service. Defaults to 443.",
+        ],
+    },
+    &TypeEntry {
+        info: &VALIDATION_RULE,
+        new: || Box::<ValidationRule>::default(),
+        doc: "A rule in CEL that a value must satisfy.",
+        field_docs: &[
+            "CEL expression over self, and oldSelf in updates, that must be true.",
+            "Message if the rule is broken. Defaults to one that quotes the rule.",
+            "CEL expression for the message, a string. Takes precedence over message.",
+            "Reason of the error in the response. Defaults to FieldValueInvalid.",
+            "JSON path of the field at fault, relative to the value. Defaults to the value itself.",
+            "Makes oldSelf an optional value, so that the rule runs on creation too. Defaults to false.",
+        ],
+    },
+    &TypeEntry {
+        info: &WEBHOOK_CLIENT_CONFIG,
+        new: || Box::<WebhookClientConfig>::default(),
+        doc: "Where and how to call a webhook; exactly one of url and service is set.",
+        field_docs: &[
+            "URL of the webhook; https only.",
+            "Service of the cluster that runs the webhook.",
+            "PEM certificates that the webhook's certificate is verified with. Defaults to those of the system.",
+        ],
+    },
+    &TypeEntry {
+        info: &WEBHOOK_CONVERSION,
+        new: || Box::<WebhookConversion>::default(),
+        doc: "A webhook that converts objects between versions.",
+        field_docs: &[
+            "Where and how to call the webhook. Required for the strategy Webhook.",
+            "Versions of ConversionReview that the webhook understands, the preferred first.",
+        ],
+    },
 ];
 
 /// The resource `customresourcedefinitions`.

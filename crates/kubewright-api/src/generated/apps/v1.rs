@@ -4,17 +4,17 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `ControllerRevision` of `io.k8s.api.apps.v1`.
+/// An immutable snapshot of the template of a DaemonSet or StatefulSet.
 #[derive(Clone, Default)]
 pub struct ControllerRevision {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `data`: optional.
+    /// The state that the snapshot holds.
     pub data: Option<RawJson>,
-    /// `revision`: required.
+    /// Number of the revision; higher ones are newer.
     pub revision: i64,
 }
 
@@ -60,14 +60,14 @@ pub static CONTROLLER_REVISION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DaemonSet` of `io.k8s.api.apps.v1`.
+/// Runs one pod on each node that matches.
 #[derive(Clone, Default)]
 pub struct DaemonSet {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the DaemonSet.
     pub spec: Option<DaemonSetSpec>,
-    /// `status`: optional.
+    /// Observed state of the DaemonSet.
     pub status: Option<DaemonSetStatus>,
 }
 
@@ -113,18 +113,18 @@ pub static DAEMON_SET: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DaemonSetCondition` of `io.k8s.api.apps.v1`.
+/// One aspect of the state of a DaemonSet.
 #[derive(Clone, Default)]
 pub struct DaemonSetCondition {
-    /// `type`: required.
+    /// Kind of the condition; each kind occurs once in the list.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
 }
 
@@ -182,18 +182,18 @@ pub static DAEMON_SET_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DaemonSetSpec` of `io.k8s.api.apps.v1`.
+/// Desired state of a DaemonSet.
 #[derive(Clone, Default)]
 pub struct DaemonSetSpec {
-    /// `selector`: required.
+    /// Labels of the pods that the DaemonSet owns. Must match the template; immutable.
     pub selector: meta_v1::LabelSelector,
-    /// `template`: required.
+    /// Pods to create, on each node that the template's node selector matches.
     pub template: core_v1::PodTemplateSpec,
-    /// `updateStrategy`: optional.
+    /// How existing pods are replaced after a change of the template.
     pub update_strategy: Option<Shared<DaemonSetUpdateStrategy>>,
-    /// `minReadySeconds`: optional.
+    /// Seconds a new pod must be ready to count as available. Defaults to 0.
     pub min_ready_seconds: Option<i32>,
-    /// `revisionHistoryLimit`: optional.
+    /// Number of old revisions to keep for rollbacks. Defaults to 10.
     pub revision_history_limit: Option<i32>,
 }
 
@@ -267,28 +267,28 @@ pub static DAEMON_SET_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DaemonSetStatus` of `io.k8s.api.apps.v1`.
+/// Observed state of a DaemonSet.
 #[derive(Clone, Default)]
 pub struct DaemonSetStatus {
-    /// `currentNumberScheduled`: required.
+    /// Number of nodes that run a pod and should.
     pub current_number_scheduled: i32,
-    /// `numberMisscheduled`: required.
+    /// Number of nodes that run a pod and should not.
     pub number_misscheduled: i32,
-    /// `desiredNumberScheduled`: required.
+    /// Number of nodes that should run a pod.
     pub desired_number_scheduled: i32,
-    /// `numberReady`: required.
+    /// Number of nodes that should run a pod and have a ready one.
     pub number_ready: i32,
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the status was computed from.
     pub observed_generation: Option<i64>,
-    /// `updatedNumberScheduled`: optional.
+    /// Number of nodes that run a pod of the current template.
     pub updated_number_scheduled: Option<i32>,
-    /// `numberAvailable`: optional.
+    /// Number of nodes with a pod that has been ready for minReadySeconds.
     pub number_available: Option<i32>,
-    /// `numberUnavailable`: optional.
+    /// Number of nodes that should run an available pod and do not.
     pub number_unavailable: Option<i32>,
-    /// `collisionCount`: optional.
+    /// Number of hash collisions, which makes names of new revisions unique.
     pub collision_count: Option<i32>,
-    /// `conditions`: optional.
+    /// Conditions of the DaemonSet, each type at most once.
     pub conditions: List<DaemonSetCondition>,
 }
 
@@ -381,12 +381,14 @@ pub static DAEMON_SET_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DaemonSetUpdateStrategy` of `io.k8s.api.apps.v1`.
+/// How a DaemonSet replaces its pods.
 #[derive(Clone, Default)]
 pub struct DaemonSetUpdateStrategy {
-    /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
+    /// RollingUpdate replaces pods one after another, OnDelete waits for deletions. Defaults to RollingUpdate.
+    ///
+    /// One of `"OnDelete"`, `"RollingUpdate"`.
     pub type_: Option<Str>,
-    /// `rollingUpdate`: optional.
+    /// Settings of a rolling update.
     pub rolling_update: Option<Shared<RollingUpdateDaemonSet>>,
 }
 
@@ -438,14 +440,14 @@ pub static DAEMON_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Deployment` of `io.k8s.api.apps.v1`.
+/// Keeps a number of equal pods running and replaces them gradually when their template changes.
 #[derive(Clone, Default)]
 pub struct Deployment {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the Deployment.
     pub spec: Option<DeploymentSpec>,
-    /// `status`: optional.
+    /// Observed state of the Deployment.
     pub status: Option<DeploymentStatus>,
 }
 
@@ -491,20 +493,20 @@ pub static DEPLOYMENT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeploymentCondition` of `io.k8s.api.apps.v1`.
+/// One aspect of the state of a Deployment.
 #[derive(Clone, Default)]
 pub struct DeploymentCondition {
-    /// `type`: required.
+    /// Kind of the condition: Available, Progressing or ReplicaFailure.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastUpdateTime`: optional.
+    /// When the condition was last updated.
     pub last_update_time: Option<Time>,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
 }
 
@@ -567,24 +569,24 @@ pub static DEPLOYMENT_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeploymentSpec` of `io.k8s.api.apps.v1`.
+/// Desired state of a Deployment.
 #[derive(Clone, Default)]
 pub struct DeploymentSpec {
-    /// `replicas`: optional.
+    /// Number of desired pods. Defaults to 1.
     pub replicas: Option<i32>,
-    /// `selector`: required.
+    /// Labels of the pods that the Deployment owns. Must match the template; immutable.
     pub selector: meta_v1::LabelSelector,
-    /// `template`: required.
+    /// Pods to create. The restart policy must be Always.
     pub template: core_v1::PodTemplateSpec,
-    /// `strategy`: optional.
+    /// How existing pods are replaced after a change of the template.
     pub strategy: Option<Shared<DeploymentStrategy>>,
-    /// `minReadySeconds`: optional.
+    /// Seconds a new pod must be ready to count as available. Defaults to 0.
     pub min_ready_seconds: Option<i32>,
-    /// `revisionHistoryLimit`: optional.
+    /// Number of old ReplicaSets to keep for rollbacks. Defaults to 10.
     pub revision_history_limit: Option<i32>,
-    /// `paused`: optional.
+    /// Stops rollouts, so that several changes can be made at once. Defaults to false.
     pub paused: Option<bool>,
-    /// `progressDeadlineSeconds`: optional.
+    /// Seconds without progress after which the rollout is reported as failed. Defaults to 600.
     pub progress_deadline_seconds: Option<i32>,
 }
 
@@ -675,26 +677,26 @@ pub static DEPLOYMENT_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeploymentStatus` of `io.k8s.api.apps.v1`.
+/// Observed state of a Deployment.
 #[derive(Clone, Default)]
 pub struct DeploymentStatus {
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the status was computed from.
     pub observed_generation: Option<i64>,
-    /// `replicas`: optional.
+    /// Number of pods that exist and are not terminating.
     pub replicas: Option<i32>,
-    /// `updatedReplicas`: optional.
+    /// Number of pods of the current template.
     pub updated_replicas: Option<i32>,
-    /// `readyReplicas`: optional.
+    /// Number of pods that are ready.
     pub ready_replicas: Option<i32>,
-    /// `availableReplicas`: optional.
+    /// Number of pods that have been ready for minReadySeconds.
     pub available_replicas: Option<i32>,
-    /// `unavailableReplicas`: optional.
+    /// Number of pods that are still needed to have all available.
     pub unavailable_replicas: Option<i32>,
-    /// `terminatingReplicas`: optional.
+    /// Number of pods that have been deleted and still run.
     pub terminating_replicas: Option<i32>,
-    /// `conditions`: optional.
+    /// Conditions of the Deployment, such as Available.
     pub conditions: List<DeploymentCondition>,
-    /// `collisionCount`: optional.
+    /// Number of hash collisions, which makes names of new ReplicaSets unique.
     pub collision_count: Option<i32>,
 }
 
@@ -773,12 +775,14 @@ pub static DEPLOYMENT_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeploymentStrategy` of `io.k8s.api.apps.v1`.
+/// How a Deployment replaces its pods.
 #[derive(Clone, Default)]
 pub struct DeploymentStrategy {
-    /// `type`: optional, one of `Recreate`, `RollingUpdate`.
+    /// RollingUpdate replaces pods gradually, Recreate deletes all first. Defaults to RollingUpdate.
+    ///
+    /// One of `"Recreate"`, `"RollingUpdate"`.
     pub type_: Option<Str>,
-    /// `rollingUpdate`: optional.
+    /// Settings of a rolling update.
     pub rolling_update: Option<Shared<RollingUpdateDeployment>>,
 }
 
@@ -830,14 +834,14 @@ pub static DEPLOYMENT_STRATEGY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ReplicaSet` of `io.k8s.api.apps.v1`.
+/// Keeps a number of equal pods running; usually owned by a Deployment.
 #[derive(Clone, Default)]
 pub struct ReplicaSet {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the ReplicaSet.
     pub spec: Option<ReplicaSetSpec>,
-    /// `status`: optional.
+    /// Observed state of the ReplicaSet.
     pub status: Option<ReplicaSetStatus>,
 }
 
@@ -883,18 +887,18 @@ pub static REPLICA_SET: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ReplicaSetCondition` of `io.k8s.api.apps.v1`.
+/// One aspect of the state of a ReplicaSet.
 #[derive(Clone, Default)]
 pub struct ReplicaSetCondition {
-    /// `type`: required.
+    /// Kind of the condition; ReplicaFailure is the known one.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
 }
 
@@ -952,16 +956,16 @@ pub static REPLICA_SET_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ReplicaSetSpec` of `io.k8s.api.apps.v1`.
+/// Desired state of a ReplicaSet.
 #[derive(Clone, Default)]
 pub struct ReplicaSetSpec {
-    /// `replicas`: optional.
+    /// Number of desired pods. Defaults to 1.
     pub replicas: Option<i32>,
-    /// `minReadySeconds`: optional.
+    /// Seconds a new pod must be ready to count as available. Defaults to 0.
     pub min_ready_seconds: Option<i32>,
-    /// `selector`: required.
+    /// Labels of the pods that the ReplicaSet owns. Must match the template; immutable.
     pub selector: meta_v1::LabelSelector,
-    /// `template`: optional.
+    /// Pods to create when there are too few.
     pub template: Option<Shared<core_v1::PodTemplateSpec>>,
 }
 
@@ -1025,22 +1029,22 @@ pub static REPLICA_SET_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ReplicaSetStatus` of `io.k8s.api.apps.v1`.
+/// Observed state of a ReplicaSet.
 #[derive(Clone, Default)]
 pub struct ReplicaSetStatus {
-    /// `replicas`: required.
+    /// Number of pods that exist and are not terminating.
     pub replicas: i32,
-    /// `fullyLabeledReplicas`: optional.
+    /// Number of pods that have all labels of the template.
     pub fully_labeled_replicas: Option<i32>,
-    /// `readyReplicas`: optional.
+    /// Number of pods that are ready.
     pub ready_replicas: Option<i32>,
-    /// `availableReplicas`: optional.
+    /// Number of pods that have been ready for minReadySeconds.
     pub available_replicas: Option<i32>,
-    /// `terminatingReplicas`: optional.
+    /// Number of pods that have been deleted and still run.
     pub terminating_replicas: Option<i32>,
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the status was computed from.
     pub observed_generation: Option<i64>,
-    /// `conditions`: optional.
+    /// Conditions of the ReplicaSet, such as ReplicaFailure.
     pub conditions: List<ReplicaSetCondition>,
 }
 
@@ -1111,12 +1115,12 @@ pub static REPLICA_SET_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `RollingUpdateDaemonSet` of `io.k8s.api.apps.v1`.
+/// Settings of a rolling update of a DaemonSet.
 #[derive(Clone, Default)]
 pub struct RollingUpdateDaemonSet {
-    /// `maxUnavailable`: optional.
+    /// Largest number or percentage of unavailable pods, rounded up. Defaults to 1.
     pub max_unavailable: Option<IntOrString>,
-    /// `maxSurge`: optional.
+    /// Largest number or percentage of nodes with an old and a new pod at a time, rounded up. Defaults to 0.
     pub max_surge: Option<IntOrString>,
 }
 
@@ -1158,12 +1162,12 @@ pub static ROLLING_UPDATE_DAEMON_SET: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `RollingUpdateDeployment` of `io.k8s.api.apps.v1`.
+/// Settings of a rolling update of a Deployment.
 #[derive(Clone, Default)]
 pub struct RollingUpdateDeployment {
-    /// `maxUnavailable`: optional.
+    /// Largest number or percentage of unavailable pods, rounded down. Defaults to 25%.
     pub max_unavailable: Option<IntOrString>,
-    /// `maxSurge`: optional.
+    /// Largest number or percentage of pods beyond the desired number, rounded up. Defaults to 25%.
     pub max_surge: Option<IntOrString>,
 }
 
@@ -1205,12 +1209,12 @@ pub static ROLLING_UPDATE_DEPLOYMENT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `RollingUpdateStatefulSetStrategy` of `io.k8s.api.apps.v1`.
+/// Settings of a rolling update of a StatefulSet.
 #[derive(Clone, Default)]
 pub struct RollingUpdateStatefulSetStrategy {
-    /// `partition`: optional.
+    /// Pods with a lower ordinal keep their old template. Defaults to 0.
     pub partition: Option<i32>,
-    /// `maxUnavailable`: optional.
+    /// Largest number or percentage of unavailable pods, rounded up. Defaults to 1.
     pub max_unavailable: Option<IntOrString>,
 }
 
@@ -1252,14 +1256,14 @@ pub static ROLLING_UPDATE_STATEFUL_SET_STRATEGY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSet` of `io.k8s.api.apps.v1`.
+/// Runs pods with stable names and storage, numbered from 0.
 #[derive(Clone, Default)]
 pub struct StatefulSet {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the StatefulSet.
     pub spec: Option<StatefulSetSpec>,
-    /// `status`: optional.
+    /// Observed state of the StatefulSet.
     pub status: Option<StatefulSetStatus>,
 }
 
@@ -1305,18 +1309,18 @@ pub static STATEFUL_SET: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSetCondition` of `io.k8s.api.apps.v1`.
+/// One aspect of the state of a StatefulSet.
 #[derive(Clone, Default)]
 pub struct StatefulSetCondition {
-    /// `type`: required.
+    /// Kind of the condition; each kind occurs once in the list.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
 }
 
@@ -1374,10 +1378,10 @@ pub static STATEFUL_SET_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSetOrdinals` of `io.k8s.api.apps.v1`.
+/// Numbers of the pods of a StatefulSet.
 #[derive(Clone, Default)]
 pub struct StatefulSetOrdinals {
-    /// `start`: optional.
+    /// Number of the first pod. Defaults to 0.
     pub start: Option<i32>,
 }
 
@@ -1414,12 +1418,12 @@ pub static STATEFUL_SET_ORDINALS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSetPersistentVolumeClaimRetentionPolicy` of `io.k8s.api.apps.v1`.
+/// When claims made from volumeClaimTemplates are deleted.
 #[derive(Clone, Default)]
 pub struct StatefulSetPersistentVolumeClaimRetentionPolicy {
-    /// `whenDeleted`: optional.
+    /// Retain or Delete the claims when the StatefulSet is deleted. Defaults to Retain.
     pub when_deleted: Option<Str>,
-    /// `whenScaled`: optional.
+    /// Retain or Delete the claims of pods that scaling down removes. Defaults to Retain.
     pub when_scaled: Option<Str>,
 }
 
@@ -1461,30 +1465,32 @@ pub static STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY: TypeInfo = Typ
     union: None,
 };
 
-/// `StatefulSetSpec` of `io.k8s.api.apps.v1`.
+/// Desired state of a StatefulSet.
 #[derive(Clone, Default)]
 pub struct StatefulSetSpec {
-    /// `replicas`: optional.
+    /// Number of desired pods. Defaults to 1.
     pub replicas: Option<i32>,
-    /// `selector`: required.
+    /// Labels of the pods that the StatefulSet owns. Must match the template; immutable.
     pub selector: meta_v1::LabelSelector,
-    /// `template`: required.
+    /// Pods to create. They are named NAME-ORDINAL.
     pub template: core_v1::PodTemplateSpec,
-    /// `volumeClaimTemplates`: optional.
+    /// Claims to create for each pod. A claim takes precedence over a volume of its name.
     pub volume_claim_templates: List<core_v1::PersistentVolumeClaim>,
-    /// `serviceName`: optional.
+    /// Name of the headless Service that gives the pods their DNS names.
     pub service_name: Option<Str>,
-    /// `podManagementPolicy`: optional, one of `OrderedReady`, `Parallel`.
+    /// Whether pods are created and deleted one by one or in parallel. Defaults to OrderedReady.
+    ///
+    /// One of `"OrderedReady"`, `"Parallel"`.
     pub pod_management_policy: Option<Str>,
-    /// `updateStrategy`: optional.
+    /// How existing pods are replaced after a change of the template.
     pub update_strategy: Option<Shared<StatefulSetUpdateStrategy>>,
-    /// `revisionHistoryLimit`: optional.
+    /// Number of old revisions to keep for rollbacks. Defaults to 10.
     pub revision_history_limit: Option<i32>,
-    /// `minReadySeconds`: optional.
+    /// Seconds a new pod must be ready to count as available. Defaults to 0.
     pub min_ready_seconds: Option<i32>,
-    /// `persistentVolumeClaimRetentionPolicy`: optional.
+    /// When claims made from volumeClaimTemplates are deleted. Defaults to never.
     pub persistent_volume_claim_retention_policy: Option<Shared<StatefulSetPersistentVolumeClaimRetentionPolicy>>,
-    /// `ordinals`: optional.
+    /// Numbers of the pods. They start at 0 by default.
     pub ordinals: Option<Shared<StatefulSetOrdinals>>,
 }
 
@@ -1601,28 +1607,28 @@ pub static STATEFUL_SET_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSetStatus` of `io.k8s.api.apps.v1`.
+/// Observed state of a StatefulSet.
 #[derive(Clone, Default)]
 pub struct StatefulSetStatus {
-    /// `observedGeneration`: optional.
+    /// Generation of the object that the status was computed from.
     pub observed_generation: Option<i64>,
-    /// `replicas`: required.
+    /// Number of pods that exist.
     pub replicas: i32,
-    /// `readyReplicas`: optional.
+    /// Number of pods that are ready.
     pub ready_replicas: Option<i32>,
-    /// `currentReplicas`: optional.
+    /// Number of pods of the revision currentRevision.
     pub current_replicas: Option<i32>,
-    /// `updatedReplicas`: optional.
+    /// Number of pods of the revision updateRevision.
     pub updated_replicas: Option<i32>,
-    /// `currentRevision`: optional.
+    /// Revision of the pods that have not been updated yet.
     pub current_revision: Option<Str>,
-    /// `updateRevision`: optional.
+    /// Revision of the pods that have been updated.
     pub update_revision: Option<Str>,
-    /// `collisionCount`: optional.
+    /// Number of hash collisions, which makes names of new revisions unique.
     pub collision_count: Option<i32>,
-    /// `conditions`: optional.
+    /// Conditions of the StatefulSet, each type at most once.
     pub conditions: List<StatefulSetCondition>,
-    /// `availableReplicas`: optional.
+    /// Number of pods that have been ready for minReadySeconds.
     pub available_replicas: Option<i32>,
 }
 
@@ -1706,12 +1712,14 @@ pub static STATEFUL_SET_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StatefulSetUpdateStrategy` of `io.k8s.api.apps.v1`.
+/// How a StatefulSet replaces its pods.
 #[derive(Clone, Default)]
 pub struct StatefulSetUpdateStrategy {
-    /// `type`: optional, one of `OnDelete`, `RollingUpdate`.
+    /// RollingUpdate replaces pods from the last to the first, OnDelete waits for deletions. Defaults to RollingUpdate.
+    ///
+    /// One of `"OnDelete"`, `"RollingUpdate"`.
     pub type_: Option<Str>,
-    /// `rollingUpdate`: optional.
+    /// Settings of a rolling update.
     pub rolling_update: Option<Shared<RollingUpdateStatefulSetStrategy>>,
 }
 
@@ -1766,37 +1774,294 @@ pub static STATEFUL_SET_UPDATE_STRATEGY: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &CONTROLLER_REVISION, new: || Box::<ControllerRevision>::default() },
-    &TypeEntry { info: &DAEMON_SET, new: || Box::<DaemonSet>::default() },
-    &TypeEntry { info: &DAEMON_SET_CONDITION, new: || Box::<DaemonSetCondition>::default() },
-    &TypeEntry { info: &DAEMON_SET_SPEC, new: || Box::<DaemonSetSpec>::default() },
-    &TypeEntry { info: &DAEMON_SET_STATUS, new: || Box::<DaemonSetStatus>::default() },
-    &TypeEntry { info: &DAEMON_SET_UPDATE_STRATEGY, new: || Box::<DaemonSetUpdateStrategy>::default() },
-    &TypeEntry { info: &DEPLOYMENT, new: || Box::<Deployment>::default() },
-    &TypeEntry { info: &DEPLOYMENT_CONDITION, new: || Box::<DeploymentCondition>::default() },
-    &TypeEntry { info: &DEPLOYMENT_SPEC, new: || Box::<DeploymentSpec>::default() },
-    &TypeEntry { info: &DEPLOYMENT_STATUS, new: || Box::<DeploymentStatus>::default() },
-    &TypeEntry { info: &DEPLOYMENT_STRATEGY, new: || Box::<DeploymentStrategy>::default() },
-    &TypeEntry { info: &REPLICA_SET, new: || Box::<ReplicaSet>::default() },
-    &TypeEntry { info: &REPLICA_SET_CONDITION, new: || Box::<ReplicaSetCondition>::default() },
-    &TypeEntry { info: &REPLICA_SET_SPEC, new: || Box::<ReplicaSetSpec>::default() },
-    &TypeEntry { info: &REPLICA_SET_STATUS, new: || Box::<ReplicaSetStatus>::default() },
-    &TypeEntry { info: &ROLLING_UPDATE_DAEMON_SET, new: || Box::<RollingUpdateDaemonSet>::default() },
-    &TypeEntry { info: &ROLLING_UPDATE_DEPLOYMENT, new: || Box::<RollingUpdateDeployment>::default() },
+    &TypeEntry {
+        info: &CONTROLLER_REVISION,
+        new: || Box::<ControllerRevision>::default(),
+        doc: "An immutable snapshot of the template of a DaemonSet or StatefulSet.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "The state that the snapshot holds.",
+            "Number of the revision; higher ones are newer.",
+        ],
+    },
+    &TypeEntry {
+        info: &DAEMON_SET,
+        new: || Box::<DaemonSet>::default(),
+        doc: "Runs one pod on each node that matches.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the DaemonSet.",
+            "Observed state of the DaemonSet.",
+        ],
+    },
+    &TypeEntry {
+        info: &DAEMON_SET_CONDITION,
+        new: || Box::<DaemonSetCondition>::default(),
+        doc: "One aspect of the state of a DaemonSet.",
+        field_docs: &[
+            "Kind of the condition; each kind occurs once in the list.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+        ],
+    },
+    &TypeEntry {
+        info: &DAEMON_SET_SPEC,
+        new: || Box::<DaemonSetSpec>::default(),
+        doc: "Desired state of a DaemonSet.",
+        field_docs: &[
+            "Labels of the pods that the DaemonSet owns. Must match the template; immutable.",
+            "Pods to create, on each node that the template's node selector matches.",
+            "How existing pods are replaced after a change of the template.",
+            "Seconds a new pod must be ready to count as available. Defaults to 0.",
+            "Number of old revisions to keep for rollbacks. Defaults to 10.",
+        ],
+    },
+    &TypeEntry {
+        info: &DAEMON_SET_STATUS,
+        new: || Box::<DaemonSetStatus>::default(),
+        doc: "Observed state of a DaemonSet.",
+        field_docs: &[
+            "Number of nodes that run a pod and should.",
+            "Number of nodes that run a pod and should not.",
+            "Number of nodes that should run a pod.",
+            "Number of nodes that should run a pod and have a ready one.",
+            "Generation of the object that the status was computed from.",
+            "Number of nodes that run a pod of the current template.",
+            "Number of nodes with a pod that has been ready for minReadySeconds.",
+            "Number of nodes that should run an available pod and do not.",
+            "Number of hash collisions, which makes names of new revisions unique.",
+            "Conditions of the DaemonSet, each type at most once.",
+        ],
+    },
+    &TypeEntry {
+        info: &DAEMON_SET_UPDATE_STRATEGY,
+        new: || Box::<DaemonSetUpdateStrategy>::default(),
+        doc: "How a DaemonSet replaces its pods.",
+        field_docs: &[
+            "RollingUpdate replaces pods one after another, OnDelete waits for deletions. Defaults to RollingUpdate.",
+            "Settings of a rolling update.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEPLOYMENT,
+        new: || Box::<Deployment>::default(),
+        doc: "Keeps a number of equal pods running and replaces them gradually when their template changes.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the Deployment.",
+            "Observed state of the Deployment.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEPLOYMENT_CONDITION,
+        new: || Box::<DeploymentCondition>::default(),
+        doc: "One aspect of the state of a Deployment.",
+        field_docs: &[
+            "Kind of the condition: Available, Progressing or ReplicaFailure.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the condition was last updated.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEPLOYMENT_SPEC,
+        new: || Box::<DeploymentSpec>::default(),
+        doc: "Desired state of a Deployment.",
+        field_docs: &[
+            "Number of desired pods. Defaults to 1.",
+            "Labels of the pods that the Deployment owns. Must match the template; immutable.",
+            "Pods to create. The restart policy must be Always.",
+            "How existing pods are replaced after a change of the template.",
+            "Seconds a new pod must be ready to count as available. Defaults to 0.",
+            "Number of old ReplicaSets to keep for rollbacks. Defaults to 10.",
+            "Stops rollouts, so that several changes can be made at once. Defaults to false.",
+            "Seconds without progress after which the rollout is reported as failed. Defaults to 600.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEPLOYMENT_STATUS,
+        new: || Box::<DeploymentStatus>::default(),
+        doc: "Observed state of a Deployment.",
+        field_docs: &[
+            "Generation of the object that the status was computed from.",
+            "Number of pods that exist and are not terminating.",
+            "Number of pods of the current template.",
+            "Number of pods that are ready.",
+            "Number of pods that have been ready for minReadySeconds.",
+            "Number of pods that are still needed to have all available.",
+            "Number of pods that have been deleted and still run.",
+            "Conditions of the Deployment, such as Available.",
+            "Number of hash collisions, which makes names of new ReplicaSets unique.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEPLOYMENT_STRATEGY,
+        new: || Box::<DeploymentStrategy>::default(),
+        doc: "How a Deployment replaces its pods.",
+        field_docs: &[
+            "RollingUpdate replaces pods gradually, Recreate deletes all first. Defaults to RollingUpdate.",
+            "Settings of a rolling update.",
+        ],
+    },
+    &TypeEntry {
+        info: &REPLICA_SET,
+        new: || Box::<ReplicaSet>::default(),
+        doc: "Keeps a number of equal pods running; usually owned by a Deployment.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the ReplicaSet.",
+            "Observed state of the ReplicaSet.",
+        ],
+    },
+    &TypeEntry {
+        info: &REPLICA_SET_CONDITION,
+        new: || Box::<ReplicaSetCondition>::default(),
+        doc: "One aspect of the state of a ReplicaSet.",
+        field_docs: &[
+            "Kind of the condition; ReplicaFailure is the known one.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+        ],
+    },
+    &TypeEntry {
+        info: &REPLICA_SET_SPEC,
+        new: || Box::<ReplicaSetSpec>::default(),
+        doc: "Desired state of a ReplicaSet.",
+        field_docs: &[
+            "Number of desired pods. Defaults to 1.",
+            "Seconds a new pod must be ready to count as available. Defaults to 0.",
+            "Labels of the pods that the ReplicaSet owns. Must match the template; immutable.",
+            "Pods to create when there are too few.",
+        ],
+    },
+    &TypeEntry {
+        info: &REPLICA_SET_STATUS,
+        new: || Box::<ReplicaSetStatus>::default(),
+        doc: "Observed state of a ReplicaSet.",
+        field_docs: &[
+            "Number of pods that exist and are not terminating.",
+            "Number of pods that have all labels of the template.",
+            "Number of pods that are ready.",
+            "Number of pods that have been ready for minReadySeconds.",
+            "Number of pods that have been deleted and still run.",
+            "Generation of the object that the status was computed from.",
+            "Conditions of the ReplicaSet, such as ReplicaFailure.",
+        ],
+    },
+    &TypeEntry {
+        info: &ROLLING_UPDATE_DAEMON_SET,
+        new: || Box::<RollingUpdateDaemonSet>::default(),
+        doc: "Settings of a rolling update of a DaemonSet.",
+        field_docs: &[
+            "Largest number or percentage of unavailable pods, rounded up. Defaults to 1.",
+            "Largest number or percentage of nodes with an old and a new pod at a time, rounded up. Defaults to 0.",
+        ],
+    },
+    &TypeEntry {
+        info: &ROLLING_UPDATE_DEPLOYMENT,
+        new: || Box::<RollingUpdateDeployment>::default(),
+        doc: "Settings of a rolling update of a Deployment.",
+        field_docs: &[
+            "Largest number or percentage of unavailable pods, rounded down. Defaults to 25%.",
+            "Largest number or percentage of pods beyond the desired number, rounded up. Defaults to 25%.",
+        ],
+    },
     &TypeEntry {
         info: &ROLLING_UPDATE_STATEFUL_SET_STRATEGY,
         new: || Box::<RollingUpdateStatefulSetStrategy>::default(),
+        doc: "Settings of a rolling update of a StatefulSet.",
+        field_docs: &[
+            "Pods with a lower ordinal keep their old template. Defaults to 0.",
+            "Largest number or percentage of unavailable pods, rounded up. Defaults to 1.",
+        ],
     },
-    &TypeEntry { info: &STATEFUL_SET, new: || Box::<StatefulSet>::default() },
-    &TypeEntry { info: &STATEFUL_SET_CONDITION, new: || Box::<StatefulSetCondition>::default() },
-    &TypeEntry { info: &STATEFUL_SET_ORDINALS, new: || Box::<StatefulSetOrdinals>::default() },
+    &TypeEntry {
+        info: &STATEFUL_SET,
+        new: || Box::<StatefulSet>::default(),
+        doc: "Runs pods with stable names and storage, numbered from 0.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the StatefulSet.",
+            "Observed state of the StatefulSet.",
+        ],
+    },
+    &TypeEntry {
+        info: &STATEFUL_SET_CONDITION,
+        new: || Box::<StatefulSetCondition>::default(),
+        doc: "One aspect of the state of a StatefulSet.",
+        field_docs: &[
+            "Kind of the condition; each kind occurs once in the list.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+        ],
+    },
+    &TypeEntry {
+        info: &STATEFUL_SET_ORDINALS,
+        new: || Box::<StatefulSetOrdinals>::default(),
+        doc: "Numbers of the pods of a StatefulSet.",
+        field_docs: &["Number of the first pod. Defaults to 0."],
+    },
     &TypeEntry {
         info: &STATEFUL_SET_PERSISTENT_VOLUME_CLAIM_RETENTION_POLICY,
         new: || Box::<StatefulSetPersistentVolumeClaimRetentionPolicy>::default(),
+        doc: "When claims made from volumeClaimTemplates are deleted.",
+        field_docs: &[
+            "Retain or Delete the claims when the StatefulSet is deleted. Defaults to Retain.",
+            "Retain or Delete the claims of pods that scaling down removes. Defaults to Retain.",
+        ],
     },
-    &TypeEntry { info: &STATEFUL_SET_SPEC, new: || Box::<StatefulSetSpec>::default() },
-    &TypeEntry { info: &STATEFUL_SET_STATUS, new: || Box::<StatefulSetStatus>::default() },
-    &TypeEntry { info: &STATEFUL_SET_UPDATE_STRATEGY, new: || Box::<StatefulSetUpdateStrategy>::default() },
+    &TypeEntry {
+        info: &STATEFUL_SET_SPEC,
+        new: || Box::<StatefulSetSpec>::default(),
+        doc: "Desired state of a StatefulSet.",
+        field_docs: &[
+            "Number of desired pods. Defaults to 1.",
+            "Labels of the pods that the StatefulSet owns. Must match the template; immutable.",
+            "Pods to create. They are named NAME-ORDINAL.",
+            "Claims to create for each pod. A claim takes precedence over a volume of its name.",
+            "Name of the headless Service that gives the pods their DNS names.",
+            "Whether pods are created and deleted one by one or in parallel. Defaults to OrderedReady.",
+            "How existing pods are replaced after a change of the template.",
+            "Number of old revisions to keep for rollbacks. Defaults to 10.",
+            "Seconds a new pod must be ready to count as available. Defaults to 0.",
+            "When claims made from volumeClaimTemplates are deleted. Defaults to never.",
+            "Numbers of the pods. They start at 0 by default.",
+        ],
+    },
+    &TypeEntry {
+        info: &STATEFUL_SET_STATUS,
+        new: || Box::<StatefulSetStatus>::default(),
+        doc: "Observed state of a StatefulSet.",
+        field_docs: &[
+            "Generation of the object that the status was computed from.",
+            "Number of pods that exist.",
+            "Number of pods that are ready.",
+            "Number of pods of the revision currentRevision.",
+            "Number of pods of the revision updateRevision.",
+            "Revision of the pods that have not been updated yet.",
+            "Revision of the pods that have been updated.",
+            "Number of hash collisions, which makes names of new revisions unique.",
+            "Conditions of the StatefulSet, each type at most once.",
+            "Number of pods that have been ready for minReadySeconds.",
+        ],
+    },
+    &TypeEntry {
+        info: &STATEFUL_SET_UPDATE_STRATEGY,
+        new: || Box::<StatefulSetUpdateStrategy>::default(),
+        doc: "How a StatefulSet replaces its pods.",
+        field_docs: &[
+            "RollingUpdate replaces pods from the last to the first, OnDelete waits for deletions. Defaults to RollingUpdate.",
+            "Settings of a rolling update.",
+        ],
+    },
 ];
 
 /// The resource `controllerrevisions`.

@@ -4,17 +4,17 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `CronJob` of `io.k8s.api.batch.v1`.
+/// Creates Jobs on a schedule.
 #[derive(Clone, Default)]
 pub struct CronJob {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the CronJob.
     pub spec: CronJobSpec,
-    /// `status`: optional.
+    /// Observed state of the CronJob.
     pub status: Option<CronJobStatus>,
 }
 
@@ -65,24 +65,26 @@ pub static CRON_JOB: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CronJobSpec` of `io.k8s.api.batch.v1`.
+/// Desired state of a CronJob.
 #[derive(Clone, Default)]
 pub struct CronJobSpec {
-    /// `schedule`: required.
+    /// Schedule in cron format: minute, hour, day of month, month, day of week.
     pub schedule: Str,
-    /// `timeZone`: optional.
+    /// Time zone of the schedule, such as Europe/Berlin. Defaults to that of the controller.
     pub time_zone: Option<Str>,
-    /// `startingDeadlineSeconds`: optional.
+    /// Seconds a missed start may be late before it is skipped. Unlimited by default.
     pub starting_deadline_seconds: Option<i64>,
-    /// `concurrencyPolicy`: optional, one of `Allow`, `Forbid`, `Replace`.
+    /// What to do if the last Job still runs. Defaults to Allow, which lets both run.
+    ///
+    /// One of `"Allow"`, `"Forbid"`, `"Replace"`.
     pub concurrency_policy: Option<Str>,
-    /// `suspend`: optional.
+    /// Stops the creation of Jobs. Running ones go on. Defaults to false.
     pub suspend: Option<bool>,
-    /// `jobTemplate`: required.
+    /// Metadata and specification of the Jobs to create.
     pub job_template: JobTemplateSpec,
-    /// `successfulJobsHistoryLimit`: optional.
+    /// Number of successful Jobs to keep. Defaults to 3.
     pub successful_jobs_history_limit: Option<i32>,
-    /// `failedJobsHistoryLimit`: optional.
+    /// Number of failed Jobs to keep. Defaults to 1.
     pub failed_jobs_history_limit: Option<i32>,
 }
 
@@ -177,14 +179,14 @@ pub static CRON_JOB_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CronJobStatus` of `io.k8s.api.batch.v1`.
+/// Observed state of a CronJob.
 #[derive(Clone, Default)]
 pub struct CronJobStatus {
-    /// `active`: optional.
+    /// References to the Jobs that are running.
     pub active: List<core_v1::ObjectReference>,
-    /// `lastScheduleTime`: optional.
+    /// When a Job was last scheduled.
     pub last_schedule_time: Option<Time>,
-    /// `lastSuccessfulTime`: optional.
+    /// When a Job last completed successfully.
     pub last_successful_time: Option<Time>,
 }
 
@@ -241,14 +243,14 @@ pub static CRON_JOB_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Job` of `io.k8s.api.batch.v1`.
+/// Runs pods until a number of them have succeeded.
 #[derive(Clone, Default)]
 pub struct Job {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the Job.
     pub spec: Option<JobSpec>,
-    /// `status`: optional.
+    /// Observed state of the Job.
     pub status: Option<JobStatus>,
 }
 
@@ -294,20 +296,20 @@ pub static JOB: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `JobCondition` of `io.k8s.api.batch.v1`.
+/// One aspect of the state of a Job.
 #[derive(Clone, Default)]
 pub struct JobCondition {
-    /// `type`: required.
+    /// Kind of the condition, such as Complete, Failed, Suspended, SuccessCriteriaMet or FailureTarget.
     pub type_: Str,
-    /// `status`: required.
+    /// Whether the condition holds: True, False or Unknown.
     pub status: Str,
-    /// `lastProbeTime`: optional.
+    /// When the condition was last checked.
     pub last_probe_time: Option<Time>,
-    /// `lastTransitionTime`: optional.
+    /// When the status last changed.
     pub last_transition_time: Option<Time>,
-    /// `reason`: optional.
+    /// Cause of the last change for programs, in one CamelCase word.
     pub reason: Option<Str>,
-    /// `message`: optional.
+    /// Details of the last change, for people.
     pub message: Option<Str>,
 }
 
@@ -369,40 +371,44 @@ pub static JOB_CONDITION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `JobSpec` of `io.k8s.api.batch.v1`.
+/// Desired state of a Job.
 #[derive(Clone, Default)]
 pub struct JobSpec {
-    /// `parallelism`: optional.
+    /// Largest number of pods that run at a time. Defaults to 1.
     pub parallelism: Option<i32>,
-    /// `completions`: optional.
+    /// Number of pods that must succeed. If unset, one success ends the Job. Defaults to 1 without parallelism.
     pub completions: Option<i32>,
-    /// `activeDeadlineSeconds`: optional.
+    /// Seconds the Job may run before its pods are killed. Unlimited by default.
     pub active_deadline_seconds: Option<i64>,
-    /// `podFailurePolicy`: optional.
+    /// What to do about failed pods, by exit code or condition. By default they count against the limit.
     pub pod_failure_policy: Option<Shared<PodFailurePolicy>>,
-    /// `successPolicy`: optional.
+    /// When an Indexed Job has succeeded. By default when all indexes have.
     pub success_policy: Option<Shared<SuccessPolicy>>,
-    /// `backoffLimit`: optional.
+    /// Number of retries before the Job fails. Defaults to 6; unlimited with backoffLimitPerIndex.
     pub backoff_limit: Option<i32>,
-    /// `backoffLimitPerIndex`: optional.
+    /// Number of retries of one index before it fails; for Indexed Jobs.
     pub backoff_limit_per_index: Option<i32>,
-    /// `maxFailedIndexes`: optional.
+    /// Number of failed indexes after which the Job fails; needs backoffLimitPerIndex.
     pub max_failed_indexes: Option<i32>,
-    /// `selector`: optional.
+    /// Labels of the pods of the Job. Set by the server unless manualSelector is true.
     pub selector: Option<Shared<meta_v1::LabelSelector>>,
-    /// `manualSelector`: optional.
+    /// Leaves selector and labels to the user, who must keep them unique. Defaults to false.
     pub manual_selector: Option<bool>,
-    /// `template`: required.
+    /// Pods to create. The restart policy must be Never or OnFailure.
     pub template: core_v1::PodTemplateSpec,
-    /// `ttlSecondsAfterFinished`: optional.
+    /// Seconds after its end when the Job is deleted. Unset keeps it, 0 deletes it at once.
     pub ttl_seconds_after_finished: Option<i32>,
-    /// `completionMode`: optional, one of `Indexed`, `NonIndexed`.
+    /// Whether each pod has an index to complete. Defaults to NonIndexed.
+    ///
+    /// One of `"Indexed"`, `"NonIndexed"`.
     pub completion_mode: Option<Str>,
-    /// `suspend`: optional.
+    /// Deletes active pods and creates no more. Defaults to false.
     pub suspend: Option<bool>,
-    /// `podReplacementPolicy`: optional, one of `Failed`, `TerminatingOrFailed`.
+    /// When to replace pods. Defaults to TerminatingOrFailed, or to Failed with podFailurePolicy.
+    ///
+    /// One of `"Failed"`, `"TerminatingOrFailed"`.
     pub pod_replacement_policy: Option<Str>,
-    /// `managedBy`: optional.
+    /// Controller that syncs the Job. Defaults to kubernetes.io/job-controller; immutable.
     pub managed_by: Option<Str>,
 }
 
@@ -539,30 +545,30 @@ pub static JOB_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `JobStatus` of `io.k8s.api.batch.v1`.
+/// Observed state of a Job.
 #[derive(Clone, Default)]
 pub struct JobStatus {
-    /// `conditions`: optional.
+    /// Conditions of the Job. Complete and Failed are final.
     pub conditions: List<JobCondition>,
-    /// `startTime`: optional.
+    /// When the controller started the Job, or last resumed it.
     pub start_time: Option<Time>,
-    /// `completionTime`: optional.
+    /// When the Job completed successfully.
     pub completion_time: Option<Time>,
-    /// `active`: optional.
+    /// Number of pods that are pending or running and not terminating.
     pub active: Option<i32>,
-    /// `succeeded`: optional.
+    /// Number of pods that have succeeded.
     pub succeeded: Option<i32>,
-    /// `failed`: optional.
+    /// Number of pods that have failed.
     pub failed: Option<i32>,
-    /// `terminating`: optional.
+    /// Number of pods that have been deleted and still run.
     pub terminating: Option<i32>,
-    /// `completedIndexes`: optional.
+    /// Indexes that have succeeded, as numbers and ranges such as 1,3-5.
     pub completed_indexes: Option<Str>,
-    /// `failedIndexes`: optional.
+    /// Indexes that have failed, as numbers and ranges such as 1,3-5.
     pub failed_indexes: Option<Str>,
-    /// `uncountedTerminatedPods`: optional.
+    /// Pods that have ended but are not in the counters yet.
     pub uncounted_terminated_pods: Option<Shared<UncountedTerminatedPods>>,
-    /// `ready`: optional.
+    /// Number of active pods that are ready and not terminating.
     pub ready: Option<i32>,
 }
 
@@ -654,12 +660,12 @@ pub static JOB_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `JobTemplateSpec` of `io.k8s.api.batch.v1`.
+/// Metadata and specification of Jobs that are created from a template.
 #[derive(Clone, Default)]
 pub struct JobTemplateSpec {
-    /// `metadata`: optional.
+    /// Labels, annotations and other metadata of the Jobs.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Specification of the Jobs that are created.
     pub spec: Option<JobSpec>,
 }
 
@@ -701,10 +707,12 @@ pub static JOB_TEMPLATE_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `PodFailurePolicy` of `io.k8s.api.batch.v1`.
+/// What to do about failed pods of a Job.
 #[derive(Clone, Default)]
 pub struct PodFailurePolicy {
-    /// `rules`: required.
+    /// Rules in order; the first that matches a pod decides. Without a match, the failure counts.
+    ///
+    /// Required.
     pub rules: List<PodFailurePolicyRule>,
 }
 
@@ -746,14 +754,18 @@ pub static POD_FAILURE_POLICY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `PodFailurePolicyOnExitCodesRequirement` of `io.k8s.api.batch.v1`.
+/// Matches failed containers by their exit codes.
 #[derive(Clone, Default)]
 pub struct PodFailurePolicyOnExitCodesRequirement {
-    /// `containerName`: optional.
+    /// Container whose exit code is compared. Defaults to all containers.
     pub container_name: Option<Str>,
-    /// `operator`: required, one of `In`, `NotIn`.
+    /// In matches the listed codes, NotIn all others.
+    ///
+    /// One of `"In"`, `"NotIn"`.
     pub operator: Str,
-    /// `values`: required.
+    /// Exit codes, sorted and distinct; 0 is not allowed with In.
+    ///
+    /// Required.
     pub values: List<i32>,
 }
 
@@ -808,12 +820,12 @@ pub static POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `PodFailurePolicyOnPodConditionsPattern` of `io.k8s.api.batch.v1`.
+/// Matches failed pods by a condition.
 #[derive(Clone, Default)]
 pub struct PodFailurePolicyOnPodConditionsPattern {
-    /// `type`: required.
+    /// Type of the pod's condition, such as DisruptionTarget.
     pub type_: Str,
-    /// `status`: optional.
+    /// Status of the condition. Defaults to True.
     pub status: Option<Str>,
 }
 
@@ -855,14 +867,16 @@ pub static POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `PodFailurePolicyRule` of `io.k8s.api.batch.v1`.
+/// What to do about pods that fail in one way; exactly one requirement is set.
 #[derive(Clone, Default)]
 pub struct PodFailurePolicyRule {
-    /// `action`: required, one of `Count`, `FailIndex`, `FailJob`, `Ignore`.
+    /// Whether the Job fails, the index fails, the failure counts or is ignored.
+    ///
+    /// One of `"Count"`, `"FailIndex"`, `"FailJob"`, `"Ignore"`.
     pub action: Str,
-    /// `onExitCodes`: optional.
+    /// Exit codes that the rule matches.
     pub on_exit_codes: Option<Shared<PodFailurePolicyOnExitCodesRequirement>>,
-    /// `onPodConditions`: optional.
+    /// Conditions that the rule matches; one suffices.
     pub on_pod_conditions: List<PodFailurePolicyOnPodConditionsPattern>,
 }
 
@@ -922,10 +936,12 @@ pub static POD_FAILURE_POLICY_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `SuccessPolicy` of `io.k8s.api.batch.v1`.
+/// When an Indexed Job has succeeded before all indexes have.
 #[derive(Clone, Default)]
 pub struct SuccessPolicy {
-    /// `rules`: required.
+    /// Rules in order; one that is met ends the Job successfully.
+    ///
+    /// Required.
     pub rules: List<SuccessPolicyRule>,
 }
 
@@ -967,12 +983,12 @@ pub static SUCCESS_POLICY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `SuccessPolicyRule` of `io.k8s.api.batch.v1`.
+/// Indexes, or a number of them, that must succeed. At least one field is set.
 #[derive(Clone, Default)]
 pub struct SuccessPolicyRule {
-    /// `succeededIndexes`: optional.
+    /// Indexes that must succeed, as numbers and ranges such as 1,3-5.
     pub succeeded_indexes: Option<Str>,
-    /// `succeededCount`: optional.
+    /// Number of indexes that must succeed, of those in succeededIndexes if it is set.
     pub succeeded_count: Option<i32>,
 }
 
@@ -1014,12 +1030,12 @@ pub static SUCCESS_POLICY_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `UncountedTerminatedPods` of `io.k8s.api.batch.v1`.
+/// UIDs of pods that have ended but are not in the counters of a Job yet.
 #[derive(Clone, Default)]
 pub struct UncountedTerminatedPods {
-    /// `succeeded`: optional.
+    /// UIDs of pods that have succeeded.
     pub succeeded: List<Str>,
-    /// `failed`: optional.
+    /// UIDs of pods that have failed.
     pub failed: List<Str>,
 }
 
@@ -1074,27 +1090,170 @@ pub static UNCOUNTED_TERMINATED_PODS: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &CRON_JOB, new: || Box::<CronJob>::default() },
-    &TypeEntry { info: &CRON_JOB_SPEC, new: || Box::<CronJobSpec>::default() },
-    &TypeEntry { info: &CRON_JOB_STATUS, new: || Box::<CronJobStatus>::default() },
-    &TypeEntry { info: &JOB, new: || Box::<Job>::default() },
-    &TypeEntry { info: &JOB_CONDITION, new: || Box::<JobCondition>::default() },
-    &TypeEntry { info: &JOB_SPEC, new: || Box::<JobSpec>::default() },
-    &TypeEntry { info: &JOB_STATUS, new: || Box::<JobStatus>::default() },
-    &TypeEntry { info: &JOB_TEMPLATE_SPEC, new: || Box::<JobTemplateSpec>::default() },
-    &TypeEntry { info: &POD_FAILURE_POLICY, new: || Box::<PodFailurePolicy>::default() },
+    &TypeEntry {
+        info: &CRON_JOB,
+        new: || Box::<CronJob>::default(),
+        doc: "Creates Jobs on a schedule.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the CronJob.",
+            "Observed state of the CronJob.",
+        ],
+    },
+    &TypeEntry {
+        info: &CRON_JOB_SPEC,
+        new: || Box::<CronJobSpec>::default(),
+        doc: "Desired state of a CronJob.",
+        field_docs: &[
+            "Schedule in cron format: minute, hour, day of month, month, day of week.",
+            "Time zone of the schedule, such as Europe/Berlin. Defaults to that of the controller.",
+            "Seconds a missed start may be late before it is skipped. Unlimited by default.",
+            "What to do if the last Job still runs. Defaults to Allow, which lets both run.",
+            "Stops the creation of Jobs. Running ones go on. Defaults to false.",
+            "Metadata and specification of the Jobs to create.",
+            "Number of successful Jobs to keep. Defaults to 3.",
+            "Number of failed Jobs to keep. Defaults to 1.",
+        ],
+    },
+    &TypeEntry {
+        info: &CRON_JOB_STATUS,
+        new: || Box::<CronJobStatus>::default(),
+        doc: "Observed state of a CronJob.",
+        field_docs: &[
+            "References to the Jobs that are running.",
+            "When a Job was last scheduled.",
+            "When a Job last completed successfully.",
+        ],
+    },
+    &TypeEntry {
+        info: &JOB,
+        new: || Box::<Job>::default(),
+        doc: "Runs pods until a number of them have succeeded.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the Job.",
+            "Observed state of the Job.",
+        ],
+    },
+    &TypeEntry {
+        info: &JOB_CONDITION,
+        new: || Box::<JobCondition>::default(),
+        doc: "One aspect of the state of a Job.",
+        field_docs: &[
+            "Kind of the condition, such as Complete, Failed, Suspended, SuccessCriteriaMet or FailureTarget.",
+            "Whether the condition holds: True, False or Unknown.",
+            "When the condition was last checked.",
+            "When the status last changed.",
+            "Cause of the last change for programs, in one CamelCase word.",
+            "Details of the last change, for people.",
+        ],
+    },
+    &TypeEntry {
+        info: &JOB_SPEC,
+        new: || Box::<JobSpec>::default(),
+        doc: "Desired state of a Job.",
+        field_docs: &[
+            "Largest number of pods that run at a time. Defaults to 1.",
+            "Number of pods that must succeed. If unset, one success ends the Job. Defaults to 1 without parallelism.",
+            "Seconds the Job may run before its pods are killed. Unlimited by default.",
+            "What to do about failed pods, by exit code or condition. By default they count against the limit.",
+            "When an Indexed Job has succeeded. By default when all indexes have.",
+            "Number of retries before the Job fails. Defaults to 6; unlimited with backoffLimitPerIndex.",
+            "Number of retries of one index before it fails; for Indexed Jobs.",
+            "Number of failed indexes after which the Job fails; needs backoffLimitPerIndex.",
+            "Labels of the pods of the Job. Set by the server unless manualSelector is true.",
+            "Leaves selector and labels to the user, who must keep them unique. Defaults to false.",
+            "Pods to create. The restart policy must be Never or OnFailure.",
+            "Seconds after its end when the Job is deleted. Unset keeps it, 0 deletes it at once.",
+            "Whether each pod has an index to complete. Defaults to NonIndexed.",
+            "Deletes active pods and creates no more. Defaults to false.",
+            "When to replace pods. Defaults to TerminatingOrFailed, or to Failed with podFailurePolicy.",
+            "Controller that syncs the Job. Defaults to kubernetes.io/job-controller; immutable.",
+        ],
+    },
+    &TypeEntry {
+        info: &JOB_STATUS,
+        new: || Box::<JobStatus>::default(),
+        doc: "Observed state of a Job.",
+        field_docs: &[
+            "Conditions of the Job. Complete and Failed are final.",
+            "When the controller started the Job, or last resumed it.",
+            "When the Job completed successfully.",
+            "Number of pods that are pending or running and not terminating.",
+            "Number of pods that have succeeded.",
+            "Number of pods that have failed.",
+            "Number of pods that have been deleted and still run.",
+            "Indexes that have succeeded, as numbers and ranges such as 1,3-5.",
+            "Indexes that have failed, as numbers and ranges such as 1,3-5.",
+            "Pods that have ended but are not in the counters yet.",
+            "Number of active pods that are ready and not terminating.",
+        ],
+    },
+    &TypeEntry {
+        info: &JOB_TEMPLATE_SPEC,
+        new: || Box::<JobTemplateSpec>::default(),
+        doc: "Metadata and specification of Jobs that are created from a template.",
+        field_docs: &[
+            "Labels, annotations and other metadata of the Jobs.",
+            "Specification of the Jobs that are created.",
+        ],
+    },
+    &TypeEntry {
+        info: &POD_FAILURE_POLICY,
+        new: || Box::<PodFailurePolicy>::default(),
+        doc: "What to do about failed pods of a Job.",
+        field_docs: &["Rules in order; the first that matches a pod decides. Without a match, the failure counts."],
+    },
     &TypeEntry {
         info: &POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT,
         new: || Box::<PodFailurePolicyOnExitCodesRequirement>::default(),
+        doc: "Matches failed containers by their exit codes.",
+        field_docs: &[
+            "Container whose exit code is compared. Defaults to all containers.",
+            "In matches the listed codes, NotIn all others.",
+            "Exit codes, sorted and distinct; 0 is not allowed with In.",
+        ],
     },
     &TypeEntry {
         info: &POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN,
         new: || Box::<PodFailurePolicyOnPodConditionsPattern>::default(),
+        doc: "Matches failed pods by a condition.",
+        field_docs: &[
+            "Type of the pod's condition, such as DisruptionTarget.",
+            "Status of the condition. Defaults to True.",
+        ],
     },
-    &TypeEntry { info: &POD_FAILURE_POLICY_RULE, new: || Box::<PodFailurePolicyRule>::default() },
-    &TypeEntry { info: &SUCCESS_POLICY, new: || Box::<SuccessPolicy>::default() },
-    &TypeEntry { info: &SUCCESS_POLICY_RULE, new: || Box::<SuccessPolicyRule>::default() },
-    &TypeEntry { info: &UNCOUNTED_TERMINATED_PODS, new: || Box::<UncountedTerminatedPods>::default() },
+    &TypeEntry {
+        info: &POD_FAILURE_POLICY_RULE,
+        new: || Box::<PodFailurePolicyRule>::default(),
+        doc: "What to do about pods that fail in one way; exactly one requirement is set.",
+        field_docs: &[
+            "Whether the Job fails, the index fails, the failure counts or is ignored.",
+            "Exit codes that the rule matches.",
+            "Conditions that the rule matches; one suffices.",
+        ],
+    },
+    &TypeEntry {
+        info: &SUCCESS_POLICY,
+        new: || Box::<SuccessPolicy>::default(),
+        doc: "When an Indexed Job has succeeded before all indexes have.",
+        field_docs: &["Rules in order; one that is met ends the Job successfully."],
+    },
+    &TypeEntry {
+        info: &SUCCESS_POLICY_RULE,
+        new: || Box::<SuccessPolicyRule>::default(),
+        doc: "Indexes, or a number of them, that must succeed. At least one field is set.",
+        field_docs: &[
+            "Indexes that must succeed, as numbers and ranges such as 1,3-5.",
+            "Number of indexes that must succeed, of those in succeededIndexes if it is set.",
+        ],
+    },
+    &TypeEntry {
+        info: &UNCOUNTED_TERMINATED_PODS,
+        new: || Box::<UncountedTerminatedPods>::default(),
+        doc: "UIDs of pods that have ended but are not in the counters of a Job yet.",
+        field_docs: &["UIDs of pods that have succeeded.", "UIDs of pods that have failed."],
+    },
 ];
 
 /// The resource `cronjobs`.

@@ -4,27 +4,29 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `Endpoint` of `io.k8s.api.discovery.v1`.
+/// An endpoint of a Service, usually a pod.
 #[derive(Clone, Default)]
 pub struct Endpoint {
-    /// `addresses`: required.
+    /// Addresses of the endpoint, of the slice's type. Clients use the first.
+    ///
+    /// Required.
     pub addresses: List<Str>,
-    /// `conditions`: optional.
+    /// Whether the endpoint is ready, serving or terminating.
     pub conditions: Option<Shared<EndpointConditions>>,
-    /// `hostname`: optional.
+    /// Host name of the endpoint, a DNS label.
     pub hostname: Option<Str>,
-    /// `targetRef`: optional.
+    /// Object that provides the endpoint, usually a Pod.
     pub target_ref: Option<Shared<core_v1::ObjectReference>>,
-    /// `deprecatedTopology`: optional.
+    /// Topology labels from the beta version; read-only.
     pub deprecated_topology: Map<Str>,
-    /// `nodeName`: optional.
+    /// Name of the node that hosts the endpoint.
     pub node_name: Option<Str>,
-    /// `zone`: optional.
+    /// Zone that the endpoint is in.
     pub zone: Option<Str>,
-    /// `hints`: optional.
+    /// Where the endpoint should be used.
     pub hints: Option<Shared<EndpointHints>>,
 }
 
@@ -109,14 +111,14 @@ pub static ENDPOINT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `EndpointConditions` of `io.k8s.api.discovery.v1`.
+/// Whether an endpoint is ready, serving or terminating.
 #[derive(Clone, Default)]
 pub struct EndpointConditions {
-    /// `ready`: optional.
+    /// Whether the endpoint accepts new traffic. Unset means true.
     pub ready: Option<bool>,
-    /// `serving`: optional.
+    /// Like ready, but also true for endpoints that serve while they terminate. Unset means true.
     pub serving: Option<bool>,
-    /// `terminating`: optional.
+    /// Whether the endpoint is terminating. Unset means false.
     pub terminating: Option<bool>,
 }
 
@@ -161,12 +163,12 @@ pub static ENDPOINT_CONDITIONS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `EndpointHints` of `io.k8s.api.discovery.v1`.
+/// Where an endpoint should be used.
 #[derive(Clone, Default)]
 pub struct EndpointHints {
-    /// `forZones`: optional.
+    /// Zones whose clients should use the endpoint; 8 at most.
     pub for_zones: List<ForZone>,
-    /// `forNodes`: optional.
+    /// Nodes whose clients should use the endpoint; 8 at most.
     pub for_nodes: List<ForNode>,
 }
 
@@ -218,16 +220,18 @@ pub static ENDPOINT_HINTS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `EndpointPort` of `io.k8s.api.discovery.v1`.
+/// A port of the endpoints of a slice.
 #[derive(Clone, Default)]
 pub struct EndpointPort {
-    /// `name`: optional.
+    /// Name of the port, unique in the slice. Defaults to empty.
     pub name: Option<Str>,
-    /// `protocol`: optional, one of `SCTP`, `TCP`, `UDP`.
+    /// Transport protocol. Defaults to TCP.
+    ///
+    /// One of `"SCTP"`, `"TCP"`, `"UDP"`.
     pub protocol: Option<Str>,
-    /// `port`: optional.
+    /// Port number. Unset means that consumers know it from elsewhere.
     pub port: Option<i32>,
-    /// `appProtocol`: optional.
+    /// Application protocol, such as http or kubernetes.io/h2c; a hint for proxies.
     pub app_protocol: Option<Str>,
 }
 
@@ -280,16 +284,18 @@ pub static ENDPOINT_PORT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `EndpointSlice` of `io.k8s.api.discovery.v1`.
+/// Some of the endpoints of a Service. All slices of a Service together have all of them.
 #[derive(Clone, Default)]
 pub struct EndpointSlice {
-    /// `metadata`: optional.
+    /// Name, labels and other metadata. The label kubernetes.io/service-name says which Service it belongs to.
     pub metadata: meta_v1::ObjectMeta,
-    /// `addressType`: required, one of `FQDN`, `IPv4`, `IPv6`.
+    /// Type of all addresses of the slice; immutable. FQDN is deprecated.
+    ///
+    /// One of `"FQDN"`, `"IPv4"`, `"IPv6"`.
     pub address_type: Str,
-    /// `endpoints`: optional.
+    /// The endpoints; 1000 at most.
     pub endpoints: List<Endpoint>,
-    /// `ports`: optional.
+    /// Ports of all endpoints; 100 at most. Empty means that there are none.
     pub ports: List<EndpointPort>,
 }
 
@@ -364,10 +370,10 @@ pub static ENDPOINT_SLICE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ForNode` of `io.k8s.api.discovery.v1`.
+/// A node whose clients should use an endpoint.
 #[derive(Clone, Default)]
 pub struct ForNode {
-    /// `name`: required.
+    /// Name of the node, as in its metadata.
     pub name: Str,
 }
 
@@ -404,10 +410,10 @@ pub static FOR_NODE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ForZone` of `io.k8s.api.discovery.v1`.
+/// A zone whose clients should use an endpoint.
 #[derive(Clone, Default)]
 pub struct ForZone {
-    /// `name`: required.
+    /// Name of the zone, as in the labels of nodes.
     pub name: Str,
 }
 
@@ -447,13 +453,74 @@ pub static FOR_ZONE: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &ENDPOINT, new: || Box::<Endpoint>::default() },
-    &TypeEntry { info: &ENDPOINT_CONDITIONS, new: || Box::<EndpointConditions>::default() },
-    &TypeEntry { info: &ENDPOINT_HINTS, new: || Box::<EndpointHints>::default() },
-    &TypeEntry { info: &ENDPOINT_PORT, new: || Box::<EndpointPort>::default() },
-    &TypeEntry { info: &ENDPOINT_SLICE, new: || Box::<EndpointSlice>::default() },
-    &TypeEntry { info: &FOR_NODE, new: || Box::<ForNode>::default() },
-    &TypeEntry { info: &FOR_ZONE, new: || Box::<ForZone>::default() },
+    &TypeEntry {
+        info: &ENDPOINT,
+        new: || Box::<Endpoint>::default(),
+        doc: "An endpoint of a Service, usually a pod.",
+        field_docs: &[
+            "Addresses of the endpoint, of the slice's type. Clients use the first.",
+            "Whether the endpoint is ready, serving or terminating.",
+            "Host name of the endpoint, a DNS label.",
+            "Object that provides the endpoint, usually a Pod.",
+            "Topology labels from the beta version; read-only.",
+            "Name of the node that hosts the endpoint.",
+            "Zone that the endpoint is in.",
+            "Where the endpoint should be used.",
+        ],
+    },
+    &TypeEntry {
+        info: &ENDPOINT_CONDITIONS,
+        new: || Box::<EndpointConditions>::default(),
+        doc: "Whether an endpoint is ready, serving or terminating.",
+        field_docs: &[
+            "Whether the endpoint accepts new traffic. Unset means true.",
+            "Like ready, but also true for endpoints that serve while they terminate. Unset means true.",
+            "Whether the endpoint is terminating. Unset means false.",
+        ],
+    },
+    &TypeEntry {
+        info: &ENDPOINT_HINTS,
+        new: || Box::<EndpointHints>::default(),
+        doc: "Where an endpoint should be used.",
+        field_docs: &[
+            "Zones whose clients should use the endpoint; 8 at most.",
+            "Nodes whose clients should use the endpoint; 8 at most.",
+        ],
+    },
+    &TypeEntry {
+        info: &ENDPOINT_PORT,
+        new: || Box::<EndpointPort>::default(),
+        doc: "A port of the endpoints of a slice.",
+        field_docs: &[
+            "Name of the port, unique in the slice. Defaults to empty.",
+            "Transport protocol. Defaults to TCP.",
+            "Port number. Unset means that consumers know it from elsewhere.",
+            "Application protocol, such as http or kubernetes.io/h2c; a hint for proxies.",
+        ],
+    },
+    &TypeEntry {
+        info: &ENDPOINT_SLICE,
+        new: || Box::<EndpointSlice>::default(),
+        doc: "Some of the endpoints of a Service. All slices of a Service together have all of them.",
+        field_docs: &[
+            "Name, labels and other metadata. The label kubernetes.io/service-name says which Service it belongs to.",
+            "Type of all addresses of the slice; immutable. FQDN is deprecated.",
+            "The endpoints; 1000 at most.",
+            "Ports of all endpoints; 100 at most. Empty means that there are none.",
+        ],
+    },
+    &TypeEntry {
+        info: &FOR_NODE,
+        new: || Box::<ForNode>::default(),
+        doc: "A node whose clients should use an endpoint.",
+        field_docs: &["Name of the node, as in its metadata."],
+    },
+    &TypeEntry {
+        info: &FOR_ZONE,
+        new: || Box::<ForZone>::default(),
+        doc: "A zone whose clients should use an endpoint.",
+        field_docs: &["Name of the zone, as in the labels of nodes."],
+    },
 ];
 
 /// The resource `endpointslices`.

@@ -4,41 +4,41 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `Event` of `io.k8s.api.events.v1`.
+/// A report about something that happened to an object. Events expire, so nothing may rely on them.
 #[derive(Clone, Default)]
 pub struct Event {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `eventTime`: required.
+    /// When the event was first observed.
     pub event_time: Option<MicroTime>,
-    /// `series`: optional.
+    /// Repetitions of the event; unset for a single one.
     pub series: Option<Shared<EventSeries>>,
-    /// `reportingController`: optional.
+    /// Controller that emitted the event, such as kubernetes.io/kubelet.
     pub reporting_controller: Option<Str>,
-    /// `reportingInstance`: optional.
+    /// Instance of the controller, such as its pod; 128 bytes at most.
     pub reporting_instance: Option<Str>,
-    /// `action`: optional.
+    /// Action that was taken or failed; 128 bytes at most.
     pub action: Option<Str>,
-    /// `reason`: optional.
+    /// Why the action was taken, for programs; 128 bytes at most.
     pub reason: Option<Str>,
-    /// `regarding`: optional.
+    /// Object that the event is about, usually the one that the controller works on.
     pub regarding: Option<Shared<core_v1::ObjectReference>>,
-    /// `related`: optional.
+    /// Second object that the action involved.
     pub related: Option<Shared<core_v1::ObjectReference>>,
-    /// `note`: optional.
+    /// What happened, for people; 1 KiB at most.
     pub note: Option<Str>,
-    /// `type`: optional.
+    /// Kind of the event: Normal or Warning.
     pub type_: Option<Str>,
-    /// `deprecatedSource`: optional.
+    /// Source of the event in core/v1.
     pub deprecated_source: Option<Shared<core_v1::EventSource>>,
-    /// `deprecatedFirstTimestamp`: optional.
+    /// First time of the event in core/v1.
     pub deprecated_first_timestamp: Option<Time>,
-    /// `deprecatedLastTimestamp`: optional.
+    /// Last time of the event in core/v1.
     pub deprecated_last_timestamp: Option<Time>,
-    /// `deprecatedCount`: optional.
+    /// Count of the event in core/v1.
     pub deprecated_count: Option<i32>,
 }
 
@@ -162,12 +162,12 @@ pub static EVENT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `EventSeries` of `io.k8s.api.events.v1`.
+/// How often an event was repeated, and when last.
 #[derive(Clone, Default)]
 pub struct EventSeries {
-    /// `count`: required.
+    /// Number of occurrences so far.
     pub count: i32,
-    /// `lastObservedTime`: required.
+    /// When the last occurrence was observed.
     pub last_observed_time: Option<MicroTime>,
 }
 
@@ -212,8 +212,34 @@ pub static EVENT_SERIES: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &EVENT, new: || Box::<Event>::default() },
-    &TypeEntry { info: &EVENT_SERIES, new: || Box::<EventSeries>::default() },
+    &TypeEntry {
+        info: &EVENT,
+        new: || Box::<Event>::default(),
+        doc: "A report about something that happened to an object. Events expire, so nothing may rely on them.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "When the event was first observed.",
+            "Repetitions of the event; unset for a single one.",
+            "Controller that emitted the event, such as kubernetes.io/kubelet.",
+            "Instance of the controller, such as its pod; 128 bytes at most.",
+            "Action that was taken or failed; 128 bytes at most.",
+            "Why the action was taken, for programs; 128 bytes at most.",
+            "Object that the event is about, usually the one that the controller works on.",
+            "Second object that the action involved.",
+            "What happened, for people; 1 KiB at most.",
+            "Kind of the event: Normal or Warning.",
+            "Source of the event in core/v1.",
+            "First time of the event in core/v1.",
+            "Last time of the event in core/v1.",
+            "Count of the event in core/v1.",
+        ],
+    },
+    &TypeEntry {
+        info: &EVENT_SERIES,
+        new: || Box::<EventSeries>::default(),
+        doc: "How often an event was repeated, and when last.",
+        field_docs: &["Number of occurrences so far.", "When the last occurrence was observed."],
+    },
 ];
 
 /// The resource `events`.

@@ -4,17 +4,19 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `HTTPIngressPath` of `io.k8s.api.networking.v1`.
+/// A path of an Ingress and where its requests go.
 #[derive(Clone, Default)]
 pub struct HTTPIngressPath {
-    /// `path`: optional.
+    /// Path of the URL, which must begin with "/" for the types Exact and Prefix.
     pub path: Option<Str>,
-    /// `pathType`: required, one of `Exact`, `ImplementationSpecific`, `Prefix`.
+    /// How paths are compared: as a whole, by their elements from the start, or as the class decides.
+    ///
+    /// One of `"Exact"`, `"ImplementationSpecific"`, `"Prefix"`.
     pub path_type: Str,
-    /// `backend`: required.
+    /// Service or other object that requests of the path go to.
     pub backend: IngressBackend,
 }
 
@@ -69,10 +71,12 @@ pub static HTTP_INGRESS_PATH: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `HTTPIngressRuleValue` of `io.k8s.api.networking.v1`.
+/// Paths of a host and where their requests go.
 #[derive(Clone, Default)]
 pub struct HTTPIngressRuleValue {
-    /// `paths`: required.
+    /// Paths and their backends; the longest one that matches wins.
+    ///
+    /// Required.
     pub paths: List<HTTPIngressPath>,
 }
 
@@ -114,12 +118,12 @@ pub static HTTP_INGRESS_RULE_VALUE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IPAddress` of `io.k8s.api.networking.v1`.
+/// An address that a Service uses. The name is the address itself.
 #[derive(Clone, Default)]
 pub struct IPAddress {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the IPAddress.
     pub spec: IPAddressSpec,
 }
 
@@ -172,10 +176,10 @@ pub static IP_ADDRESS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IPAddressSpec` of `io.k8s.api.networking.v1`.
+/// Desired state of an IPAddress.
 #[derive(Clone, Default)]
 pub struct IPAddressSpec {
-    /// `parentRef`: required.
+    /// Object that uses the address, usually a Service.
     pub parent_ref: ParentReference,
 }
 
@@ -217,12 +221,12 @@ pub static IP_ADDRESS_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IPBlock` of `io.k8s.api.networking.v1`.
+/// A range of addresses with exceptions.
 #[derive(Clone, Default)]
 pub struct IPBlock {
-    /// `cidr`: required.
+    /// The range, such as 192.168.1.0/24 or 2001:db8::/64.
     pub cidr: Str,
-    /// `except`: optional.
+    /// Ranges to leave out, each within cidr.
     pub except: List<Str>,
 }
 
@@ -269,14 +273,14 @@ pub static IP_BLOCK: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Ingress` of `io.k8s.api.networking.v1`.
+/// Routes HTTP requests from outside to Services.
 #[derive(Clone, Default)]
 pub struct Ingress {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the Ingress.
     pub spec: Option<IngressSpec>,
-    /// `status`: optional.
+    /// Observed state of the Ingress.
     pub status: Option<IngressStatus>,
 }
 
@@ -327,12 +331,12 @@ pub static INGRESS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressBackend` of `io.k8s.api.networking.v1`.
+/// Where requests go; exactly one of service and resource is set.
 #[derive(Clone, Default)]
 pub struct IngressBackend {
-    /// `service`: optional.
+    /// A Service of the namespace, and one of its ports.
     pub service: Option<Shared<IngressServiceBackend>>,
-    /// `resource`: optional.
+    /// Another object of the namespace, such as a bucket.
     pub resource: Option<Shared<core_v1::TypedLocalObjectReference>>,
 }
 
@@ -384,12 +388,12 @@ pub static INGRESS_BACKEND: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressClass` of `io.k8s.api.networking.v1`.
+/// A kind of Ingress, and the controller that serves it.
 #[derive(Clone, Default)]
 pub struct IngressClass {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the IngressClass.
     pub spec: Option<IngressClassSpec>,
 }
 
@@ -437,18 +441,18 @@ pub static INGRESS_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressClassParametersReference` of `io.k8s.api.networking.v1`.
+/// Object with parameters of an IngressClass.
 #[derive(Clone, Default)]
 pub struct IngressClassParametersReference {
-    /// `apiGroup`: optional.
+    /// Group of the object. Unset means the core group.
     pub api_group: Option<Str>,
-    /// `kind`: required.
+    /// Kind of the object, which the controller defines.
     pub kind: Str,
-    /// `name`: required.
+    /// Name of the object with the parameters.
     pub name: Str,
-    /// `scope`: optional.
+    /// Whether the object belongs to the cluster or to a namespace: Cluster or Namespace. Defaults to Cluster.
     pub scope: Option<Str>,
-    /// `namespace`: optional.
+    /// Namespace of the object, for the scope Namespace.
     pub namespace: Option<Str>,
 }
 
@@ -511,12 +515,12 @@ pub static INGRESS_CLASS_PARAMETERS_REFERENCE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressClassSpec` of `io.k8s.api.networking.v1`.
+/// Desired state of an IngressClass.
 #[derive(Clone, Default)]
 pub struct IngressClassSpec {
-    /// `controller`: optional.
+    /// Name of the controller, with a domain; immutable.
     pub controller: Option<Str>,
-    /// `parameters`: optional.
+    /// Object with further parameters for the controller.
     pub parameters: Option<Shared<IngressClassParametersReference>>,
 }
 
@@ -563,14 +567,14 @@ pub static INGRESS_CLASS_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressLoadBalancerIngress` of `io.k8s.api.networking.v1`.
+/// An address or name of the load balancer of an Ingress.
 #[derive(Clone, Default)]
 pub struct IngressLoadBalancerIngress {
-    /// `ip`: optional.
+    /// Address of a load balancer that has one.
     pub ip: Option<Str>,
-    /// `hostname`: optional.
+    /// DNS name of a load balancer that has one.
     pub hostname: Option<Str>,
-    /// `ports`: optional.
+    /// State of the ports of the load balancer.
     pub ports: List<IngressPortStatus>,
 }
 
@@ -626,10 +630,10 @@ pub static INGRESS_LOAD_BALANCER_INGRESS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressLoadBalancerStatus` of `io.k8s.api.networking.v1`.
+/// Observed state of the load balancer of an Ingress.
 #[derive(Clone, Default)]
 pub struct IngressLoadBalancerStatus {
-    /// `ingress`: optional.
+    /// Addresses and names of the load balancer.
     pub ingress: List<IngressLoadBalancerIngress>,
 }
 
@@ -671,14 +675,16 @@ pub static INGRESS_LOAD_BALANCER_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressPortStatus` of `io.k8s.api.networking.v1`.
+/// State of a port of a load balancer.
 #[derive(Clone, Default)]
 pub struct IngressPortStatus {
-    /// `port`: required.
+    /// Port of the Ingress that the status is about.
     pub port: i32,
-    /// `protocol`: required, one of `SCTP`, `TCP`, `UDP`.
+    /// Transport protocol of the port.
+    ///
+    /// One of `"SCTP"`, `"TCP"`, `"UDP"`.
     pub protocol: Str,
-    /// `error`: optional.
+    /// Problem with the port, in one CamelCase word; vendors prefix theirs with a domain.
     pub error: Option<Str>,
 }
 
@@ -728,12 +734,12 @@ pub static INGRESS_PORT_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressRule` of `io.k8s.api.networking.v1`.
+/// Paths of one host and where their requests go.
 #[derive(Clone, Default)]
 pub struct IngressRule {
-    /// `host`: optional.
+    /// Host name, or "\*." and a domain. Empty means all hosts.
     pub host: Option<Str>,
-    /// `http`: optional.
+    /// Paths of the host and where their requests go.
     pub http: Option<Shared<HTTPIngressRuleValue>>,
 }
 
@@ -780,12 +786,12 @@ pub static INGRESS_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressServiceBackend` of `io.k8s.api.networking.v1`.
+/// A port of a Service.
 #[derive(Clone, Default)]
 pub struct IngressServiceBackend {
-    /// `name`: required.
+    /// Name of the Service, in the namespace of the Ingress.
     pub name: Str,
-    /// `port`: optional.
+    /// Port of the Service, by name or number.
     pub port: Option<Shared<ServiceBackendPort>>,
 }
 
@@ -827,16 +833,16 @@ pub static INGRESS_SERVICE_BACKEND: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressSpec` of `io.k8s.api.networking.v1`.
+/// Desired state of an Ingress.
 #[derive(Clone, Default)]
 pub struct IngressSpec {
-    /// `ingressClassName`: optional.
+    /// Name of the IngressClass. Defaults to the default class, if there is one.
     pub ingress_class_name: Option<Str>,
-    /// `defaultBackend`: optional.
+    /// Where requests go that match no rule.
     pub default_backend: Option<Shared<IngressBackend>>,
-    /// `tls`: optional.
+    /// Certificates and their hosts. The port is always 443.
     pub tls: List<IngressTLS>,
-    /// `rules`: optional.
+    /// Hosts, paths and where their requests go.
     pub rules: List<IngressRule>,
 }
 
@@ -905,10 +911,10 @@ pub static INGRESS_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressStatus` of `io.k8s.api.networking.v1`.
+/// Observed state of an Ingress.
 #[derive(Clone, Default)]
 pub struct IngressStatus {
-    /// `loadBalancer`: optional.
+    /// State of the load balancer.
     pub load_balancer: Option<Shared<IngressLoadBalancerStatus>>,
 }
 
@@ -950,12 +956,12 @@ pub static INGRESS_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `IngressTLS` of `io.k8s.api.networking.v1`.
+/// A certificate and its hosts.
 #[derive(Clone, Default)]
 pub struct IngressTLS {
-    /// `hosts`: optional.
+    /// Hosts that the certificate is for. Default to all hosts of the load balancer.
     pub hosts: List<Str>,
-    /// `secretName`: optional.
+    /// Name of the Secret with the certificate and its key.
     pub secret_name: Option<Str>,
 }
 
@@ -1002,12 +1008,12 @@ pub static INGRESS_TLS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicy` of `io.k8s.api.networking.v1`.
+/// Restricts the traffic from and to pods of a namespace.
 #[derive(Clone, Default)]
 pub struct NetworkPolicy {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the NetworkPolicy.
     pub spec: Option<NetworkPolicySpec>,
 }
 
@@ -1055,12 +1061,12 @@ pub static NETWORK_POLICY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicyEgressRule` of `io.k8s.api.networking.v1`.
+/// Traffic that selected pods may send.
 #[derive(Clone, Default)]
 pub struct NetworkPolicyEgressRule {
-    /// `ports`: optional.
+    /// Destination ports. Empty allows all.
     pub ports: List<NetworkPolicyPort>,
-    /// `to`: optional.
+    /// Destinations, of which one must match. Empty allows all.
     pub to: List<NetworkPolicyPeer>,
 }
 
@@ -1112,12 +1118,12 @@ pub static NETWORK_POLICY_EGRESS_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicyIngressRule` of `io.k8s.api.networking.v1`.
+/// Traffic that selected pods may receive.
 #[derive(Clone, Default)]
 pub struct NetworkPolicyIngressRule {
-    /// `ports`: optional.
+    /// Ports of the pods. Empty allows all.
     pub ports: List<NetworkPolicyPort>,
-    /// `from`: optional.
+    /// Sources, of which one must match. Empty allows all.
     pub from: List<NetworkPolicyPeer>,
 }
 
@@ -1169,14 +1175,14 @@ pub static NETWORK_POLICY_INGRESS_RULE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicyPeer` of `io.k8s.api.networking.v1`.
+/// A source or destination of traffic: pods or an address range.
 #[derive(Clone, Default)]
 pub struct NetworkPolicyPeer {
-    /// `podSelector`: optional.
+    /// Labels of pods, in the selected namespaces or in that of the policy. Empty selects all pods.
     pub pod_selector: Option<Shared<meta_v1::LabelSelector>>,
-    /// `namespaceSelector`: optional.
+    /// Labels of namespaces. Empty selects all namespaces.
     pub namespace_selector: Option<Shared<meta_v1::LabelSelector>>,
-    /// `ipBlock`: optional.
+    /// Range of addresses. Excludes both selectors.
     pub ip_block: Option<Shared<IPBlock>>,
 }
 
@@ -1231,14 +1237,16 @@ pub static NETWORK_POLICY_PEER: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicyPort` of `io.k8s.api.networking.v1`.
+/// A port, or a range of ports.
 #[derive(Clone, Default)]
 pub struct NetworkPolicyPort {
-    /// `protocol`: optional, one of `SCTP`, `TCP`, `UDP`.
+    /// Transport protocol. Defaults to TCP.
+    ///
+    /// One of `"SCTP"`, `"TCP"`, `"UDP"`.
     pub protocol: Option<Str>,
-    /// `port`: optional.
+    /// Port as a number or by the name that pods give it. Unset matches all ports.
     pub port: Option<IntOrString>,
-    /// `endPort`: optional.
+    /// Last port of a range that begins with port.
     pub end_port: Option<i32>,
 }
 
@@ -1288,16 +1296,18 @@ pub static NETWORK_POLICY_PORT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkPolicySpec` of `io.k8s.api.networking.v1`.
+/// Desired state of a NetworkPolicy.
 #[derive(Clone, Default)]
 pub struct NetworkPolicySpec {
-    /// `podSelector`: optional.
+    /// Labels of the pods that the policy applies to. Empty selects all pods of the namespace.
     pub pod_selector: Option<Shared<meta_v1::LabelSelector>>,
-    /// `ingress`: optional.
+    /// Traffic that the pods may receive. None if it is empty and policyTypes has Ingress.
     pub ingress: List<NetworkPolicyIngressRule>,
-    /// `egress`: optional.
+    /// Traffic that the pods may send. None if it is empty and policyTypes has Egress.
     pub egress: List<NetworkPolicyEgressRule>,
-    /// `policyTypes`: optional.
+    /// Directions that the policy restricts. Defaults to Ingress, and Egress if there are such rules.
+    ///
+    /// Each is one of `"Egress"`, `"Ingress"`.
     pub policy_types: List<Str>,
 }
 
@@ -1371,16 +1381,16 @@ pub static NETWORK_POLICY_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ParentReference` of `io.k8s.api.networking.v1`.
+/// Refers to an object that uses an address.
 #[derive(Clone, Default)]
 pub struct ParentReference {
-    /// `group`: optional.
+    /// Group of the object; empty for the core group.
     pub group: Option<Str>,
-    /// `resource`: required.
+    /// Resource of the object, such as services.
     pub resource: Str,
-    /// `namespace`: optional.
+    /// Namespace of the object; empty for objects of the cluster.
     pub namespace: Option<Str>,
-    /// `name`: required.
+    /// Name of the object that uses the address.
     pub name: Str,
 }
 
@@ -1444,12 +1454,12 @@ pub static PARENT_REFERENCE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ServiceBackendPort` of `io.k8s.api.networking.v1`.
+/// A port of a Service, by exactly one of its name and number.
 #[derive(Clone, Default)]
 pub struct ServiceBackendPort {
-    /// `name`: optional.
+    /// Name of the port in the Service. Excludes number.
     pub name: Option<Str>,
-    /// `number`: optional.
+    /// Number of the port in the Service. Excludes name.
     pub number: Option<i32>,
 }
 
@@ -1491,14 +1501,14 @@ pub static SERVICE_BACKEND_PORT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ServiceCIDR` of `io.k8s.api.networking.v1`.
+/// Address ranges that Services get their addresses from.
 #[derive(Clone, Default)]
 pub struct ServiceCIDR {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: optional.
+    /// Desired state of the ServiceCIDR.
     pub spec: Option<ServiceCIDRSpec>,
-    /// `status`: optional.
+    /// Observed state of the ServiceCIDR.
     pub status: Option<ServiceCIDRStatus>,
 }
 
@@ -1549,10 +1559,10 @@ pub static SERVICE_CIDR: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ServiceCIDRSpec` of `io.k8s.api.networking.v1`.
+/// Desired state of a ServiceCIDR.
 #[derive(Clone, Default)]
 pub struct ServiceCIDRSpec {
-    /// `cidrs`: optional.
+    /// The ranges: one, or one of each family. A range cannot be changed.
     pub cidrs: List<Str>,
 }
 
@@ -1594,10 +1604,10 @@ pub static SERVICE_CIDR_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ServiceCIDRStatus` of `io.k8s.api.networking.v1`.
+/// Observed state of a ServiceCIDR.
 #[derive(Clone, Default)]
 pub struct ServiceCIDRStatus {
-    /// `conditions`: optional.
+    /// Conditions of the ServiceCIDR, such as Ready.
     pub conditions: List<meta_v1::Condition>,
 }
 
@@ -1642,35 +1652,256 @@ pub static SERVICE_CIDR_STATUS: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &HTTP_INGRESS_PATH, new: || Box::<HTTPIngressPath>::default() },
-    &TypeEntry { info: &HTTP_INGRESS_RULE_VALUE, new: || Box::<HTTPIngressRuleValue>::default() },
-    &TypeEntry { info: &IP_ADDRESS, new: || Box::<IPAddress>::default() },
-    &TypeEntry { info: &IP_ADDRESS_SPEC, new: || Box::<IPAddressSpec>::default() },
-    &TypeEntry { info: &IP_BLOCK, new: || Box::<IPBlock>::default() },
-    &TypeEntry { info: &INGRESS, new: || Box::<Ingress>::default() },
-    &TypeEntry { info: &INGRESS_BACKEND, new: || Box::<IngressBackend>::default() },
-    &TypeEntry { info: &INGRESS_CLASS, new: || Box::<IngressClass>::default() },
-    &TypeEntry { info: &INGRESS_CLASS_PARAMETERS_REFERENCE, new: || Box::<IngressClassParametersReference>::default() },
-    &TypeEntry { info: &INGRESS_CLASS_SPEC, new: || Box::<IngressClassSpec>::default() },
-    &TypeEntry { info: &INGRESS_LOAD_BALANCER_INGRESS, new: || Box::<IngressLoadBalancerIngress>::default() },
-    &TypeEntry { info: &INGRESS_LOAD_BALANCER_STATUS, new: || Box::<IngressLoadBalancerStatus>::default() },
-    &TypeEntry { info: &INGRESS_PORT_STATUS, new: || Box::<IngressPortStatus>::default() },
-    &TypeEntry { info: &INGRESS_RULE, new: || Box::<IngressRule>::default() },
-    &TypeEntry { info: &INGRESS_SERVICE_BACKEND, new: || Box::<IngressServiceBackend>::default() },
-    &TypeEntry { info: &INGRESS_SPEC, new: || Box::<IngressSpec>::default() },
-    &TypeEntry { info: &INGRESS_STATUS, new: || Box::<IngressStatus>::default() },
-    &TypeEntry { info: &INGRESS_TLS, new: || Box::<IngressTLS>::default() },
-    &TypeEntry { info: &NETWORK_POLICY, new: || Box::<NetworkPolicy>::default() },
-    &TypeEntry { info: &NETWORK_POLICY_EGRESS_RULE, new: || Box::<NetworkPolicyEgressRule>::default() },
-    &TypeEntry { info: &NETWORK_POLICY_INGRESS_RULE, new: || Box::<NetworkPolicyIngressRule>::default() },
-    &TypeEntry { info: &NETWORK_POLICY_PEER, new: || Box::<NetworkPolicyPeer>::default() },
-    &TypeEntry { info: &NETWORK_POLICY_PORT, new: || Box::<NetworkPolicyPort>::default() },
-    &TypeEntry { info: &NETWORK_POLICY_SPEC, new: || Box::<NetworkPolicySpec>::default() },
-    &TypeEntry { info: &PARENT_REFERENCE, new: || Box::<ParentReference>::default() },
-    &TypeEntry { info: &SERVICE_BACKEND_PORT, new: || Box::<ServiceBackendPort>::default() },
-    &TypeEntry { info: &SERVICE_CIDR, new: || Box::<ServiceCIDR>::default() },
-    &TypeEntry { info: &SERVICE_CIDR_SPEC, new: || Box::<ServiceCIDRSpec>::default() },
-    &TypeEntry { info: &SERVICE_CIDR_STATUS, new: || Box::<ServiceCIDRStatus>::default() },
+    &TypeEntry {
+        info: &HTTP_INGRESS_PATH,
+        new: || Box::<HTTPIngressPath>::default(),
+        doc: "A path of an Ingress and where its requests go.",
+        field_docs: &[
+            "Path of the URL, which must begin with \"/\" for the types Exact and Prefix.",
+            "How paths are compared: as a whole, by their elements from the start, or as the class decides.",
+            "Service or other object that requests of the path go to.",
+        ],
+    },
+    &TypeEntry {
+        info: &HTTP_INGRESS_RULE_VALUE,
+        new: || Box::<HTTPIngressRuleValue>::default(),
+        doc: "Paths of a host and where their requests go.",
+        field_docs: &["Paths and their backends; the longest one that matches wins."],
+    },
+    &TypeEntry {
+        info: &IP_ADDRESS,
+        new: || Box::<IPAddress>::default(),
+        doc: "An address that a Service uses. The name is the address itself.",
+        field_docs: &["Name, labels, annotations and other metadata of the object.", "Desired state of the IPAddress."],
+    },
+    &TypeEntry {
+        info: &IP_ADDRESS_SPEC,
+        new: || Box::<IPAddressSpec>::default(),
+        doc: "Desired state of an IPAddress.",
+        field_docs: &["Object that uses the address, usually a Service."],
+    },
+    &TypeEntry {
+        info: &IP_BLOCK,
+        new: || Box::<IPBlock>::default(),
+        doc: "A range of addresses with exceptions.",
+        field_docs: &["The range, such as 192.168.1.0/24 or 2001:db8::/64.", "Ranges to leave out, each within cidr."],
+    },
+    &TypeEntry {
+        info: &INGRESS,
+        new: || Box::<Ingress>::default(),
+        doc: "Routes HTTP requests from outside to Services.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the Ingress.",
+            "Observed state of the Ingress.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_BACKEND,
+        new: || Box::<IngressBackend>::default(),
+        doc: "Where requests go; exactly one of service and resource is set.",
+        field_docs: &[
+            "A Service of the namespace, and one of its ports.",
+            "Another object of the namespace, such as a bucket.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_CLASS,
+        new: || Box::<IngressClass>::default(),
+        doc: "A kind of Ingress, and the controller that serves it.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the IngressClass.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_CLASS_PARAMETERS_REFERENCE,
+        new: || Box::<IngressClassParametersReference>::default(),
+        doc: "Object with parameters of an IngressClass.",
+        field_docs: &[
+            "Group of the object. Unset means the core group.",
+            "Kind of the object, which the controller defines.",
+            "Name of the object with the parameters.",
+            "Whether the object belongs to the cluster or to a namespace: Cluster or Namespace. Defaults to Cluster.",
+            "Namespace of the object, for the scope Namespace.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_CLASS_SPEC,
+        new: || Box::<IngressClassSpec>::default(),
+        doc: "Desired state of an IngressClass.",
+        field_docs: &[
+            "Name of the controller, with a domain; immutable.",
+            "Object with further parameters for the controller.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_LOAD_BALANCER_INGRESS,
+        new: || Box::<IngressLoadBalancerIngress>::default(),
+        doc: "An address or name of the load balancer of an Ingress.",
+        field_docs: &[
+            "Address of a load balancer that has one.",
+            "DNS name of a load balancer that has one.",
+            "State of the ports of the load balancer.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_LOAD_BALANCER_STATUS,
+        new: || Box::<IngressLoadBalancerStatus>::default(),
+        doc: "Observed state of the load balancer of an Ingress.",
+        field_docs: &["Addresses and names of the load balancer."],
+    },
+    &TypeEntry {
+        info: &INGRESS_PORT_STATUS,
+        new: || Box::<IngressPortStatus>::default(),
+        doc: "State of a port of a load balancer.",
+        field_docs: &[
+            "Port of the Ingress that the status is about.",
+            "Transport protocol of the port.",
+            "Problem with the port, in one CamelCase word; vendors prefix theirs with a domain.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_RULE,
+        new: || Box::<IngressRule>::default(),
+        doc: "Paths of one host and where their requests go.",
+        field_docs: &[
+            "Host name, or \"*.\" and a domain. Empty means all hosts.",
+            "Paths of the host and where their requests go.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_SERVICE_BACKEND,
+        new: || Box::<IngressServiceBackend>::default(),
+        doc: "A port of a Service.",
+        field_docs: &[
+            "Name of the Service, in the namespace of the Ingress.",
+            "Port of the Service, by name or number.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_SPEC,
+        new: || Box::<IngressSpec>::default(),
+        doc: "Desired state of an Ingress.",
+        field_docs: &[
+            "Name of the IngressClass. Defaults to the default class, if there is one.",
+            "Where requests go that match no rule.",
+            "Certificates and their hosts. The port is always 443.",
+            "Hosts, paths and where their requests go.",
+        ],
+    },
+    &TypeEntry {
+        info: &INGRESS_STATUS,
+        new: || Box::<IngressStatus>::default(),
+        doc: "Observed state of an Ingress.",
+        field_docs: &["State of the load balancer."],
+    },
+    &TypeEntry {
+        info: &INGRESS_TLS,
+        new: || Box::<IngressTLS>::default(),
+        doc: "A certificate and its hosts.",
+        field_docs: &[
+            "Hosts that the certificate is for. Default to all hosts of the load balancer.",
+            "Name of the Secret with the certificate and its key.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY,
+        new: || Box::<NetworkPolicy>::default(),
+        doc: "Restricts the traffic from and to pods of a namespace.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the NetworkPolicy.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY_EGRESS_RULE,
+        new: || Box::<NetworkPolicyEgressRule>::default(),
+        doc: "Traffic that selected pods may send.",
+        field_docs: &[
+            "Destination ports. Empty allows all.",
+            "Destinations, of which one must match. Empty allows all.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY_INGRESS_RULE,
+        new: || Box::<NetworkPolicyIngressRule>::default(),
+        doc: "Traffic that selected pods may receive.",
+        field_docs: &["Ports of the pods. Empty allows all.", "Sources, of which one must match. Empty allows all."],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY_PEER,
+        new: || Box::<NetworkPolicyPeer>::default(),
+        doc: "A source or destination of traffic: pods or an address range.",
+        field_docs: &[
+            "Labels of pods, in the selected namespaces or in that of the policy. Empty selects all pods.",
+            "Labels of namespaces. Empty selects all namespaces.",
+            "Range of addresses. Excludes both selectors.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY_PORT,
+        new: || Box::<NetworkPolicyPort>::default(),
+        doc: "A port, or a range of ports.",
+        field_docs: &[
+            "Transport protocol. Defaults to TCP.",
+            "Port as a number or by the name that pods give it. Unset matches all ports.",
+            "Last port of a range that begins with port.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_POLICY_SPEC,
+        new: || Box::<NetworkPolicySpec>::default(),
+        doc: "Desired state of a NetworkPolicy.",
+        field_docs: &[
+            "Labels of the pods that the policy applies to. Empty selects all pods of the namespace.",
+            "Traffic that the pods may receive. None if it is empty and policyTypes has Ingress.",
+            "Traffic that the pods may send. None if it is empty and policyTypes has Egress.",
+            "Directions that the policy restricts. Defaults to Ingress, and Egress if there are such rules.",
+        ],
+    },
+    &TypeEntry {
+        info: &PARENT_REFERENCE,
+        new: || Box::<ParentReference>::default(),
+        doc: "Refers to an object that uses an address.",
+        field_docs: &[
+            "Group of the object; empty for the core group.",
+            "Resource of the object, such as services.",
+            "Namespace of the object; empty for objects of the cluster.",
+            "Name of the object that uses the address.",
+        ],
+    },
+    &TypeEntry {
+        info: &SERVICE_BACKEND_PORT,
+        new: || Box::<ServiceBackendPort>::default(),
+        doc: "A port of a Service, by exactly one of its name and number.",
+        field_docs: &[
+            "Name of the port in the Service. Excludes number.",
+            "Number of the port in the Service. Excludes name.",
+        ],
+    },
+    &TypeEntry {
+        info: &SERVICE_CIDR,
+        new: || Box::<ServiceCIDR>::default(),
+        doc: "Address ranges that Services get their addresses from.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the ServiceCIDR.",
+            "Observed state of the ServiceCIDR.",
+        ],
+    },
+    &TypeEntry {
+        info: &SERVICE_CIDR_SPEC,
+        new: || Box::<ServiceCIDRSpec>::default(),
+        doc: "Desired state of a ServiceCIDR.",
+        field_docs: &["The ranges: one, or one of each family. A range cannot be changed."],
+    },
+    &TypeEntry {
+        info: &SERVICE_CIDR_STATUS,
+        new: || Box::<ServiceCIDRStatus>::default(),
+        doc: "Observed state of a ServiceCIDR.",
+        field_docs: &["Conditions of the ServiceCIDR, such as Ready."],
+    },
 ];
 
 /// The resource `ingressclasses`.

@@ -4,13 +4,13 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `Overhead` of `io.k8s.api.node.v1`.
+/// Resources that running a pod costs on top of its containers.
 #[derive(Clone, Default)]
 pub struct Overhead {
-    /// `podFixed`: optional.
+    /// Fixed amount for each pod, by resource.
     pub pod_fixed: Map<Quantity>,
 }
 
@@ -47,16 +47,16 @@ pub static OVERHEAD: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `RuntimeClass` of `io.k8s.api.node.v1`.
+/// A way to run containers that nodes offer. Pods refer to it by name.
 #[derive(Clone, Default)]
 pub struct RuntimeClass {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `handler`: required.
+    /// Name of the handler in the configuration of the container runtime; immutable.
     pub handler: Str,
-    /// `overhead`: optional.
+    /// Resources that running a pod costs on top of its containers.
     pub overhead: Option<Shared<Overhead>>,
-    /// `scheduling`: optional.
+    /// Nodes that offer the class. Defaults to all nodes.
     pub scheduling: Option<Shared<Scheduling>>,
 }
 
@@ -110,12 +110,12 @@ pub static RUNTIME_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Scheduling` of `io.k8s.api.node.v1`.
+/// Nodes that offer a RuntimeClass.
 #[derive(Clone, Default)]
 pub struct Scheduling {
-    /// `nodeSelector`: optional.
+    /// Labels of the nodes, added to the node selector of pods.
     pub node_selector: Map<Str>,
-    /// `tolerations`: optional.
+    /// Taints that pods of the class tolerate, added to their own.
     pub tolerations: List<core_v1::Toleration>,
 }
 
@@ -170,9 +170,32 @@ pub static SCHEDULING: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &OVERHEAD, new: || Box::<Overhead>::default() },
-    &TypeEntry { info: &RUNTIME_CLASS, new: || Box::<RuntimeClass>::default() },
-    &TypeEntry { info: &SCHEDULING, new: || Box::<Scheduling>::default() },
+    &TypeEntry {
+        info: &OVERHEAD,
+        new: || Box::<Overhead>::default(),
+        doc: "Resources that running a pod costs on top of its containers.",
+        field_docs: &["Fixed amount for each pod, by resource."],
+    },
+    &TypeEntry {
+        info: &RUNTIME_CLASS,
+        new: || Box::<RuntimeClass>::default(),
+        doc: "A way to run containers that nodes offer. Pods refer to it by name.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Name of the handler in the configuration of the container runtime; immutable.",
+            "Resources that running a pod costs on top of its containers.",
+            "Nodes that offer the class. Defaults to all nodes.",
+        ],
+    },
+    &TypeEntry {
+        info: &SCHEDULING,
+        new: || Box::<Scheduling>::default(),
+        doc: "Nodes that offer a RuntimeClass.",
+        field_docs: &[
+            "Labels of the nodes, added to the node selector of pods.",
+            "Taints that pods of the class tolerate, added to their own.",
+        ],
+    },
 ];
 
 /// The resource `runtimeclasses`.

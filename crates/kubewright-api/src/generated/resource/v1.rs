@@ -4,25 +4,25 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `AllocatedDeviceStatus` of `io.k8s.api.resource.v1`.
+/// State of an allocated device, as its driver reports it.
 #[derive(Clone, Default)]
 pub struct AllocatedDeviceStatus {
-    /// `driver`: required.
+    /// Name of the driver that allocated the device.
     pub driver: Str,
-    /// `pool`: required.
+    /// Pool that the device belongs to.
     pub pool: Str,
-    /// `device`: required.
+    /// Name of the device in the pool.
     pub device: Str,
-    /// `shareID`: optional.
+    /// Identifier of the share, if the device is allocated more than once.
     pub share_id: Option<Str>,
-    /// `conditions`: optional.
+    /// Conditions of the device; 8 at most.
     pub conditions: List<meta_v1::Condition>,
-    /// `data`: optional.
+    /// Data of the driver about the device; 10 KiB at most.
     pub data: Option<RawJson>,
-    /// `networkData`: optional.
+    /// Facts about the device as a network interface.
     pub network_data: Option<Shared<NetworkDeviceData>>,
 }
 
@@ -98,14 +98,14 @@ pub static ALLOCATED_DEVICE_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `AllocationResult` of `io.k8s.api.resource.v1`.
+/// Devices that are allocated to a claim.
 #[derive(Clone, Default)]
 pub struct AllocationResult {
-    /// `devices`: optional.
+    /// The devices and their configuration.
     pub devices: Option<Shared<DeviceAllocationResult>>,
-    /// `nodeSelector`: optional.
+    /// Nodes where the devices are available. Unset means all nodes.
     pub node_selector: Option<Shared<core_v1::NodeSelector>>,
-    /// `allocationTimestamp`: optional.
+    /// When the devices were allocated.
     pub allocation_timestamp: Option<Time>,
 }
 
@@ -160,10 +160,10 @@ pub static ALLOCATION_RESULT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CELDeviceSelector` of `io.k8s.api.resource.v1`.
+/// Selects devices by an expression.
 #[derive(Clone, Default)]
 pub struct CELDeviceSelector {
-    /// `expression`: required.
+    /// CEL expression over the variable device that must be true; 10 KiB at most.
     pub expression: Str,
 }
 
@@ -200,14 +200,14 @@ pub static CEL_DEVICE_SELECTOR: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CapacityRequestPolicy` of `io.k8s.api.resource.v1`.
+/// Amounts of a capacity that requests may ask for; at most one kind of rule is set.
 #[derive(Clone, Default)]
 pub struct CapacityRequestPolicy {
-    /// `default`: optional.
+    /// Amount for requests that do not name one.
     pub default: Option<Quantity>,
-    /// `validValues`: optional.
+    /// Allowed amounts, in rising order. A request is rounded up to the next one.
     pub valid_values: List<Quantity>,
-    /// `validRange`: optional.
+    /// Range of allowed amounts, possibly in steps.
     pub valid_range: Option<Shared<CapacityRequestPolicyRange>>,
 }
 
@@ -267,14 +267,14 @@ pub static CAPACITY_REQUEST_POLICY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CapacityRequestPolicyRange` of `io.k8s.api.resource.v1`.
+/// A range of amounts of a capacity.
 #[derive(Clone, Default)]
 pub struct CapacityRequestPolicyRange {
-    /// `min`: required.
+    /// Smallest amount; requests for less are rounded up to it.
     pub min: Quantity,
-    /// `max`: optional.
+    /// Largest amount. Defaults to the capacity itself.
     pub max: Option<Quantity>,
-    /// `step`: optional.
+    /// Distance between amounts, counted from min. A request is rounded up.
     pub step: Option<Quantity>,
 }
 
@@ -324,10 +324,10 @@ pub static CAPACITY_REQUEST_POLICY_RANGE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CapacityRequirements` of `io.k8s.api.resource.v1`.
+/// Capacity that a device must have.
 #[derive(Clone, Default)]
 pub struct CapacityRequirements {
-    /// `requests`: optional.
+    /// Amounts by name of the capacity.
     pub requests: Map<Quantity>,
 }
 
@@ -364,10 +364,10 @@ pub static CAPACITY_REQUIREMENTS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Counter` of `io.k8s.api.resource.v1`.
+/// An amount that devices share.
 #[derive(Clone, Default)]
 pub struct Counter {
-    /// `value`: required.
+    /// Amount that is available, or that a device takes.
     pub value: Quantity,
 }
 
@@ -404,12 +404,14 @@ pub static COUNTER: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CounterSet` of `io.k8s.api.resource.v1`.
+/// A named set of counters that devices of a pool consume.
 #[derive(Clone, Default)]
 pub struct CounterSet {
-    /// `name`: required.
+    /// Name of the set, unique in the pool.
     pub name: Str,
-    /// `counters`: required.
+    /// Counters by name; 32 at most.
+    ///
+    /// Required.
     pub counters: Map<Counter>,
 }
 
@@ -456,34 +458,34 @@ pub static COUNTER_SET: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `Device` of `io.k8s.api.resource.v1`.
+/// A device that a driver offers.
 #[derive(Clone, Default)]
 pub struct Device {
-    /// `name`: required.
+    /// Name of the device, a DNS label that is unique in the pool.
     pub name: Str,
-    /// `attributes`: optional.
+    /// Attributes by name, which expressions can refer to.
     pub attributes: Map<DeviceAttribute>,
-    /// `capacity`: optional.
+    /// Capacities by name, which expressions can refer to.
     pub capacity: Map<DeviceCapacity>,
-    /// `consumesCounters`: optional.
+    /// Amounts of shared counters that an allocation of the device takes.
     pub consumes_counters: List<DeviceCounterConsumption>,
-    /// `nodeName`: optional.
+    /// Node that can use the device; only with perDeviceNodeSelection.
     pub node_name: Option<Str>,
-    /// `nodeSelector`: optional.
+    /// Nodes that can use the device; only with perDeviceNodeSelection.
     pub node_selector: Option<Shared<core_v1::NodeSelector>>,
-    /// `allNodes`: optional.
+    /// Whether all nodes can use the device; only with perDeviceNodeSelection.
     pub all_nodes: Option<bool>,
-    /// `taints`: optional.
+    /// Taints, which repel claims that do not tolerate them.
     pub taints: List<DeviceTaint>,
-    /// `bindsToNode`: optional.
+    /// Whether an allocation fixes the claim to the node chosen by the scheduler.
     pub binds_to_node: Option<bool>,
-    /// `bindingConditions`: optional.
+    /// Conditions that must be True before a pod with the device is bound; 4 at most.
     pub binding_conditions: List<Str>,
-    /// `bindingFailureConditions`: optional.
+    /// Conditions of which one True means that binding has failed; 4 at most.
     pub binding_failure_conditions: List<Str>,
-    /// `allowMultipleAllocations`: optional.
+    /// Whether several claims may share the device. Defaults to false.
     pub allow_multiple_allocations: Option<bool>,
-    /// `nodeAllocatableResourceMappings`: optional.
+    /// How the device draws on resources of the node, by name such as cpu.
     pub node_allocatable_resource_mappings: Map<NodeAllocatableResourceMapping>,
 }
 
@@ -618,14 +620,16 @@ pub static DEVICE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceAllocationConfiguration` of `io.k8s.api.resource.v1`.
+/// Configuration of an allocated device, and where it comes from.
 #[derive(Clone, Default)]
 pub struct DeviceAllocationConfiguration {
-    /// `source`: required, one of `FromClaim`, `FromClass`.
+    /// Whether the claim or its class holds the configuration.
+    ///
+    /// One of `"FromClaim"`, `"FromClass"`.
     pub source: Str,
-    /// `requests`: optional.
+    /// Requests that the configuration applies to. Defaults to all.
     pub requests: List<Str>,
-    /// `opaque`: optional.
+    /// Parameters that only the driver understands.
     pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
@@ -685,12 +689,12 @@ pub static DEVICE_ALLOCATION_CONFIGURATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceAllocationResult` of `io.k8s.api.resource.v1`.
+/// Allocated devices and their configuration.
 #[derive(Clone, Default)]
 pub struct DeviceAllocationResult {
-    /// `results`: optional.
+    /// All allocated devices, each with its request.
     pub results: List<DeviceRequestAllocationResult>,
-    /// `config`: optional.
+    /// Configuration from classes and the claim, in the order in which it applies.
     pub config: List<DeviceAllocationConfiguration>,
 }
 
@@ -742,24 +746,24 @@ pub static DEVICE_ALLOCATION_RESULT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceAttribute` of `io.k8s.api.resource.v1`.
+/// Value of an attribute; exactly one member is set.
 #[derive(Clone, Default)]
 pub struct DeviceAttribute {
-    /// `int`: optional.
+    /// Value that is a number.
     pub int: Option<i64>,
-    /// `bool`: optional.
+    /// Value that is true or false.
     pub bool: Option<bool>,
-    /// `string`: optional.
+    /// Value that is a string of at most 64 characters.
     pub string: Option<Str>,
-    /// `version`: optional.
+    /// Value that is a semantic version, such as 1.2.3.
     pub version: Option<Str>,
-    /// `ints`: optional.
+    /// Values that are a list of numbers.
     pub ints: List<i64>,
-    /// `bools`: optional.
+    /// Values that are a list of true and false.
     pub bools: List<bool>,
-    /// `strings`: optional.
+    /// Values that are a list of strings.
     pub strings: List<Str>,
-    /// `versions`: optional.
+    /// Values that are a list of semantic versions.
     pub versions: List<Str>,
 }
 
@@ -850,12 +854,12 @@ pub static DEVICE_ATTRIBUTE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceCapacity` of `io.k8s.api.resource.v1`.
+/// A capacity of a device.
 #[derive(Clone, Default)]
 pub struct DeviceCapacity {
-    /// `value`: required.
+    /// Total amount that the device has.
     pub value: Quantity,
-    /// `requestPolicy`: optional.
+    /// Amounts that requests may ask for, if the device can be shared.
     pub request_policy: Option<Shared<CapacityRequestPolicy>>,
 }
 
@@ -902,14 +906,14 @@ pub static DEVICE_CAPACITY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceClaim` of `io.k8s.api.resource.v1`.
+/// Devices that a claim asks for.
 #[derive(Clone, Default)]
 pub struct DeviceClaim {
-    /// `requests`: optional.
+    /// Requests that must all be met; 32 at most.
     pub requests: List<DeviceRequest>,
-    /// `constraints`: optional.
+    /// Constraints on devices of several requests.
     pub constraints: List<DeviceConstraint>,
-    /// `config`: optional.
+    /// Parameters for the drivers of the devices.
     pub config: List<DeviceClaimConfiguration>,
 }
 
@@ -974,12 +978,12 @@ pub static DEVICE_CLAIM: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceClaimConfiguration` of `io.k8s.api.resource.v1`.
+/// Configuration of devices in a claim.
 #[derive(Clone, Default)]
 pub struct DeviceClaimConfiguration {
-    /// `requests`: optional.
+    /// Requests that the configuration applies to. Defaults to all.
     pub requests: List<Str>,
-    /// `opaque`: optional.
+    /// Parameters that only the driver understands.
     pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
@@ -1031,12 +1035,12 @@ pub static DEVICE_CLAIM_CONFIGURATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceClass` of `io.k8s.api.resource.v1`.
+/// A kind of device that claims can ask for, with its configuration.
 #[derive(Clone, Default)]
 pub struct DeviceClass {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the DeviceClass.
     pub spec: DeviceClassSpec,
 }
 
@@ -1089,10 +1093,10 @@ pub static DEVICE_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceClassConfiguration` of `io.k8s.api.resource.v1`.
+/// Configuration of devices in a class.
 #[derive(Clone, Default)]
 pub struct DeviceClassConfiguration {
-    /// `opaque`: optional.
+    /// Parameters that only the driver understands.
     pub opaque: Option<Shared<OpaqueDeviceConfiguration>>,
 }
 
@@ -1134,14 +1138,14 @@ pub static DEVICE_CLASS_CONFIGURATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceClassSpec` of `io.k8s.api.resource.v1`.
+/// Desired state of a DeviceClass.
 #[derive(Clone, Default)]
 pub struct DeviceClassSpec {
-    /// `selectors`: optional.
+    /// Conditions that a device of the class must all meet.
     pub selectors: List<DeviceSelector>,
-    /// `config`: optional.
+    /// Configuration for all devices of the class.
     pub config: List<DeviceClassConfiguration>,
-    /// `extendedResourceName`: optional.
+    /// Extended resource whose requests in pods are met with devices of the class.
     pub extended_resource_name: Option<Str>,
 }
 
@@ -1202,14 +1206,14 @@ pub static DEVICE_CLASS_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceConstraint` of `io.k8s.api.resource.v1`.
+/// A constraint on devices of several requests; exactly one kind is set.
 #[derive(Clone, Default)]
 pub struct DeviceConstraint {
-    /// `requests`: optional.
+    /// Requests that the constraint applies to. Defaults to all.
     pub requests: List<Str>,
-    /// `matchAttribute`: optional.
+    /// Attribute that must have the same value in all devices.
     pub match_attribute: Option<Str>,
-    /// `distinctAttribute`: optional.
+    /// Attribute that must have a different value in each device.
     pub distinct_attribute: Option<Str>,
 }
 
@@ -1259,12 +1263,14 @@ pub static DEVICE_CONSTRAINT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceCounterConsumption` of `io.k8s.api.resource.v1`.
+/// Amounts of shared counters that a device takes.
 #[derive(Clone, Default)]
 pub struct DeviceCounterConsumption {
-    /// `counterSet`: required.
+    /// Name of the set of counters.
     pub counter_set: Str,
-    /// `counters`: required.
+    /// Amounts by name of the counter.
+    ///
+    /// Required.
     pub counters: Map<Counter>,
 }
 
@@ -1311,14 +1317,14 @@ pub static DEVICE_COUNTER_CONSUMPTION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceRequest` of `io.k8s.api.resource.v1`.
+/// A request for devices; exactly one of exactly and firstAvailable is set.
 #[derive(Clone, Default)]
 pub struct DeviceRequest {
-    /// `name`: required.
+    /// Name of the request, unique in the claim, for containers and constraints.
     pub name: Str,
-    /// `exactly`: optional.
+    /// One request that must be met.
     pub exactly: Option<Shared<ExactDeviceRequest>>,
-    /// `firstAvailable`: optional.
+    /// Alternatives, of which the first that can be met is used; 8 at most.
     pub first_available: List<DeviceSubRequest>,
 }
 
@@ -1373,28 +1379,28 @@ pub static DEVICE_REQUEST: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceRequestAllocationResult` of `io.k8s.api.resource.v1`.
+/// A device that is allocated for a request.
 #[derive(Clone, Default)]
 pub struct DeviceRequestAllocationResult {
-    /// `request`: required.
+    /// Name of the request, as REQUEST/SUBREQUEST for an alternative.
     pub request: Str,
-    /// `driver`: required.
+    /// Name of the driver that offers the device.
     pub driver: Str,
-    /// `pool`: required.
+    /// Pool that the device belongs to.
     pub pool: Str,
-    /// `device`: required.
+    /// Name of the device in the pool.
     pub device: Str,
-    /// `adminAccess`: optional.
+    /// Whether the device is accessed for administration. Such allocations exclude no others.
     pub admin_access: Option<bool>,
-    /// `tolerations`: optional.
+    /// Tolerations of the request, copied at the allocation.
     pub tolerations: List<DeviceToleration>,
-    /// `bindingConditions`: optional.
+    /// Conditions to wait for before binding, copied from the device.
     pub binding_conditions: List<Str>,
-    /// `bindingFailureConditions`: optional.
+    /// Conditions that mean failure of binding, copied from the device.
     pub binding_failure_conditions: List<Str>,
-    /// `shareID`: optional.
+    /// Identifier of the share, if the device can be allocated more than once.
     pub share_id: Option<Str>,
-    /// `consumedCapacity`: optional.
+    /// Amounts of a shared device that the allocation takes, by name.
     pub consumed_capacity: Map<Quantity>,
 }
 
@@ -1487,10 +1493,10 @@ pub static DEVICE_REQUEST_ALLOCATION_RESULT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceSelector` of `io.k8s.api.resource.v1`.
+/// Selects devices; exactly one member is set.
 #[derive(Clone, Default)]
 pub struct DeviceSelector {
-    /// `cel`: optional.
+    /// Selects devices by a CEL expression.
     pub cel: Option<Shared<CELDeviceSelector>>,
 }
 
@@ -1532,22 +1538,24 @@ pub static DEVICE_SELECTOR: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceSubRequest` of `io.k8s.api.resource.v1`.
+/// One of several alternatives of a request.
 #[derive(Clone, Default)]
 pub struct DeviceSubRequest {
-    /// `name`: required.
+    /// Name of the alternative, unique in the request.
     pub name: Str,
-    /// `deviceClassName`: required.
+    /// Name of the DeviceClass of the devices.
     pub device_class_name: Str,
-    /// `selectors`: optional.
+    /// Conditions that a device must all meet, besides those of the class.
     pub selectors: List<DeviceSelector>,
-    /// `allocationMode`: optional, one of `All`, `ExactCount`.
+    /// Whether to allocate a number of devices or all that match. Defaults to ExactCount.
+    ///
+    /// One of `"All"`, `"ExactCount"`.
     pub allocation_mode: Option<Str>,
-    /// `count`: optional.
+    /// Number of devices, for ExactCount. Defaults to 1.
     pub count: Option<i64>,
-    /// `tolerations`: optional.
+    /// Taints of devices that the request tolerates.
     pub tolerations: List<DeviceToleration>,
-    /// `capacity`: optional.
+    /// Capacity that each device must have.
     pub capacity: Option<Shared<CapacityRequirements>>,
 }
 
@@ -1633,16 +1641,18 @@ pub static DEVICE_SUB_REQUEST: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceTaint` of `io.k8s.api.resource.v1`.
+/// Repels claims that do not tolerate it from a device.
 #[derive(Clone, Default)]
 pub struct DeviceTaint {
-    /// `key`: required.
+    /// Key of the taint, as of a label.
     pub key: Str,
-    /// `value`: optional.
+    /// Value of the taint; may be empty.
     pub value: Option<Str>,
-    /// `effect`: required, one of `NoExecute`, `NoSchedule`, `None`.
+    /// Effect on claims that do not tolerate the taint, and on pods that use them.
+    ///
+    /// One of `"NoExecute"`, `"NoSchedule"`, `"None"`.
     pub effect: Str,
-    /// `timeAdded`: optional.
+    /// When the taint was added. Set by the server if it is unset.
     pub time_added: Option<Time>,
 }
 
@@ -1701,18 +1711,22 @@ pub static DEVICE_TAINT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `DeviceToleration` of `io.k8s.api.resource.v1`.
+/// Lets a claim use devices with matching taints.
 #[derive(Clone, Default)]
 pub struct DeviceToleration {
-    /// `key`: optional.
+    /// Key of the taint. Empty with the operator Exists matches all taints.
     pub key: Option<Str>,
-    /// `operator`: optional, one of `Equal`, `Exists`, default `"Equal"`.
+    /// Relation between the values; Exists ignores the value. Defaults to Equal.
+    ///
+    /// One of `"Equal"`, `"Exists"`.
     pub operator: Option<Str>,
-    /// `value`: optional.
+    /// Value to compare with that of the taint; empty with the operator Exists.
     pub value: Option<Str>,
-    /// `effect`: optional, one of `NoExecute`, `NoSchedule`, `None`.
+    /// Effect of the taint. Empty matches all effects.
+    ///
+    /// One of `"NoExecute"`, `"NoSchedule"`, `"None"`.
     pub effect: Option<Str>,
-    /// `tolerationSeconds`: optional.
+    /// Seconds to tolerate a NoExecute taint before the eviction. Unset means forever, 0 at once.
     pub toleration_seconds: Option<i64>,
 }
 
@@ -1780,22 +1794,24 @@ pub static DEVICE_TOLERATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ExactDeviceRequest` of `io.k8s.api.resource.v1`.
+/// A request for one or more equal devices.
 #[derive(Clone, Default)]
 pub struct ExactDeviceRequest {
-    /// `deviceClassName`: required.
+    /// Name of the DeviceClass of the devices.
     pub device_class_name: Str,
-    /// `selectors`: optional.
+    /// Conditions that a device must all meet, besides those of the class.
     pub selectors: List<DeviceSelector>,
-    /// `allocationMode`: optional, one of `All`, `ExactCount`.
+    /// Whether to allocate a number of devices or all that match. Defaults to ExactCount.
+    ///
+    /// One of `"All"`, `"ExactCount"`.
     pub allocation_mode: Option<Str>,
-    /// `count`: optional.
+    /// Number of devices, for ExactCount. Defaults to 1.
     pub count: Option<i64>,
-    /// `adminAccess`: optional.
+    /// Asks for access for administration, also to devices in use. The namespace must allow it.
     pub admin_access: Option<bool>,
-    /// `tolerations`: optional.
+    /// Taints of devices that the request tolerates.
     pub tolerations: List<DeviceToleration>,
-    /// `capacity`: optional.
+    /// Capacity that each device must have.
     pub capacity: Option<Shared<CapacityRequirements>>,
 }
 
@@ -1881,14 +1897,14 @@ pub static EXACT_DEVICE_REQUEST: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NetworkDeviceData` of `io.k8s.api.resource.v1`.
+/// Facts about a device as a network interface.
 #[derive(Clone, Default)]
 pub struct NetworkDeviceData {
-    /// `interfaceName`: optional.
+    /// Name of the interface in the pod.
     pub interface_name: Option<Str>,
-    /// `ips`: optional.
+    /// Addresses of the interface, each with the length of its network prefix.
     pub ips: List<Str>,
-    /// `hardwareAddress`: optional.
+    /// Hardware address of the interface, such as a MAC address.
     pub hardware_address: Option<Str>,
 }
 
@@ -1943,12 +1959,12 @@ pub static NETWORK_DEVICE_DATA: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `NodeAllocatableResourceMapping` of `io.k8s.api.resource.v1`.
+/// How a device draws on a resource of the node.
 #[derive(Clone, Default)]
 pub struct NodeAllocatableResourceMapping {
-    /// `capacityKey`: optional.
+    /// Capacity of the device whose amount counts. Unset counts whole devices.
     pub capacity_key: Option<Str>,
-    /// `allocationMultiplier`: optional.
+    /// Factor that turns the amount into an amount of the node's resource.
     pub allocation_multiplier: Option<Quantity>,
 }
 
@@ -1995,12 +2011,12 @@ pub static NODE_ALLOCATABLE_RESOURCE_MAPPING: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `OpaqueDeviceConfiguration` of `io.k8s.api.resource.v1`.
+/// Parameters that only a driver understands.
 #[derive(Clone, Default)]
 pub struct OpaqueDeviceConfiguration {
-    /// `driver`: required.
+    /// Name of the driver that the parameters are for.
     pub driver: Str,
-    /// `parameters`: required.
+    /// The parameters, an object with kind and apiVersion; 10 KiB at most.
     pub parameters: RawJson,
 }
 
@@ -2042,14 +2058,14 @@ pub static OPAQUE_DEVICE_CONFIGURATION: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaim` of `io.k8s.api.resource.v1`.
+/// A request for devices, which pods of the namespace can use.
 #[derive(Clone, Default)]
 pub struct ResourceClaim {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the ResourceClaim.
     pub spec: ResourceClaimSpec,
-    /// `status`: optional.
+    /// Observed state of the ResourceClaim.
     pub status: Option<ResourceClaimStatus>,
 }
 
@@ -2105,16 +2121,16 @@ pub static RESOURCE_CLAIM: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaimConsumerReference` of `io.k8s.api.resource.v1`.
+/// An object that uses a claim, usually a Pod.
 #[derive(Clone, Default)]
 pub struct ResourceClaimConsumerReference {
-    /// `apiGroup`: optional.
+    /// Group of the object; empty for the core group.
     pub api_group: Option<Str>,
-    /// `resource`: required.
+    /// Resource of the object, such as pods.
     pub resource: Str,
-    /// `name`: required.
+    /// Name of the object, in the namespace of the claim.
     pub name: Str,
-    /// `uid`: required.
+    /// UID of the object, which identifies the entry.
     pub uid: Str,
 }
 
@@ -2169,10 +2185,10 @@ pub static RESOURCE_CLAIM_CONSUMER_REFERENCE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaimSpec` of `io.k8s.api.resource.v1`.
+/// Devices that a ResourceClaim asks for; immutable.
 #[derive(Clone, Default)]
 pub struct ResourceClaimSpec {
-    /// `devices`: optional.
+    /// Requests for devices, with constraints and configuration.
     pub devices: Option<Shared<DeviceClaim>>,
 }
 
@@ -2214,14 +2230,14 @@ pub static RESOURCE_CLAIM_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaimStatus` of `io.k8s.api.resource.v1`.
+/// Observed state of a ResourceClaim.
 #[derive(Clone, Default)]
 pub struct ResourceClaimStatus {
-    /// `allocation`: optional.
+    /// Devices that are allocated. Unset while there are none.
     pub allocation: Option<Shared<AllocationResult>>,
-    /// `reservedFor`: optional.
+    /// Objects that may use the claim; 256 at most. It is not deallocated before the list is empty.
     pub reserved_for: List<ResourceClaimConsumerReference>,
-    /// `devices`: optional.
+    /// State of the devices, as their drivers report it.
     pub devices: List<AllocatedDeviceStatus>,
 }
 
@@ -2287,12 +2303,12 @@ pub static RESOURCE_CLAIM_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaimTemplate` of `io.k8s.api.resource.v1`.
+/// A template from which a ResourceClaim is made for each pod.
 #[derive(Clone, Default)]
 pub struct ResourceClaimTemplate {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Claims that are made from the template; immutable.
     pub spec: ResourceClaimTemplateSpec,
 }
 
@@ -2345,12 +2361,12 @@ pub static RESOURCE_CLAIM_TEMPLATE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceClaimTemplateSpec` of `io.k8s.api.resource.v1`.
+/// Metadata and specification of claims that are made from a template.
 #[derive(Clone, Default)]
 pub struct ResourceClaimTemplateSpec {
-    /// `metadata`: optional.
+    /// Labels and annotations that each claim gets. Other fields are not allowed.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Specification of each claim, copied as it is.
     pub spec: ResourceClaimSpec,
 }
 
@@ -2397,14 +2413,14 @@ pub static RESOURCE_CLAIM_TEMPLATE_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourcePool` of `io.k8s.api.resource.v1`.
+/// The pool that the devices of a slice belong to.
 #[derive(Clone, Default)]
 pub struct ResourcePool {
-    /// `name`: required.
+    /// Name of the pool, often that of the node.
     pub name: Str,
-    /// `generation`: required.
+    /// Number of the pool's state. Slices with a lower one are ignored.
     pub generation: i64,
-    /// `resourceSliceCount`: required.
+    /// Number of slices of the pool at this generation. Fewer mean that the pool is incomplete.
     pub resource_slice_count: i64,
 }
 
@@ -2449,12 +2465,12 @@ pub static RESOURCE_POOL: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceSlice` of `io.k8s.api.resource.v1`.
+/// Devices of a driver's pool, in one of its slices.
 #[derive(Clone, Default)]
 pub struct ResourceSlice {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Devices of the slice. The driver, pool and node are immutable.
     pub spec: ResourceSliceSpec,
 }
 
@@ -2507,24 +2523,24 @@ pub static RESOURCE_SLICE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `ResourceSliceSpec` of `io.k8s.api.resource.v1`.
+/// Devices of a slice, and the nodes that can use them.
 #[derive(Clone, Default)]
 pub struct ResourceSliceSpec {
-    /// `driver`: required.
+    /// Name of the driver, a DNS subdomain; immutable.
     pub driver: Str,
-    /// `pool`: required.
+    /// Pool that the devices belong to.
     pub pool: ResourcePool,
-    /// `nodeName`: optional.
+    /// Node that can use the devices; immutable.
     pub node_name: Option<Str>,
-    /// `nodeSelector`: optional.
+    /// Nodes that can use the devices.
     pub node_selector: Option<Shared<core_v1::NodeSelector>>,
-    /// `allNodes`: optional.
+    /// Whether all nodes can use the devices.
     pub all_nodes: Option<bool>,
-    /// `devices`: optional.
+    /// Devices of the slice; 128 at most.
     pub devices: List<Device>,
-    /// `perDeviceNodeSelection`: optional.
+    /// Whether each device says which nodes can use it.
     pub per_device_node_selection: Option<bool>,
-    /// `sharedCounters`: optional.
+    /// Counters that devices of the pool consume.
     pub shared_counters: List<CounterSet>,
 }
 
@@ -2617,45 +2633,398 @@ pub static RESOURCE_SLICE_SPEC: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &ALLOCATED_DEVICE_STATUS, new: || Box::<AllocatedDeviceStatus>::default() },
-    &TypeEntry { info: &ALLOCATION_RESULT, new: || Box::<AllocationResult>::default() },
-    &TypeEntry { info: &CEL_DEVICE_SELECTOR, new: || Box::<CELDeviceSelector>::default() },
-    &TypeEntry { info: &CAPACITY_REQUEST_POLICY, new: || Box::<CapacityRequestPolicy>::default() },
-    &TypeEntry { info: &CAPACITY_REQUEST_POLICY_RANGE, new: || Box::<CapacityRequestPolicyRange>::default() },
-    &TypeEntry { info: &CAPACITY_REQUIREMENTS, new: || Box::<CapacityRequirements>::default() },
-    &TypeEntry { info: &COUNTER, new: || Box::<Counter>::default() },
-    &TypeEntry { info: &COUNTER_SET, new: || Box::<CounterSet>::default() },
-    &TypeEntry { info: &DEVICE, new: || Box::<Device>::default() },
-    &TypeEntry { info: &DEVICE_ALLOCATION_CONFIGURATION, new: || Box::<DeviceAllocationConfiguration>::default() },
-    &TypeEntry { info: &DEVICE_ALLOCATION_RESULT, new: || Box::<DeviceAllocationResult>::default() },
-    &TypeEntry { info: &DEVICE_ATTRIBUTE, new: || Box::<DeviceAttribute>::default() },
-    &TypeEntry { info: &DEVICE_CAPACITY, new: || Box::<DeviceCapacity>::default() },
-    &TypeEntry { info: &DEVICE_CLAIM, new: || Box::<DeviceClaim>::default() },
-    &TypeEntry { info: &DEVICE_CLAIM_CONFIGURATION, new: || Box::<DeviceClaimConfiguration>::default() },
-    &TypeEntry { info: &DEVICE_CLASS, new: || Box::<DeviceClass>::default() },
-    &TypeEntry { info: &DEVICE_CLASS_CONFIGURATION, new: || Box::<DeviceClassConfiguration>::default() },
-    &TypeEntry { info: &DEVICE_CLASS_SPEC, new: || Box::<DeviceClassSpec>::default() },
-    &TypeEntry { info: &DEVICE_CONSTRAINT, new: || Box::<DeviceConstraint>::default() },
-    &TypeEntry { info: &DEVICE_COUNTER_CONSUMPTION, new: || Box::<DeviceCounterConsumption>::default() },
-    &TypeEntry { info: &DEVICE_REQUEST, new: || Box::<DeviceRequest>::default() },
-    &TypeEntry { info: &DEVICE_REQUEST_ALLOCATION_RESULT, new: || Box::<DeviceRequestAllocationResult>::default() },
-    &TypeEntry { info: &DEVICE_SELECTOR, new: || Box::<DeviceSelector>::default() },
-    &TypeEntry { info: &DEVICE_SUB_REQUEST, new: || Box::<DeviceSubRequest>::default() },
-    &TypeEntry { info: &DEVICE_TAINT, new: || Box::<DeviceTaint>::default() },
-    &TypeEntry { info: &DEVICE_TOLERATION, new: || Box::<DeviceToleration>::default() },
-    &TypeEntry { info: &EXACT_DEVICE_REQUEST, new: || Box::<ExactDeviceRequest>::default() },
-    &TypeEntry { info: &NETWORK_DEVICE_DATA, new: || Box::<NetworkDeviceData>::default() },
-    &TypeEntry { info: &NODE_ALLOCATABLE_RESOURCE_MAPPING, new: || Box::<NodeAllocatableResourceMapping>::default() },
-    &TypeEntry { info: &OPAQUE_DEVICE_CONFIGURATION, new: || Box::<OpaqueDeviceConfiguration>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM, new: || Box::<ResourceClaim>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM_CONSUMER_REFERENCE, new: || Box::<ResourceClaimConsumerReference>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM_SPEC, new: || Box::<ResourceClaimSpec>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM_STATUS, new: || Box::<ResourceClaimStatus>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM_TEMPLATE, new: || Box::<ResourceClaimTemplate>::default() },
-    &TypeEntry { info: &RESOURCE_CLAIM_TEMPLATE_SPEC, new: || Box::<ResourceClaimTemplateSpec>::default() },
-    &TypeEntry { info: &RESOURCE_POOL, new: || Box::<ResourcePool>::default() },
-    &TypeEntry { info: &RESOURCE_SLICE, new: || Box::<ResourceSlice>::default() },
-    &TypeEntry { info: &RESOURCE_SLICE_SPEC, new: || Box::<ResourceSliceSpec>::default() },
+    &TypeEntry {
+        info: &ALLOCATED_DEVICE_STATUS,
+        new: || Box::<AllocatedDeviceStatus>::default(),
+        doc: "State of an allocated device, as its driver reports it.",
+        field_docs: &[
+            "Name of the driver that allocated the device.",
+            "Pool that the device belongs to.",
+            "Name of the device in the pool.",
+            "Identifier of the share, if the device is allocated more than once.",
+            "Conditions of the device; 8 at most.",
+            "Data of the driver about the device; 10 KiB at most.",
+            "Facts about the device as a network interface.",
+        ],
+    },
+    &TypeEntry {
+        info: &ALLOCATION_RESULT,
+        new: || Box::<AllocationResult>::default(),
+        doc: "Devices that are allocated to a claim.",
+        field_docs: &[
+            "The devices and their configuration.",
+            "Nodes where the devices are available. Unset means all nodes.",
+            "When the devices were allocated.",
+        ],
+    },
+    &TypeEntry {
+        info: &CEL_DEVICE_SELECTOR,
+        new: || Box::<CELDeviceSelector>::default(),
+        doc: "Selects devices by an expression.",
+        field_docs: &["CEL expression over the variable device that must be true; 10 KiB at most."],
+    },
+    &TypeEntry {
+        info: &CAPACITY_REQUEST_POLICY,
+        new: || Box::<CapacityRequestPolicy>::default(),
+        doc: "Amounts of a capacity that requests may ask for; at most one kind of rule is set.",
+        field_docs: &[
+            "Amount for requests that do not name one.",
+            "Allowed amounts, in rising order. A request is rounded up to the next one.",
+            "Range of allowed amounts, possibly in steps.",
+        ],
+    },
+    &TypeEntry {
+        info: &CAPACITY_REQUEST_POLICY_RANGE,
+        new: || Box::<CapacityRequestPolicyRange>::default(),
+        doc: "A range of amounts of a capacity.",
+        field_docs: &[
+            "Smallest amount; requests for less are rounded up to it.",
+            "Largest amount. Defaults to the capacity itself.",
+            "Distance between amounts, counted from min. A request is rounded up.",
+        ],
+    },
+    &TypeEntry {
+        info: &CAPACITY_REQUIREMENTS,
+        new: || Box::<CapacityRequirements>::default(),
+        doc: "Capacity that a device must have.",
+        field_docs: &["Amounts by name of the capacity."],
+    },
+    &TypeEntry {
+        info: &COUNTER,
+        new: || Box::<Counter>::default(),
+        doc: "An amount that devices share.",
+        field_docs: &["Amount that is available, or that a device takes."],
+    },
+    &TypeEntry {
+        info: &COUNTER_SET,
+        new: || Box::<CounterSet>::default(),
+        doc: "A named set of counters that devices of a pool consume.",
+        field_docs: &["Name of the set, unique in the pool.", "Counters by name; 32 at most."],
+    },
+    &TypeEntry {
+        info: &DEVICE,
+        new: || Box::<Device>::default(),
+        doc: "A device that a driver offers.",
+        field_docs: &[
+            "Name of the device, a DNS label that is unique in the pool.",
+            "Attributes by name, which expressions can refer to.",
+            "Capacities by name, which expressions can refer to.",
+            "Amounts of shared counters that an allocation of the device takes.",
+            "Node that can use the device; only with perDeviceNodeSelection.",
+            "Nodes that can use the device; only with perDeviceNodeSelection.",
+            "Whether all nodes can use the device; only with perDeviceNodeSelection.",
+            "Taints, which repel claims that do not tolerate them.",
+            "Whether an allocation fixes the claim to the node chosen by the scheduler.",
+            "Conditions that must be True before a pod with the device is bound; 4 at most.",
+            "Conditions of which one True means that binding has failed; 4 at most.",
+            "Whether several claims may share the device. Defaults to false.",
+            "How the device draws on resources of the node, by name such as cpu.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_ALLOCATION_CONFIGURATION,
+        new: || Box::<DeviceAllocationConfiguration>::default(),
+        doc: "Configuration of an allocated device, and where it comes from.",
+        field_docs: &[
+            "Whether the claim or its class holds the configuration.",
+            "Requests that the configuration applies to. Defaults to all.",
+            "Parameters that only the driver understands.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_ALLOCATION_RESULT,
+        new: || Box::<DeviceAllocationResult>::default(),
+        doc: "Allocated devices and their configuration.",
+        field_docs: &[
+            "All allocated devices, each with its request.",
+            "Configuration from classes and the claim, in the order in which it applies.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_ATTRIBUTE,
+        new: || Box::<DeviceAttribute>::default(),
+        doc: "Value of an attribute; exactly one member is set.",
+        field_docs: &[
+            "Value that is a number.",
+            "Value that is true or false.",
+            "Value that is a string of at most 64 characters.",
+            "Value that is a semantic version, such as 1.2.3.",
+            "Values that are a list of numbers.",
+            "Values that are a list of true and false.",
+            "Values that are a list of strings.",
+            "Values that are a list of semantic versions.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CAPACITY,
+        new: || Box::<DeviceCapacity>::default(),
+        doc: "A capacity of a device.",
+        field_docs: &[
+            "Total amount that the device has.",
+            "Amounts that requests may ask for, if the device can be shared.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CLAIM,
+        new: || Box::<DeviceClaim>::default(),
+        doc: "Devices that a claim asks for.",
+        field_docs: &[
+            "Requests that must all be met; 32 at most.",
+            "Constraints on devices of several requests.",
+            "Parameters for the drivers of the devices.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CLAIM_CONFIGURATION,
+        new: || Box::<DeviceClaimConfiguration>::default(),
+        doc: "Configuration of devices in a claim.",
+        field_docs: &[
+            "Requests that the configuration applies to. Defaults to all.",
+            "Parameters that only the driver understands.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CLASS,
+        new: || Box::<DeviceClass>::default(),
+        doc: "A kind of device that claims can ask for, with its configuration.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the DeviceClass.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CLASS_CONFIGURATION,
+        new: || Box::<DeviceClassConfiguration>::default(),
+        doc: "Configuration of devices in a class.",
+        field_docs: &["Parameters that only the driver understands."],
+    },
+    &TypeEntry {
+        info: &DEVICE_CLASS_SPEC,
+        new: || Box::<DeviceClassSpec>::default(),
+        doc: "Desired state of a DeviceClass.",
+        field_docs: &[
+            "Conditions that a device of the class must all meet.",
+            "Configuration for all devices of the class.",
+            "Extended resource whose requests in pods are met with devices of the class.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_CONSTRAINT,
+        new: || Box::<DeviceConstraint>::default(),
+        doc: "A constraint on devices of several requests; exactly one kind is set.",
+        field_docs: &[
+            "Requests that the constraint applies to. Defaults to all.",
+            "Attribute that must have the same value in all devices.",
+            "Attribute that must have a different value in each device.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_COUNTER_CONSUMPTION,
+        new: || Box::<DeviceCounterConsumption>::default(),
+        doc: "Amounts of shared counters that a device takes.",
+        field_docs: &["Name of the set of counters.", "Amounts by name of the counter."],
+    },
+    &TypeEntry {
+        info: &DEVICE_REQUEST,
+        new: || Box::<DeviceRequest>::default(),
+        doc: "A request for devices; exactly one of exactly and firstAvailable is set.",
+        field_docs: &[
+            "Name of the request, unique in the claim, for containers and constraints.",
+            "One request that must be met.",
+            "Alternatives, of which the first that can be met is used; 8 at most.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_REQUEST_ALLOCATION_RESULT,
+        new: || Box::<DeviceRequestAllocationResult>::default(),
+        doc: "A device that is allocated for a request.",
+        field_docs: &[
+            "Name of the request, as REQUEST/SUBREQUEST for an alternative.",
+            "Name of the driver that offers the device.",
+            "Pool that the device belongs to.",
+            "Name of the device in the pool.",
+            "Whether the device is accessed for administration. Such allocations exclude no others.",
+            "Tolerations of the request, copied at the allocation.",
+            "Conditions to wait for before binding, copied from the device.",
+            "Conditions that mean failure of binding, copied from the device.",
+            "Identifier of the share, if the device can be allocated more than once.",
+            "Amounts of a shared device that the allocation takes, by name.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_SELECTOR,
+        new: || Box::<DeviceSelector>::default(),
+        doc: "Selects devices; exactly one member is set.",
+        field_docs: &["Selects devices by a CEL expression."],
+    },
+    &TypeEntry {
+        info: &DEVICE_SUB_REQUEST,
+        new: || Box::<DeviceSubRequest>::default(),
+        doc: "One of several alternatives of a request.",
+        field_docs: &[
+            "Name of the alternative, unique in the request.",
+            "Name of the DeviceClass of the devices.",
+            "Conditions that a device must all meet, besides those of the class.",
+            "Whether to allocate a number of devices or all that match. Defaults to ExactCount.",
+            "Number of devices, for ExactCount. Defaults to 1.",
+            "Taints of devices that the request tolerates.",
+            "Capacity that each device must have.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_TAINT,
+        new: || Box::<DeviceTaint>::default(),
+        doc: "Repels claims that do not tolerate it from a device.",
+        field_docs: &[
+            "Key of the taint, as of a label.",
+            "Value of the taint; may be empty.",
+            "Effect on claims that do not tolerate the taint, and on pods that use them.",
+            "When the taint was added. Set by the server if it is unset.",
+        ],
+    },
+    &TypeEntry {
+        info: &DEVICE_TOLERATION,
+        new: || Box::<DeviceToleration>::default(),
+        doc: "Lets a claim use devices with matching taints.",
+        field_docs: &[
+            "Key of the taint. Empty with the operator Exists matches all taints.",
+            "Relation between the values; Exists ignores the value. Defaults to Equal.",
+            "Value to compare with that of the taint; empty with the operator Exists.",
+            "Effect of the taint. Empty matches all effects.",
+            "Seconds to tolerate a NoExecute taint before the eviction. Unset means forever, 0 at once.",
+        ],
+    },
+    &TypeEntry {
+        info: &EXACT_DEVICE_REQUEST,
+        new: || Box::<ExactDeviceRequest>::default(),
+        doc: "A request for one or more equal devices.",
+        field_docs: &[
+            "Name of the DeviceClass of the devices.",
+            "Conditions that a device must all meet, besides those of the class.",
+            "Whether to allocate a number of devices or all that match. Defaults to ExactCount.",
+            "Number of devices, for ExactCount. Defaults to 1.",
+            "Asks for access for administration, also to devices in use. The namespace must allow it.",
+            "Taints of devices that the request tolerates.",
+            "Capacity that each device must have.",
+        ],
+    },
+    &TypeEntry {
+        info: &NETWORK_DEVICE_DATA,
+        new: || Box::<NetworkDeviceData>::default(),
+        doc: "Facts about a device as a network interface.",
+        field_docs: &[
+            "Name of the interface in the pod.",
+            "Addresses of the interface, each with the length of its network prefix.",
+            "Hardware address of the interface, such as a MAC address.",
+        ],
+    },
+    &TypeEntry {
+        info: &NODE_ALLOCATABLE_RESOURCE_MAPPING,
+        new: || Box::<NodeAllocatableResourceMapping>::default(),
+        doc: "How a device draws on a resource of the node.",
+        field_docs: &[
+            "Capacity of the device whose amount counts. Unset counts whole devices.",
+            "Factor that turns the amount into an amount of the node's resource.",
+        ],
+    },
+    &TypeEntry {
+        info: &OPAQUE_DEVICE_CONFIGURATION,
+        new: || Box::<OpaqueDeviceConfiguration>::default(),
+        doc: "Parameters that only a driver understands.",
+        field_docs: &[
+            "Name of the driver that the parameters are for.",
+            "The parameters, an object with kind and apiVersion; 10 KiB at most.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM,
+        new: || Box::<ResourceClaim>::default(),
+        doc: "A request for devices, which pods of the namespace can use.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the ResourceClaim.",
+            "Observed state of the ResourceClaim.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM_CONSUMER_REFERENCE,
+        new: || Box::<ResourceClaimConsumerReference>::default(),
+        doc: "An object that uses a claim, usually a Pod.",
+        field_docs: &[
+            "Group of the object; empty for the core group.",
+            "Resource of the object, such as pods.",
+            "Name of the object, in the namespace of the claim.",
+            "UID of the object, which identifies the entry.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM_SPEC,
+        new: || Box::<ResourceClaimSpec>::default(),
+        doc: "Devices that a ResourceClaim asks for; immutable.",
+        field_docs: &["Requests for devices, with constraints and configuration."],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM_STATUS,
+        new: || Box::<ResourceClaimStatus>::default(),
+        doc: "Observed state of a ResourceClaim.",
+        field_docs: &[
+            "Devices that are allocated. Unset while there are none.",
+            "Objects that may use the claim; 256 at most. It is not deallocated before the list is empty.",
+            "State of the devices, as their drivers report it.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM_TEMPLATE,
+        new: || Box::<ResourceClaimTemplate>::default(),
+        doc: "A template from which a ResourceClaim is made for each pod.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Claims that are made from the template; immutable.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_CLAIM_TEMPLATE_SPEC,
+        new: || Box::<ResourceClaimTemplateSpec>::default(),
+        doc: "Metadata and specification of claims that are made from a template.",
+        field_docs: &[
+            "Labels and annotations that each claim gets. Other fields are not allowed.",
+            "Specification of each claim, copied as it is.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_POOL,
+        new: || Box::<ResourcePool>::default(),
+        doc: "The pool that the devices of a slice belong to.",
+        field_docs: &[
+            "Name of the pool, often that of the node.",
+            "Number of the pool's state. Slices with a lower one are ignored.",
+            "Number of slices of the pool at this generation. Fewer mean that the pool is incomplete.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_SLICE,
+        new: || Box::<ResourceSlice>::default(),
+        doc: "Devices of a driver's pool, in one of its slices.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Devices of the slice. The driver, pool and node are immutable.",
+        ],
+    },
+    &TypeEntry {
+        info: &RESOURCE_SLICE_SPEC,
+        new: || Box::<ResourceSliceSpec>::default(),
+        doc: "Devices of a slice, and the nodes that can use them.",
+        field_docs: &[
+            "Name of the driver, a DNS subdomain; immutable.",
+            "Pool that the devices belong to.",
+            "Node that can use the devices; immutable.",
+            "Nodes that can use the devices.",
+            "Whether all nodes can use the devices.",
+            "Devices of the slice; 128 at most.",
+            "Whether each device says which nodes can use it.",
+            "Counters that devices of the pool consume.",
+        ],
+    },
 ];
 
 /// The resource `deviceclasses`.

@@ -4,15 +4,15 @@
 
 use crate::core::v1 as core_v1;
 #[allow(unused_imports)]
-use kubewright_core::generated_prelude::*;
+use kubewright_core::generated_support::*;
 use kubewright_core::meta::v1 as meta_v1;
 
-/// `CSIDriver` of `io.k8s.api.storage.v1`.
+/// Facts about a CSI driver of the cluster. The name is that of the driver.
 #[derive(Clone, Default)]
 pub struct CSIDriver {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the CSIDriver.
     pub spec: CSIDriverSpec,
 }
 
@@ -65,30 +65,30 @@ pub static CSI_DRIVER: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CSIDriverSpec` of `io.k8s.api.storage.v1`.
+/// Facts about a CSI driver.
 #[derive(Clone, Default)]
 pub struct CSIDriverSpec {
-    /// `attachRequired`: optional.
+    /// Whether volumes must be attached to a node before they are mounted. Defaults to true; immutable.
     pub attach_required: Option<bool>,
-    /// `podInfoOnMount`: optional.
+    /// Whether the driver learns about the pod when it mounts. Defaults to false.
     pub pod_info_on_mount: Option<bool>,
-    /// `volumeLifecycleModes`: optional.
+    /// Kinds of volumes that the driver supports: Persistent, Ephemeral. Defaults to Persistent; immutable.
     pub volume_lifecycle_modes: List<Str>,
-    /// `storageCapacity`: optional.
+    /// Whether the scheduler should consider the capacity that the driver reports. Defaults to false.
     pub storage_capacity: Option<bool>,
-    /// `fsGroupPolicy`: optional.
+    /// How fsGroup applies to volumes: File, None or ReadWriteOnceWithFSType, which is the default.
     pub fs_group_policy: Option<Str>,
-    /// `tokenRequests`: optional.
+    /// Tokens of the pod's ServiceAccount that the driver gets when it mounts.
     pub token_requests: List<TokenRequest>,
-    /// `requiresRepublish`: optional.
+    /// Whether the driver is called again from time to time to refresh a mount. Defaults to false.
     pub requires_republish: Option<bool>,
-    /// `seLinuxMount`: optional.
+    /// Whether the driver can mount volumes with an SELinux label. Defaults to false.
     pub se_linux_mount: Option<bool>,
-    /// `nodeAllocatableUpdatePeriodSeconds`: optional.
+    /// Seconds between updates of the volume limits of nodes, at least 10. None by default.
     pub node_allocatable_update_period_seconds: Option<i64>,
-    /// `serviceAccountTokenInSecrets`: optional.
+    /// Passes tokens in the field secrets of requests, not in the context. Defaults to false.
     pub service_account_token_in_secrets: Option<bool>,
-    /// `preventPodSchedulingIfMissing`: optional.
+    /// Keeps pods with volumes of the driver off nodes without it. Defaults to false.
     pub prevent_pod_scheduling_if_missing: Option<bool>,
 }
 
@@ -195,12 +195,12 @@ pub static CSI_DRIVER_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CSINode` of `io.k8s.api.storage.v1`.
+/// CSI drivers of a node. The name is that of the node.
 #[derive(Clone, Default)]
 pub struct CSINode {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// CSI drivers that run on the node.
     pub spec: CSINodeSpec,
 }
 
@@ -248,16 +248,16 @@ pub static CSI_NODE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CSINodeDriver` of `io.k8s.api.storage.v1`.
+/// A CSI driver on a node.
 #[derive(Clone, Default)]
 pub struct CSINodeDriver {
-    /// `name`: required.
+    /// Name of the driver, as of its CSIDriver object.
     pub name: Str,
-    /// `nodeID`: required.
+    /// Name of the node in the driver's storage system.
     pub node_id: Str,
-    /// `topologyKeys`: optional.
+    /// Labels of nodes that the driver uses for its topology.
     pub topology_keys: List<Str>,
-    /// `allocatable`: optional.
+    /// Volumes that the node can hold.
     pub allocatable: Option<Shared<VolumeNodeResources>>,
 }
 
@@ -321,10 +321,12 @@ pub static CSI_NODE_DRIVER: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CSINodeSpec` of `io.k8s.api.storage.v1`.
+/// CSI drivers of a node.
 #[derive(Clone, Default)]
 pub struct CSINodeSpec {
-    /// `drivers`: required.
+    /// Drivers of the node, each at most once; empty if all have been removed.
+    ///
+    /// Required.
     pub drivers: List<CSINodeDriver>,
 }
 
@@ -366,18 +368,18 @@ pub static CSI_NODE_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `CSIStorageCapacity` of `io.k8s.api.storage.v1`.
+/// Free storage of a class in one part of the cluster, as a driver reports it.
 #[derive(Clone, Default)]
 pub struct CSIStorageCapacity {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `nodeTopology`: optional.
+    /// Nodes that can reach the storage. Unset means none, empty all.
     pub node_topology: Option<Shared<meta_v1::LabelSelector>>,
-    /// `storageClassName`: required.
+    /// Name of the StorageClass; immutable.
     pub storage_class_name: Str,
-    /// `capacity`: optional.
+    /// Free storage in bytes. Unset means unknown.
     pub capacity: Option<Quantity>,
-    /// `maximumVolumeSize`: optional.
+    /// Size of the largest volume that can be created, in bytes. Unset means unknown.
     pub maximum_volume_size: Option<Quantity>,
 }
 
@@ -446,24 +448,28 @@ pub static CSI_STORAGE_CAPACITY: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `StorageClass` of `io.k8s.api.storage.v1`.
+/// A kind of storage, from which volumes are provisioned.
 #[derive(Clone, Default)]
 pub struct StorageClass {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `provisioner`: required.
+    /// Driver that provisions the volumes; immutable.
     pub provisioner: Str,
-    /// `parameters`: optional.
+    /// Parameters for the provisioner; immutable.
     pub parameters: Map<Str>,
-    /// `reclaimPolicy`: optional, one of `Delete`, `Recycle`, `Retain`.
+    /// Fate of volumes after their claim is gone. Defaults to Delete; immutable.
+    ///
+    /// One of `"Delete"`, `"Recycle"`, `"Retain"`.
     pub reclaim_policy: Option<Str>,
-    /// `mountOptions`: optional.
+    /// Options for mounting, such as ro. They are not validated.
     pub mount_options: List<Str>,
-    /// `allowVolumeExpansion`: optional.
+    /// Whether claims may ask for more space later. Defaults to false.
     pub allow_volume_expansion: Option<bool>,
-    /// `volumeBindingMode`: optional, one of `Immediate`, `WaitForFirstConsumer`.
+    /// When claims get their volume. Defaults to Immediate; immutable.
+    ///
+    /// One of `"Immediate"`, `"WaitForFirstConsumer"`.
     pub volume_binding_mode: Option<Str>,
-    /// `allowedTopologies`: optional.
+    /// Parts of the cluster where volumes may be provisioned. Defaults to all.
     pub allowed_topologies: List<core_v1::TopologySelectorTerm>,
 }
 
@@ -559,12 +565,12 @@ pub static STORAGE_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `TokenRequest` of `io.k8s.api.storage.v1`.
+/// A token that a CSI driver gets.
 #[derive(Clone, Default)]
 pub struct TokenRequest {
-    /// `audience`: required.
+    /// Recipient that the token is meant for. Empty means the API server.
     pub audience: Str,
-    /// `expirationSeconds`: optional.
+    /// Lifetime of the token in seconds, at least 600. Defaults to 3600.
     pub expiration_seconds: Option<i64>,
 }
 
@@ -606,14 +612,14 @@ pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeAttachment` of `io.k8s.api.storage.v1`.
+/// Asks to attach a volume to a node.
 #[derive(Clone, Default)]
 pub struct VolumeAttachment {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `spec`: required.
+    /// Desired state of the VolumeAttachment.
     pub spec: VolumeAttachmentSpec,
-    /// `status`: optional.
+    /// Observed state of the VolumeAttachment.
     pub status: Option<VolumeAttachmentStatus>,
 }
 
@@ -674,12 +680,12 @@ pub static VOLUME_ATTACHMENT: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeAttachmentSource` of `io.k8s.api.storage.v1`.
+/// The volume to attach; exactly one member is set.
 #[derive(Clone, Default)]
 pub struct VolumeAttachmentSource {
-    /// `persistentVolumeName`: optional.
+    /// Name of the PersistentVolume to attach.
     pub persistent_volume_name: Option<Str>,
-    /// `inlineVolumeSpec`: optional.
+    /// Specification of a volume that is written into a pod and was migrated to CSI.
     pub inline_volume_spec: Option<Shared<core_v1::PersistentVolumeSpec>>,
 }
 
@@ -726,14 +732,14 @@ pub static VOLUME_ATTACHMENT_SOURCE: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeAttachmentSpec` of `io.k8s.api.storage.v1`.
+/// Desired state of a VolumeAttachment.
 #[derive(Clone, Default)]
 pub struct VolumeAttachmentSpec {
-    /// `attacher`: required.
+    /// Name of the driver that attaches the volume.
     pub attacher: Str,
-    /// `source`: required.
+    /// The volume that should be attached.
     pub source: VolumeAttachmentSource,
-    /// `nodeName`: required.
+    /// Name of the node to attach the volume to.
     pub node_name: Str,
 }
 
@@ -783,16 +789,16 @@ pub static VOLUME_ATTACHMENT_SPEC: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeAttachmentStatus` of `io.k8s.api.storage.v1`.
+/// Observed state of a VolumeAttachment.
 #[derive(Clone, Default)]
 pub struct VolumeAttachmentStatus {
-    /// `attached`: required.
+    /// Whether the volume is attached.
     pub attached: bool,
-    /// `attachmentMetadata`: optional.
+    /// Facts that attaching returned, which mounting needs.
     pub attachment_metadata: Map<Str>,
-    /// `attachError`: optional.
+    /// Last error of attaching; cleared when it succeeds.
     pub attach_error: Option<Shared<VolumeError>>,
-    /// `detachError`: optional.
+    /// Last error of detaching; cleared when it succeeds.
     pub detach_error: Option<Shared<VolumeError>>,
 }
 
@@ -856,14 +862,14 @@ pub static VOLUME_ATTACHMENT_STATUS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeAttributesClass` of `io.k8s.api.storage.v1`.
+/// Attributes of volumes that can be changed while they are in use.
 #[derive(Clone, Default)]
 pub struct VolumeAttributesClass {
-    /// `metadata`: optional.
+    /// Name, labels, annotations and other metadata of the object.
     pub metadata: meta_v1::ObjectMeta,
-    /// `driverName`: required.
+    /// Name of the CSI driver; immutable.
     pub driver_name: Str,
-    /// `parameters`: optional.
+    /// Attributes for the driver; immutable. At most 512, and 256 KiB.
     pub parameters: Map<Str>,
 }
 
@@ -914,14 +920,14 @@ pub static VOLUME_ATTRIBUTES_CLASS: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeError` of `io.k8s.api.storage.v1`.
+/// An error of a volume operation.
 #[derive(Clone, Default)]
 pub struct VolumeError {
-    /// `time`: optional.
+    /// When the error was encountered.
     pub time: Option<Time>,
-    /// `message`: optional.
+    /// The error, for people. It may be logged, so it has no secrets.
     pub message: Option<Str>,
-    /// `errorCode`: optional.
+    /// gRPC code of the driver's error.
     pub error_code: Option<i32>,
 }
 
@@ -971,10 +977,10 @@ pub static VOLUME_ERROR: TypeInfo = TypeInfo {
     union: None,
 };
 
-/// `VolumeNodeResources` of `io.k8s.api.storage.v1`.
+/// Volumes that a node can hold.
 #[derive(Clone, Default)]
 pub struct VolumeNodeResources {
-    /// `count`: optional.
+    /// Largest number of volumes of the driver. Unset means no limit.
     pub count: Option<i32>,
 }
 
@@ -1014,21 +1020,158 @@ pub static VOLUME_NODE_RESOURCES: TypeInfo = TypeInfo {
 /// All types of this version of the group.
 #[cfg(feature = "registry")]
 pub static TYPES: &[&TypeEntry] = &[
-    &TypeEntry { info: &CSI_DRIVER, new: || Box::<CSIDriver>::default() },
-    &TypeEntry { info: &CSI_DRIVER_SPEC, new: || Box::<CSIDriverSpec>::default() },
-    &TypeEntry { info: &CSI_NODE, new: || Box::<CSINode>::default() },
-    &TypeEntry { info: &CSI_NODE_DRIVER, new: || Box::<CSINodeDriver>::default() },
-    &TypeEntry { info: &CSI_NODE_SPEC, new: || Box::<CSINodeSpec>::default() },
-    &TypeEntry { info: &CSI_STORAGE_CAPACITY, new: || Box::<CSIStorageCapacity>::default() },
-    &TypeEntry { info: &STORAGE_CLASS, new: || Box::<StorageClass>::default() },
-    &TypeEntry { info: &TOKEN_REQUEST, new: || Box::<TokenRequest>::default() },
-    &TypeEntry { info: &VOLUME_ATTACHMENT, new: || Box::<VolumeAttachment>::default() },
-    &TypeEntry { info: &VOLUME_ATTACHMENT_SOURCE, new: || Box::<VolumeAttachmentSource>::default() },
-    &TypeEntry { info: &VOLUME_ATTACHMENT_SPEC, new: || Box::<VolumeAttachmentSpec>::default() },
-    &TypeEntry { info: &VOLUME_ATTACHMENT_STATUS, new: || Box::<VolumeAttachmentStatus>::default() },
-    &TypeEntry { info: &VOLUME_ATTRIBUTES_CLASS, new: || Box::<VolumeAttributesClass>::default() },
-    &TypeEntry { info: &VOLUME_ERROR, new: || Box::<VolumeError>::default() },
-    &TypeEntry { info: &VOLUME_NODE_RESOURCES, new: || Box::<VolumeNodeResources>::default() },
+    &TypeEntry {
+        info: &CSI_DRIVER,
+        new: || Box::<CSIDriver>::default(),
+        doc: "Facts about a CSI driver of the cluster. The name is that of the driver.",
+        field_docs: &["Name, labels, annotations and other metadata of the object.", "Desired state of the CSIDriver."],
+    },
+    &TypeEntry {
+        info: &CSI_DRIVER_SPEC,
+        new: || Box::<CSIDriverSpec>::default(),
+        doc: "Facts about a CSI driver.",
+        field_docs: &[
+            "Whether volumes must be attached to a node before they are mounted. Defaults to true; immutable.",
+            "Whether the driver learns about the pod when it mounts. Defaults to false.",
+            "Kinds of volumes that the driver supports: Persistent, Ephemeral. Defaults to Persistent; immutable.",
+            "Whether the scheduler should consider the capacity that the driver reports. Defaults to false.",
+            "How fsGroup applies to volumes: File, None or ReadWriteOnceWithFSType, which is the default.",
+            "Tokens of the pod's ServiceAccount that the driver gets when it mounts.",
+            "Whether the driver is called again from time to time to refresh a mount. Defaults to false.",
+            "Whether the driver can mount volumes with an SELinux label. Defaults to false.",
+            "Seconds between updates of the volume limits of nodes, at least 10. None by default.",
+            "Passes tokens in the field secrets of requests, not in the context. Defaults to false.",
+            "Keeps pods with volumes of the driver off nodes without it. Defaults to false.",
+        ],
+    },
+    &TypeEntry {
+        info: &CSI_NODE,
+        new: || Box::<CSINode>::default(),
+        doc: "CSI drivers of a node. The name is that of the node.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "CSI drivers that run on the node.",
+        ],
+    },
+    &TypeEntry {
+        info: &CSI_NODE_DRIVER,
+        new: || Box::<CSINodeDriver>::default(),
+        doc: "A CSI driver on a node.",
+        field_docs: &[
+            "Name of the driver, as of its CSIDriver object.",
+            "Name of the node in the driver's storage system.",
+            "Labels of nodes that the driver uses for its topology.",
+            "Volumes that the node can hold.",
+        ],
+    },
+    &TypeEntry {
+        info: &CSI_NODE_SPEC,
+        new: || Box::<CSINodeSpec>::default(),
+        doc: "CSI drivers of a node.",
+        field_docs: &["Drivers of the node, each at most once; empty if all have been removed."],
+    },
+    &TypeEntry {
+        info: &CSI_STORAGE_CAPACITY,
+        new: || Box::<CSIStorageCapacity>::default(),
+        doc: "Free storage of a class in one part of the cluster, as a driver reports it.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Nodes that can reach the storage. Unset means none, empty all.",
+            "Name of the StorageClass; immutable.",
+            "Free storage in bytes. Unset means unknown.",
+            "Size of the largest volume that can be created, in bytes. Unset means unknown.",
+        ],
+    },
+    &TypeEntry {
+        info: &STORAGE_CLASS,
+        new: || Box::<StorageClass>::default(),
+        doc: "A kind of storage, from which volumes are provisioned.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Driver that provisions the volumes; immutable.",
+            "Parameters for the provisioner; immutable.",
+            "Fate of volumes after their claim is gone. Defaults to Delete; immutable.",
+            "Options for mounting, such as ro. They are not validated.",
+            "Whether claims may ask for more space later. Defaults to false.",
+            "When claims get their volume. Defaults to Immediate; immutable.",
+            "Parts of the cluster where volumes may be provisioned. Defaults to all.",
+        ],
+    },
+    &TypeEntry {
+        info: &TOKEN_REQUEST,
+        new: || Box::<TokenRequest>::default(),
+        doc: "A token that a CSI driver gets.",
+        field_docs: &[
+            "Recipient that the token is meant for. Empty means the API server.",
+            "Lifetime of the token in seconds, at least 600. Defaults to 3600.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ATTACHMENT,
+        new: || Box::<VolumeAttachment>::default(),
+        doc: "Asks to attach a volume to a node.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Desired state of the VolumeAttachment.",
+            "Observed state of the VolumeAttachment.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ATTACHMENT_SOURCE,
+        new: || Box::<VolumeAttachmentSource>::default(),
+        doc: "The volume to attach; exactly one member is set.",
+        field_docs: &[
+            "Name of the PersistentVolume to attach.",
+            "Specification of a volume that is written into a pod and was migrated to CSI.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ATTACHMENT_SPEC,
+        new: || Box::<VolumeAttachmentSpec>::default(),
+        doc: "Desired state of a VolumeAttachment.",
+        field_docs: &[
+            "Name of the driver that attaches the volume.",
+            "The volume that should be attached.",
+            "Name of the node to attach the volume to.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ATTACHMENT_STATUS,
+        new: || Box::<VolumeAttachmentStatus>::default(),
+        doc: "Observed state of a VolumeAttachment.",
+        field_docs: &[
+            "Whether the volume is attached.",
+            "Facts that attaching returned, which mounting needs.",
+            "Last error of attaching; cleared when it succeeds.",
+            "Last error of detaching; cleared when it succeeds.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ATTRIBUTES_CLASS,
+        new: || Box::<VolumeAttributesClass>::default(),
+        doc: "Attributes of volumes that can be changed while they are in use.",
+        field_docs: &[
+            "Name, labels, annotations and other metadata of the object.",
+            "Name of the CSI driver; immutable.",
+            "Attributes for the driver; immutable. At most 512, and 256 KiB.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_ERROR,
+        new: || Box::<VolumeError>::default(),
+        doc: "An error of a volume operation.",
+        field_docs: &[
+            "When the error was encountered.",
+            "The error, for people. It may be logged, so it has no secrets.",
+            "gRPC code of the driver's error.",
+        ],
+    },
+    &TypeEntry {
+        info: &VOLUME_NODE_RESOURCES,
+        new: || Box::<VolumeNodeResources>::default(),
+        doc: "Volumes that a node can hold.",
+        field_docs: &["Largest number of volumes of the driver. Unset means no limit."],
+    },
 ];
 
 /// The resource `csidrivers`.

@@ -1,4 +1,4 @@
-//! What is known of a write before it is done.
+//! The attributes of a write, as policies and webhooks see it.
 
 use kubewright_core::{Str, Value};
 
@@ -6,18 +6,18 @@ use super::Control;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 
-/// What a write does.
+/// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Create,
     Update,
     Delete,
-    /// Reaches through the server to what runs somewhere.
+    /// A connection to a pod, node or service through the API server, such as `exec`.
     Connect,
 }
 
 impl Operation {
-    /// The name that rules know it by.
+    /// The name in admission rules.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Operation::Create => "CREATE",
@@ -28,25 +28,25 @@ impl Operation {
     }
 }
 
-/// A write that is about to be done.
+/// A write before it is stored.
 #[derive(Clone, Copy)]
 pub(crate) struct Attributes<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a Resource,
-    /// The version in which the objects are, where that is another one.
+    /// The resource of the version that a hook wants, if it differs from the request's.
     pub(crate) shown: Option<&'a Resource>,
     pub(crate) namespace: &'a str,
-    /// Empty where a name is yet to be made.
+    /// Empty until a `generateName` is resolved.
     pub(crate) name: &'a str,
-    /// What is to be there, unless it is deleted.
+    /// The new object. `None` for a deletion.
     pub(crate) object: Option<&'a Value>,
-    /// What is there, unless it is created.
+    /// The stored object. `None` for a creation.
     pub(crate) old: Option<&'a Value>,
     pub(crate) dry_run: bool,
 }
 
 impl Attributes<'_> {
-    /// What an admission review tells of it, without the objects.
+    /// The `request` of an AdmissionReview, without the objects.
     pub(super) fn request(&self, control: &Control<'_>) -> Value {
         let (request_kind, request_resource) = names(self.resource, &control.subresource);
         let (kind, resource) = names(self.shown.unwrap_or(self.resource), &control.subresource);
@@ -54,7 +54,7 @@ impl Attributes<'_> {
             Operation::Create => Some("CreateOptions"),
             Operation::Update => Some("UpdateOptions"),
             Operation::Delete => Some("DeleteOptions"),
-            // The options are the object.
+            // For CONNECT, the options are the object.
             Operation::Connect => None,
         };
         let options = options.map(|kind| tree::map([("kind", kind.into()), ("apiVersion", "meta.k8s.io/v1".into())]));
@@ -82,15 +82,12 @@ impl Attributes<'_> {
         request
     }
 
-    /// The namespace whose labels count: its own for a namespace.
+    /// The namespace whose labels selectors match: for a Namespace, the object itself.
     pub(super) fn namespace_name(&self) -> &str {
-        match self.resource.is("", "namespaces") {
-            true => self.name,
-            false => self.namespace,
-        }
+        if self.resource.is("", "namespaces") { self.name } else { self.namespace }
     }
 
-    /// The name that messages use.
+    /// The name for messages. `generateName` stands in for a missing name.
     pub(super) fn shown_name(&self) -> &str {
         match self.name {
             "" => self.object.map(|object| object.meta_text("generateName")).unwrap_or_default(),
@@ -99,11 +96,11 @@ impl Attributes<'_> {
     }
 }
 
-/// The kind and the resource that a review names.
+/// The kind and the resource of a review request.
 fn names(resource: &Resource, subresource: &str) -> (Value, Value) {
     let text = |text: &Str| Value::from(text.clone());
     let (group, version) = (text(&resource.group), text(&resource.version));
-    // What is sent to a subresource may be of another kind than what is stored.
+    // A subresource can have its own kind, such as `Scale`.
     let (api_version, kind) = match resource.subresource(subresource) {
         Some(part) => (&part.api_version, &part.kind),
         None => (&resource.api_version, &resource.kind),

@@ -1,18 +1,19 @@
-//! Which writes somebody has a say in: by rules, and by labels of the object and its namespace.
+//! Decides which writes a hook matches: by rules, and by labels of the object and its namespace.
 
 use std::sync::Arc;
 
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, Selector, Str, Value};
 
+use super::ControlState;
 use super::{Attributes, Operation};
 use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
-use crate::registry::Registry;
 
-/// The version of a resource that rules are about: that of the write, or another one if those count as well.
+/// The version in which the rules match the write. With the match policy `Equivalent`, that may be
+/// another version or group of the resource.
 pub(super) fn version(
-    registry: &Registry,
+    cluster: &dyn ControlState,
     rules: &[Value],
     attributes: &Attributes<'_>,
     subresource: &str,
@@ -24,23 +25,23 @@ pub(super) fn version(
     if match_policy == "Exact" {
         return None;
     }
-    let catalog = registry.catalog();
-    // Earlier rules come first.
+    let catalog = cluster.catalog();
+    // The first rule that matches wins.
     let mut tried =
         rules.iter().flat_map(|rule| catalog.equivalents(attributes.resource).map(move |other| (rule, other)));
     let met = tried.find(|(rule, other)| rule_fits(rule, &Attributes { resource: other, ..*attributes }, subresource));
     met.map(|(_, other)| Version::Other(Arc::clone(other)))
 }
 
-/// The version in which somebody wants to be told of a write.
+/// The version in which a hook receives the objects of a write.
 #[derive(Debug, Clone)]
 pub(super) enum Version {
-    /// That of the write.
+    /// The version of the request.
     Own,
     Other(Arc<Resource>),
 }
 
-/// Whether a rule is about a write.
+/// Whether a rule matches a write.
 fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str) -> bool {
     let has = |field: &str, wanted: &str| {
         let mut listed = tree::items(rule, &[field]).iter().filter_map(Value::as_str);
@@ -66,22 +67,22 @@ fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str) -> bo
         && name_fits
 }
 
-/// Whether the selectors of a match choose a write.
-pub(super) fn selectors_fit(registry: &Registry, selectors: &Value, attributes: &Attributes<'_>) -> bool {
+/// Whether the namespace and object selectors match a write.
+pub(super) fn selectors_fit(cluster: &dyn ControlState, selectors: &Value, attributes: &Attributes<'_>) -> bool {
     let namespace_fits = || {
         let Some(selector) = selector(selectors.get("namespaceSelector")) else { return true };
         let resource = attributes.resource;
         let labels = match (resource.is("", "namespaces"), attributes.object.or(attributes.old)) {
             (true, Some(namespace)) => namespace.labels(),
-            // What is in no namespace is chosen by every selector.
+            // Every namespace selector matches cluster-scoped objects.
             _ if !resource.namespaced => return true,
-            _ => namespace(registry, attributes).map(|namespace| namespace.labels()).unwrap_or_default(),
+            _ => namespace(cluster, attributes).map(|namespace| namespace.labels()).unwrap_or_default(),
         };
         selector.matches(&labels)
     };
     let object_fits = || {
         let Some(selector) = selector(selectors.get("objectSelector")) else { return true };
-        // Options have no labels, which is not the same as having none of them.
+        // Connect options have no metadata, so no object selector matches them.
         let labelled = [attributes.object, attributes.old].into_iter().flatten();
         let mut labelled = labelled.filter(|_| attributes.operation != Operation::Connect);
         labelled.any(|object| selector.matches(&object.labels()))
@@ -89,23 +90,23 @@ pub(super) fn selectors_fit(registry: &Registry, selectors: &Value, attributes: 
     namespace_fits() && object_fits()
 }
 
-/// The namespace that a write is in.
-pub(super) fn namespace(registry: &Registry, attributes: &Attributes<'_>) -> Option<Value> {
-    let catalog = registry.catalog();
+/// The Namespace of a write.
+pub(super) fn namespace(cluster: &dyn ControlState, attributes: &Attributes<'_>) -> Option<Value> {
+    let catalog = cluster.catalog();
     let namespaces = catalog.of_storage("namespaces")?;
-    let found = registry.get(namespaces, "", attributes.namespace_name()).ok()?;
+    let found = cluster.newest(&namespaces.key("", attributes.namespace_name()))?;
     Some(found.object.value().clone())
 }
 
-/// A selector of labels, `None` if it selects everything.
+/// A label selector. `None` if it selects everything.
 pub(super) fn selector(value: Option<&Value>) -> Option<Selector> {
     let selector: LabelSelector = Decoder::new().json(&to_json(value?)).ok()?;
-    // One that cannot be read selects nothing.
+    // An invalid selector selects nothing.
     Some(Selector::from_label_selector(Some(&selector)).unwrap_or_else(|_| Selector::nothing()))
         .filter(|selector| !selector.is_everything())
 }
 
-/// Texts of a list.
+/// The strings of a list.
 pub(super) fn texts(value: &Value, field: &str) -> Vec<Str> {
     tree::items(value, &[field]).iter().filter_map(Value::as_str).map(Str::from).collect()
 }

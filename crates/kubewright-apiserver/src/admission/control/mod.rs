@@ -1,13 +1,16 @@
-//! What the owner of the cluster has a say in: webhooks that change objects, policies and webhooks that refuse them.
+//! Dynamic admission control: policies and webhooks that change or reject writes.
 //!
-//! A write asks twice: [`Control::mutate`] before anything else looks at the object, [`Control::validate`] when nothing
-//! changes it any more. Writes are plain functions that may run again if somebody else was faster, and never wait; webhooks
-//! are slow. So a write that meets webhooks which have not been asked about exactly this object ends with the question
-//! ([`Rejection::Undecided`]); [`Control::decided`] asks it, remembers the answer, and does the write again. An answer
-//! therefore never counts for an object that nobody has seen, even if the stored one changed in between.
+//! A write calls [`Control::mutate`] before its object is validated, and [`Control::validate`] once
+//! nothing changes the object any more.
+//!
+//! Writes are synchronous functions, and run again after a conflict. Webhooks are slow. So a write
+//! that needs an answer which it does not have yet fails with [`Rejection::NeedsWebhook`].
+//! [`Control::run_write`] then calls the webhooks, stores their answer and runs the write again. An
+//! answer is keyed by the exact objects of the review, so it never applies to another version of
+//! them.
 
 mod attributes;
-mod audience;
+mod hook_cache;
 mod matching;
 mod mutation;
 mod policy;
@@ -19,47 +22,64 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
 
 pub(crate) use attributes::{Attributes, Operation};
-pub(crate) use audience::Audience;
+pub(crate) use hook_cache::HookCache;
 pub(crate) use mutation::environment as mutation_environment;
 pub(crate) use policy::{Policies, environment as policy_environment};
-pub(crate) use webhook::Question;
 
-use crate::authentication::User;
-use crate::catalog::Resource;
-use crate::conversion;
-use crate::conversion::webhook::{Converted, Converter, Pending};
+use crate::admission::defaulting;
+use crate::admission::state::ClusterState;
+use crate::catalog::{Converter, Resource};
+use crate::conversion::webhook::{Converted, Pending};
+use crate::conversion::{self, ConvertWrite};
 use crate::decoding::{self, Expected};
-use crate::http::Warnings;
 use crate::random;
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use audience::Listeners;
+use crate::user::User;
+use crate::warnings::Warnings;
+use hook_cache::Hooks;
 use matching::Version;
-use webhook::{Stage, Webhook};
+use webhook::{PendingReview, Stage, Webhook};
 
-/// How often a write may be done again because the object differs from what webhooks have seen.
+/// Maximum number of attempts whose object differs from the one that webhooks have reviewed.
 const ROUNDS: usize = 16;
-/// How often each webhook is asked about a write, at most: those that want to be asked again are.
+/// Maximum number of calls to each mutating webhook. The second one is the reinvocation.
 const TURNS: usize = 2;
 
-/// One request and those who have a say in it, as they were when it came.
+/// The state that policies and webhooks are read from.
+pub(crate) trait ControlState: ClusterState {
+    /// Admission policies that have been compiled.
+    fn policies(&self) -> &Policies;
+
+    /// The configured webhooks and policies.
+    fn hook_cache(&self) -> &HookCache;
+}
+
+/// The admission control of one request, with the hooks that were configured when it arrived.
 pub(crate) struct Control<'a> {
     pub(crate) user: &'a User,
     subresource: Str,
-    listeners: Arc<Listeners>,
-    answers: Mutex<Vec<(Question, webhook::Answer)>>,
-    /// Whether objects of the resource are converted by a webhook, and what it has said so far.
+    hooks: Arc<Hooks>,
+    answers: Mutex<Vec<(PendingReview, webhook::Answer)>>,
+    /// Whether a webhook converts objects of the resource, and its answers so far.
     is_converted: bool,
     conversions: Mutex<Vec<(Pending, Converted)>>,
+    /// The call that the write needs before it can run again.
+    awaited: Mutex<Option<Awaited>>,
     warnings: Mutex<Warnings>,
-    /// What a new object gets, the same each time that the write is done.
+    /// The UID of a new object. It stays equal when the write runs again.
     pub(crate) uid: String,
     pub(crate) time: Time,
     letters: OnceLock<String>,
 }
 
+/// A webhook call that a write needs.
+enum Awaited {
+    Review(PendingReview),
+    Conversion(Pending),
+}
+
 impl<'a> Control<'a> {
-    /// What a subresource is about, by the names of its kind, or the resource itself.
+    /// The kind that the object must have: that of the subresource if it has its own.
     fn expected<'r>(&self, resource: &'r Resource) -> Expected<'r> {
         match resource.subresource(&self.subresource) {
             Some(part) if !self.is_about_object(resource) => Expected::from(part),
@@ -67,28 +87,29 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Those who have a say in the writes of a user to a resource or a part of it.
-    pub(crate) fn new(registry: &Registry, user: &'a User, resource: &Resource, subresource: &Str) -> Self {
-        // A configuration that refuses its own correction could never be put right.
+    /// Admission control for the writes of a user to a resource or a subresource.
+    pub(crate) fn new(cluster: &dyn ControlState, user: &'a User, resource: &Resource, subresource: &Str) -> Self {
+        // Hook configurations bypass admission: otherwise a broken hook could block its own repair.
         let is_exempt = resource.group == "admissionregistration.k8s.io";
-        let mut control = Control::of_nobody(user);
+        let mut control = Control::without_hooks(user);
         control.is_converted = resource.needs_webhook();
         if !is_exempt {
             control.subresource = subresource.clone();
-            control.listeners = registry.audience.now(registry);
+            control.hooks = cluster.hook_cache().get(cluster);
         }
         control
     }
 
-    /// A request that nobody has a say in.
-    pub(crate) fn of_nobody(user: &'a User) -> Self {
+    /// Admission control without webhooks or policies.
+    pub(crate) fn without_hooks(user: &'a User) -> Self {
         Control {
             user,
             subresource: Str::new(),
-            listeners: Arc::default(),
+            hooks: Arc::default(),
             answers: Mutex::default(),
             is_converted: false,
             conversions: Mutex::default(),
+            awaited: Mutex::default(),
             warnings: Mutex::default(),
             uid: random::uid(),
             time: Time::now(),
@@ -96,61 +117,66 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// The letters that a generated name ends with, the same each time as well.
+    /// The random suffix of a generated name. It stays equal when the write runs again.
     pub(crate) fn letters(&self) -> &str {
         self.letters.get_or_init(|| random::letters(5))
     }
 
-    /// Does a write until all webhooks have been asked that it meets.
+    /// Runs `write` until it needs no further webhook answers.
     ///
-    /// `write` is told whether it may have to be done again, so that it gives nothing away that it needs then.
-    pub(crate) async fn decided<T>(&self, mut write: impl FnMut(bool) -> Result<T, Rejection>) -> Result<T, Rejection> {
-        for _ in 0..ROUNDS + TURNS * self.listeners.webhooks.len() {
-            match write(!self.listeners.webhooks.is_empty() || self.is_converted) {
-                Err(Rejection::Undecided(question)) => {
-                    let answer = question.ask(self).await;
-                    self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((*question, answer));
-                }
-                Err(Rejection::Unconverted(pending)) => {
-                    let answer = pending.ask().await;
-                    self.conversions.lock().unwrap_or_else(PoisonError::into_inner).push((*pending, answer));
-                }
+    /// The argument of `write` says whether it may run again. It must not consume its input then.
+    pub(crate) async fn run_write<T>(
+        &self,
+        mut write: impl FnMut(bool) -> Result<T, Rejection>,
+    ) -> Result<T, Rejection> {
+        for _ in 0..ROUNDS + TURNS * self.hooks.webhooks.len() {
+            match write(!self.hooks.webhooks.is_empty() || self.is_converted) {
+                Err(Rejection::NeedsWebhook) => self.call_awaited().await,
                 other => return other,
             }
         }
-        Err(Status::internal("the object changes faster than its webhooks answer").into())
+        Err(Status::internal("too many retries: the object changes faster than its webhooks respond").into())
     }
 
-    /// Whether those who have a say are told of the stored object, and not of something else that a subresource is about,
-    /// such as a scale.
+    /// Converts the objects of the write.
+    pub(crate) fn conversions(&self) -> &dyn ConvertWrite {
+        self
+    }
+
+    /// Ends the write until a webhook has answered.
+    fn wait_for(&self, awaited: Awaited) -> Rejection {
+        *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(awaited);
+        Rejection::NeedsWebhook
+    }
+
+    /// Calls the webhook that the write needs, and keeps the answer for the next run.
+    async fn call_awaited(&self) {
+        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match awaited {
+            Some(Awaited::Review(review)) => {
+                let answer = review.send(self).await;
+                self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
+            }
+            Some(Awaited::Conversion(pending)) => {
+                let answer = pending.ask().await;
+                self.conversions.lock().unwrap_or_else(PoisonError::into_inner).push((pending, answer));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether hooks receive the stored object, and not the kind of a subresource, such as `Scale`.
     pub(crate) fn is_about_object(&self, resource: &Resource) -> bool {
         resource.subresource(&self.subresource).is_none_or(|subresource| subresource.kind == resource.kind)
     }
 
-    /// Whether anybody might be told of the write.
-    pub(crate) fn has_listeners(&self) -> bool {
-        !self.listeners.webhooks.is_empty()
-            || !self.listeners.policies.is_empty()
-            || !self.listeners.mutations.is_empty()
+    /// Whether any webhook or policy is configured.
+    pub(crate) fn has_hooks(&self) -> bool {
+        !self.hooks.webhooks.is_empty() || !self.hooks.policies.is_empty() || !self.hooks.mutations.is_empty()
     }
 
-    /// An object in another version, or the question that has to be asked before.
-    pub(crate) fn converted(
-        &self,
-        converter: &Arc<Converter>,
-        object: &Value,
-        version: &Str,
-    ) -> Result<Value, Rejection> {
-        let conversions = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
-        match conversions.iter().find(|(asked, _)| asked.is_about(object, version)) {
-            Some((_, Ok(converted))) => Ok(converted.clone()),
-            Some((_, Err(why))) => Err(Rejection::unexpected(why.as_str())),
-            None => Err(Rejection::Unconverted(Box::new(Pending::new(converter, object, version)))),
-        }
-    }
-
-    /// Looks at a write in the version in which somebody wants to be told of it.
-    fn seen_in<T>(
+    /// Calls `look` with the write in the version that a hook wants.
+    fn in_version<T>(
         &self,
         version: &Version,
         attributes: &Attributes<'_>,
@@ -161,7 +187,7 @@ impl<'a> Control<'a> {
             Version::Other(other) => other,
         };
         let attributes = Attributes { shown: Some(shown), ..*attributes };
-        // What a subresource is about is the same in all versions.
+        // A subresource kind is the same in all versions.
         if !self.is_about_object(attributes.resource) {
             return Ok(look(&attributes));
         }
@@ -171,88 +197,92 @@ impl<'a> Control<'a> {
         Ok(look(&Attributes { object: object.as_deref(), old: old.as_deref(), ..attributes }))
     }
 
-    /// Lets policies and then webhooks change an object on its way in.
+    /// Runs the mutating policies, then the mutating webhooks.
     pub(crate) fn mutate(
         &self,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
         let has_webhooks = self.webhooks(Stage::Mutate).next().is_some();
-        if !has_webhooks && self.listeners.mutations.is_empty() {
+        if !has_webhooks && self.hooks.mutations.is_empty() {
             return Ok(());
         }
         let mut seen = object.as_deref().cloned();
         if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
-            super::set_defaults(attributes.resource, seen);
+            defaulting::apply(attributes.resource, seen);
         }
         let by_policies = match &seen {
-            Some(seen) if !self.listeners.mutations.is_empty() => mutation::mutate(self, registry, attributes, seen)?,
+            Some(seen) if !self.hooks.mutations.is_empty() => mutation::mutate(self, cluster, attributes, seen)?,
             _ => None,
         };
         let seen = by_policies.clone().or(seen);
         let attributes = Attributes { object: seen.as_ref(), ..attributes };
-        let by_webhooks = match has_webhooks {
-            true => self.change_by_webhooks(registry, &attributes)?,
-            false => None,
-        };
+        let by_webhooks = if has_webhooks { self.change_by_webhooks(cluster, &attributes)? } else { None };
         let Some(changed) = by_webhooks.or(by_policies) else { return Ok(()) };
         if let Some(object) = object {
             let fit = decoding::normalize(self.expected(attributes.resource), &changed);
-            *object =
-                fit.map_err(|_| Status::internal("what webhooks and policies made is no object of its kind"))?.value;
+            *object = fit
+                .map_err(|_| {
+                    Status::internal("the object returned by webhooks and policies cannot be decoded as its kind")
+                })?
+                .value;
         }
         Ok(())
     }
 
-    /// Lets policies and webhooks refuse what is about to be written.
-    pub(crate) fn validate(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<(), Rejection> {
-        for policy in &self.listeners.policies {
-            policy.check(self, registry, attributes)?;
+    /// Runs the validating policies, then the validating webhooks.
+    pub(crate) fn validate(&self, cluster: &dyn ControlState, attributes: &Attributes<'_>) -> Result<(), Rejection> {
+        for policy in &self.hooks.policies {
+            policy.check(self, cluster, attributes)?;
         }
-        let mut met = Vec::new();
+        let mut matching = Vec::new();
         for (index, webhook) in self.webhooks(Stage::Validate) {
-            let version = webhook.version(registry, attributes, self)?;
-            met.extend(version.map(|version| (index, webhook, version)));
+            let version = webhook.version(cluster, attributes, self)?;
+            matching.extend(version.map(|version| (index, webhook, version)));
         }
-        self.ask_webhooks(registry, Stage::Validate, attributes, met).map(|_| ())
+        self.review(cluster, Stage::Validate, attributes, matching).map(|_| ())
     }
 
-    /// Lets webhooks change an object, one after the other: whether one is to be asked depends on what those before it made of the object.
-    /// Who wants to be asked again is, where others changed the object later.
-    fn change_by_webhooks(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<Option<Value>, Rejection> {
+    /// Calls the mutating webhooks one after the other: each one's rules see the changes of the
+    /// earlier ones. A webhook with `reinvocationPolicy: IfNeeded` runs again if a later one
+    /// changed the object.
+    fn change_by_webhooks(
+        &self,
+        cluster: &dyn ControlState,
+        attributes: &Attributes<'_>,
+    ) -> Result<Option<Value>, Rejection> {
         let mut changed: Option<Value> = None;
         let mut changes = 0;
-        // How many changes there had been when a webhook was last asked, its own included.
-        let mut asked = vec![None; self.listeners.webhooks.len()];
+        // For each webhook, the number of changes after its last call.
+        let mut called_at = vec![None; self.hooks.webhooks.len()];
         for turn in 0..TURNS {
             for (index, webhook) in self.webhooks(Stage::Mutate) {
-                let is_due = turn == 0 || webhook.is_asked_again() && asked[index].is_some_and(|then| then < changes);
+                let is_due =
+                    turn == 0 || webhook.wants_reinvocation() && called_at[index].is_some_and(|at| at < changes);
                 if !is_due {
                     continue;
                 }
                 let attributes = Attributes { object: changed.as_ref().or(attributes.object), ..*attributes };
-                let Some(version) = webhook.version(registry, &attributes, self)? else { continue };
-                if let Some(by) =
-                    self.ask_webhooks(registry, Stage::Mutate, &attributes, vec![(index, webhook, version)])?
-                {
+                let Some(version) = webhook.version(cluster, &attributes, self)? else { continue };
+                if let Some(by) = self.review(cluster, Stage::Mutate, &attributes, vec![(index, webhook, version)])? {
                     (changed, changes) = (Some(by), changes + 1);
                 }
-                asked[index] = Some(changes);
+                called_at[index] = Some(changes);
             }
         }
         Ok(changed)
     }
 
-    /// The webhooks of a stage, each with its place among all.
+    /// The webhooks of a stage, with their indexes.
     fn webhooks(&self, stage: Stage) -> impl Iterator<Item = (usize, &Webhook)> {
-        self.listeners.webhooks.iter().enumerate().filter(move |(_, webhook)| webhook.stage == stage)
+        self.hooks.webhooks.iter().enumerate().filter(move |(_, webhook)| webhook.stage == stage)
     }
 
-    /// What webhooks have answered about exactly this; a question where they have not been asked.
-    fn ask_webhooks(
+    /// Looks up the answer for exactly these objects, or fails with the review to send.
+    fn review(
         &self,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         stage: Stage,
         attributes: &Attributes<'_>,
         webhooks: Vec<(usize, &Webhook, Version)>,
@@ -260,23 +290,34 @@ impl<'a> Control<'a> {
         if webhooks.is_empty() {
             return Ok(None);
         }
-        let question = Question::new(stage, self, registry, attributes, webhooks);
+        let pending = PendingReview::new(stage, self, cluster, attributes, webhooks);
         let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        match answers.iter().find(|(asked, _)| asked.is_same(&question)) {
+        match answers.iter().find(|(review, _)| review.is_same(&pending)) {
             Some((_, Ok(changed))) => Ok(changed.clone()),
             Some((_, Err(status))) => Err(status.clone().into()),
-            None => Err(Rejection::Undecided(Box::new(question))),
+            None => Err(self.wait_for(Awaited::Review(pending))),
         }
     }
 
-    /// Says something to the client, once.
+    /// Adds a warning to the response. Repeated warnings are sent once.
     pub(crate) fn warn(&self, warning: String) {
         self.warnings.lock().unwrap_or_else(PoisonError::into_inner).add(warning);
     }
 
-    /// What was said to the client.
+    /// Takes the warnings for the response.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         let warnings = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(PoisonError::into_inner));
         warnings.texts().map(str::to_owned).collect()
+    }
+}
+
+impl ConvertWrite for Control<'_> {
+    fn converted(&self, converter: &Arc<Converter>, object: &Value, version: &Str) -> Result<Value, Rejection> {
+        let conversions = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
+        match conversions.iter().find(|(asked, _)| asked.is_about(object, version)) {
+            Some((_, Ok(converted))) => Ok(converted.clone()),
+            Some((_, Err(why))) => Err(Rejection::unexpected(why.as_str())),
+            None => Err(self.wait_for(Awaited::Conversion(Pending::new(converter, object, version)))),
+        }
     }
 }

@@ -1,25 +1,25 @@
-//! MutatingAdmissionPolicies: expressions that say what becomes of an object.
+//! MutatingAdmissionPolicies.
 //!
-//! A mutation gives either a configuration that is merged into the object as server-side apply would do it, or the
-//! operations of a JSON patch. Each sees what those before it have made. Those that want it are asked again where others
-//! changed the object after them.
+//! A mutation is an apply configuration, which is merged as in server-side apply, or a JSON patch.
+//! Each mutation sees the changes of the earlier ones. A policy with `reinvocationPolicy: IfNeeded`
+//! runs again if a later one changed the object.
 
-use kubewright_core::apply::{self, Element, FieldSet};
+use kubewright_cel::{Budget, Environment, Type};
 use kubewright_core::meta::v1::{Status, StatusCause};
-use kubewright_core::patch::json_patch;
 use kubewright_core::{Str, Value};
+use kubewright_merge::apply::{self, Element, FieldSet};
+use kubewright_merge::patch::json_patch;
 
 use super::Control;
+use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::Version;
 use super::policy::{self, Bound, Compiled};
-use crate::cel::{self, Budget, Program, Type};
 use crate::conversion;
 use crate::object::{Meta, tree};
-use crate::registry::{Registry, merge_schema};
 use crate::rejection::Rejection;
 
-/// One change that a policy makes.
+/// One mutation of a policy.
 pub(super) struct Mutation {
     is_patch: bool,
     program: Compiled,
@@ -30,61 +30,59 @@ impl Mutation {
         let is_patch = tree::text(mutation, &["patchType"]) == "JSONPatch";
         let field = if is_patch { "jsonPatch" } else { "applyConfiguration" };
         let text = tree::text(mutation, &[field, "expression"]);
-        let program = Program::compile(text, &environment()).map_err(|error| error.to_string());
+        let program = environment().compile(text).map_err(|error| error.to_string());
         Mutation { is_patch, program }
     }
 }
 
-/// The variables of a mutation, and the types of which it can make objects.
-pub(crate) fn environment() -> Vec<(&'static str, Type)> {
-    let mut variables = policy::environment();
-    variables.extend(["Object", "JSONPatch"].map(|name| (name, Type::Meta)));
-    variables
+/// The CEL environment of mutations: policy variables, and constructors of objects and patches.
+pub(crate) fn environment() -> Environment {
+    policy::environment().variable("Object", Type::Type).variable("JSONPatch", Type::Type)
 }
 
-/// What the policies make of an object, if they change it.
+/// Runs all mutating policies. Returns the object if they changed it.
 pub(super) fn mutate(
     control: &Control<'_>,
-    registry: &Registry,
+    cluster: &dyn ControlState,
     attributes: Attributes<'_>,
     object: &Value,
 ) -> Result<Option<Value>, Rejection> {
     let mut changed = object.clone();
     let mut last_change = None;
-    for (index, bound) in control.listeners.mutations.iter().enumerate() {
-        if ask(control, registry, attributes, bound, &mut changed)? {
+    for (index, bound) in control.hooks.mutations.iter().enumerate() {
+        if run_policy(control, cluster, attributes, bound, &mut changed)? {
             last_change = Some(index);
         }
     }
     if let Some(last) = last_change {
         let wants_again =
             |bound: &&Bound| tree::text(&bound.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded";
-        for bound in control.listeners.mutations[..last].iter().filter(wants_again) {
-            ask(control, registry, attributes, bound, &mut changed)?;
+        for bound in control.hooks.mutations[..last].iter().filter(wants_again) {
+            run_policy(control, cluster, attributes, bound, &mut changed)?;
         }
     }
     Ok(Some(changed).filter(|changed| changed != object))
 }
 
-/// Lets one policy change the object; says whether it did.
-fn ask(
+/// Runs one policy with all its parameters. Returns whether it changed the object.
+fn run_policy(
     control: &Control<'_>,
-    registry: &Registry,
+    cluster: &dyn ControlState,
     attributes: Attributes<'_>,
     bound: &Bound,
     object: &mut Value,
 ) -> Result<bool, Rejection> {
     let before = object.clone();
-    let told = Attributes { object: Some(&before), ..attributes };
-    let Some(version) = bound.version(control, registry, &told) else { return Ok(false) };
-    // What it was and what it is now, in the version of the policy.
-    let changed = control.seen_in(&version, &told, |seen| {
+    let attributes_now = Attributes { object: Some(&before), ..attributes };
+    let Some(version) = bound.version(control, cluster, &attributes_now) else { return Ok(false) };
+    // The original and the current object, in the version that the policy wants.
+    let changed = control.in_version(&version, &attributes_now, |seen| {
         let parameters =
-            bound.parameters(registry, seen).map_err(|why| format!("failed to configure binding: {why}"))?;
+            bound.parameters(cluster, seen).map_err(|why| format!("failed to configure binding: {why}"))?;
         let was = seen.object.cloned().unwrap_or_default();
         let mut changed = was.clone();
         for parameter in parameters {
-            changed = apply_policy(control, registry, *seen, bound, &parameter, changed)?;
+            changed = apply_policy(control, cluster, *seen, bound, &parameter, changed)?;
         }
         Ok::<_, String>(Some(changed).filter(|changed| *changed != was))
     })?;
@@ -106,15 +104,15 @@ fn ask(
 
 fn apply_policy(
     control: &Control<'_>,
-    registry: &Registry,
+    cluster: &dyn ControlState,
     attributes: Attributes<'_>,
     bound: &Bound,
     parameter: &Value,
     mut object: Value,
 ) -> Result<Value, String> {
     let variables_of = |object: &Value| {
-        let mut variables = policy::variables(control, registry, &Attributes { object: Some(object), ..attributes });
-        variables.set("params", cel::Value::of_tree(parameter));
+        let mut variables = policy::variables(control, cluster, &Attributes { object: Some(object), ..attributes });
+        variables.set("params", kubewright_cel::Value::from_json(parameter));
         variables
     };
     let mut budget = Budget::for_object();
@@ -130,16 +128,14 @@ fn apply_policy(
         bound.policy.compute(&mut variables, &mut budget);
         let program = mutation.program.as_ref().map_err(|why| format!("compilation failed: {why}"))?;
         let value = program.evaluate(&variables, &mut budget).map_err(|error| error.to_string())?;
-        let value = value.to_tree().ok_or("the expression evaluated to a type that could not marshal to JSON")?;
-        object = match mutation.is_patch {
-            true => patched(object, &value)?,
-            false => merged(control, &attributes, &object, value)?,
-        };
+        let value = value.to_json().ok_or("the expression evaluated to a type that could not marshal to JSON")?;
+        object =
+            if mutation.is_patch { patched(object, &value)? } else { merged(control, &attributes, &object, value)? };
     }
     Ok(object)
 }
 
-/// The object after the operations of a patch. One that fails a test changes nothing.
+/// Applies a JSON patch. A failed `test` operation leaves the object unchanged.
 fn patched(object: Value, operations: &Value) -> Result<Value, String> {
     match json_patch(&object, operations) {
         Ok(changed) => Ok(changed),
@@ -150,7 +146,7 @@ fn patched(object: Value, operations: &Value) -> Result<Value, String> {
     }
 }
 
-/// The object with a configuration merged into it.
+/// Merges an apply configuration into the object.
 fn merged(
     control: &Control<'_>,
     attributes: &Attributes<'_>,
@@ -162,11 +158,11 @@ fn merged(
             tree::set(&mut configuration, &[field], value.clone());
         }
     }
-    // What a subresource is about has a structure of its own.
+    // A subresource kind such as `Scale` has its own schema.
     let resource = attributes.shown.unwrap_or(attributes.resource);
     let schema = match control.expected(resource).entry {
         Some(entry) => apply::Schema::of(entry.info),
-        None => merge_schema(resource),
+        None => resource.merge_schema(),
     };
     let problems = apply::check(&configuration, schema);
     if !problems.is_empty() {
@@ -182,7 +178,7 @@ fn merged(
     Ok(apply::merge(object, &configuration, schema))
 }
 
-/// Finds what would be replaced as a whole: it has parts, and is owned without them.
+/// Collects fields with atomic maps or lists, which apply configurations of policies must not set.
 fn find_atomic(value: &Value, fields: &FieldSet, path: &str, found: &mut Vec<String>) {
     for (name, field) in value.as_object().into_iter().flat_map(|object| object.iter()) {
         let (path, element) = (format!("{path}.{name}"), Element::field(name));

@@ -1,40 +1,42 @@
-//! Admission policies: rules in CEL about any write, put into force by bindings. What those do that change objects is in
-//! `mutation`.
+//! Validating admission policies, and what they share with mutating ones in `mutation`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kubewright_cel::{
+    Activation, AuthorizationCheck, Budget, CheckKind, Decision, Environment, EvaluationError, Program, Type,
+    Value as CelValue,
+};
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
 
+use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::Version;
 use super::mutation::Mutation;
 use super::{Control, matching};
-use crate::authentication::User;
 use crate::authorization::{self, Action};
-use crate::cel::{self, Budget, Check, CheckStage, Program, Type, Variables};
 use crate::object::{Meta, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::Scope;
+use crate::user::User;
+use kubewright_storage::Scope;
 
-/// What an expression of a policy may use.
-const VARIABLES: [&str; 7] = ["object", "oldObject", "request", "params", "namespaceObject", "variables", "authorizer"];
+/// CEL variables without a static type. Expressions can also use `authorizer`.
+const VARIABLES: [&str; 6] = ["object", "oldObject", "request", "params", "namespaceObject", "variables"];
 
-/// Policies that have been compiled, by the revision of the policy.
+/// Cache of compiled policies, by the revision of the policy object.
 #[derive(Default)]
 pub(crate) struct Policies {
     compiled: Mutex<HashMap<u64, Arc<Policy>>>,
 }
 
-/// The variables of a policy, as far as their types are known.
-pub(crate) fn environment() -> Vec<(&'static str, Type)> {
-    let ty = |name: &str| if name == "authorizer" { Type::Named("authorizer") } else { Type::Dyn };
-    VARIABLES.map(|name| (name, ty(name))).to_vec()
+/// The CEL environment of policy expressions.
+pub(crate) fn environment() -> Environment {
+    let untyped = VARIABLES.into_iter().fold(Environment::new(), |all, name| all.variable(name, Type::Dyn));
+    untyped.variable("authorizer", Type::Opaque("authorizer"))
 }
 
-/// A policy that is ready to be asked.
+/// A compiled policy.
 pub(super) struct Policy {
     pub(super) value: Value,
     pub(super) conditions: Vec<(Str, Compiled)>,
@@ -51,25 +53,25 @@ struct Validation {
     reason: Str,
 }
 
-/// A program, or why it is none.
+/// A compiled program, or the compilation error.
 pub(super) type Compiled = Result<Program, String>;
 
-/// A policy with one of the bindings that put it into force.
+/// A policy with one of its bindings.
 pub(super) struct Bound {
     pub(super) policy: Arc<Policy>,
     pub(super) binding: Value,
 }
 
-/// All policies of a kind that are in force: `validating` or `mutating` ones.
-pub(super) fn all(registry: &Registry, kind: &str) -> Vec<Bound> {
+/// All bound policies. `kind` is `validating` or `mutating`.
+pub(super) fn all(cluster: &dyn ControlState, kind: &str) -> Vec<Bound> {
     let of = |plural: &str| Scope::resource(format!("{kind}admission{plural}.admissionregistration.k8s.io"));
-    let bindings = registry.all(&of("policybindings"));
+    let bindings = cluster.all(&of("policybindings"));
     if bindings.is_empty() {
         return Vec::new();
     }
-    let policies = registry.all(&of("policies"));
-    let mut compiled = registry.policies.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-    // Those of the other kind are others' business.
+    let policies = cluster.all(&of("policies"));
+    let mut compiled = cluster.policies().compiled.lock().unwrap_or_else(PoisonError::into_inner);
+    // Evict only stale policies of this kind: the cache holds both kinds.
     compiled
         .retain(|revision, policy| policy.kind() != kind || policies.iter().any(|entry| entry.revision == *revision));
     let bound = bindings.iter().filter_map(|binding| {
@@ -84,7 +86,7 @@ pub(super) fn all(registry: &Registry, kind: &str) -> Vec<Bound> {
 impl Policy {
     fn read(value: &Value) -> Policy {
         let environment = environment();
-        let compile = |text: &str| Program::compile(text, &environment).map_err(|error| error.to_string());
+        let compile = |text: &str| environment.compile(text).map_err(|error| error.to_string());
         let named = |field: &str| {
             let items = tree::items(value, &["spec", field]).iter();
             items.map(|item| (tree::text(item, &["name"]).into(), compile(tree::text(item, &["expression"])))).collect()
@@ -118,37 +120,37 @@ impl Policy {
 }
 
 impl Policy {
-    /// Adds the variables of the policy to those that tell of the write.
-    pub(super) fn compute(&self, variables: &mut Variables<'_>, budget: &mut Budget) {
+    /// Adds the policy's own variables to the variables of the write.
+    pub(super) fn compute(&self, variables: &mut Activation<'_>, budget: &mut Budget) {
         for (name, program) in &self.variables {
             let value = match program {
                 Ok(program) => program.evaluate(variables, budget),
-                Err(why) => Err(cel::EvaluationError::Failed(why.clone())),
+                Err(why) => Err(EvaluationError::Failed(why.clone())),
             };
-            variables.compute(name.clone(), value);
+            variables.set_composited(name.clone(), value);
         }
     }
 }
 
 impl Bound {
-    /// Refuses a write, or warns of it, if it breaks the policy.
+    /// Rejects a write that violates the policy, or warns about it.
     pub(super) fn check(
         &self,
         control: &Control<'_>,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
     ) -> Result<(), Rejection> {
-        let Some(version) = self.version(control, registry, attributes) else { return Ok(()) };
-        control.seen_in(&version, attributes, |attributes| self.check_seen(control, registry, attributes))?
+        let Some(version) = self.version(control, cluster, attributes) else { return Ok(()) };
+        control.in_version(&version, attributes, |attributes| self.check_seen(control, cluster, attributes))?
     }
 
     fn check_seen(
         &self,
         control: &Control<'_>,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
     ) -> Result<(), Rejection> {
-        let parameters = match self.parameters(registry, attributes) {
+        let parameters = match self.parameters(cluster, attributes) {
             Ok(parameters) => parameters,
             Err(why) if self.policy.fails_closed() => {
                 return self.act(control, attributes, &format!("failed to configure binding: {why}"), "");
@@ -156,41 +158,42 @@ impl Bound {
             Err(_) => return Ok(()),
         };
         for parameter in parameters {
-            self.check_with(control, registry, attributes, &parameter)?;
+            self.check_with(control, cluster, attributes, &parameter)?;
         }
         Ok(())
     }
 
-    /// The version in which the policy wants to see a write, if it and its binding are about it.
+    /// The version in which the policy receives the write. `None` if it or its binding does not
+    /// match.
     pub(super) fn version(
         &self,
         control: &Control<'_>,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
     ) -> Option<Version> {
         let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"])?;
         let narrowed = tree::get(&self.binding, &["spec", "matchResources"]);
-        let version = version(registry, constraints, control, attributes, true)?;
+        let version = version(cluster, constraints, control, attributes, true)?;
         let is_bound =
-            narrowed.is_none_or(|narrowed| self::version(registry, narrowed, control, attributes, false).is_some());
+            narrowed.is_none_or(|narrowed| self::version(cluster, narrowed, control, attributes, false).is_some());
         is_bound.then_some(version)
     }
 
     fn check_with(
         &self,
         control: &Control<'_>,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
         parameter: &Value,
     ) -> Result<(), Rejection> {
-        let mut variables = variables(control, registry, attributes);
-        variables.set("params", cel::Value::of_tree(parameter));
+        let mut variables = variables(control, cluster, attributes);
+        variables.set("params", CelValue::from_json(parameter));
         let mut budget = Budget::for_object();
         let mut failure = None;
         for (name, condition) in &self.policy.conditions {
             match evaluate(condition, &variables, &mut budget) {
                 Ok(true) => {}
-                // This decides, whatever becomes of the others.
+                // A false condition decides, whatever errors the others have.
                 Ok(false) => return Ok(()),
                 Err(why) => {
                     failure.get_or_insert_with(|| format!("match condition '{name}' failed: {why}"));
@@ -220,7 +223,7 @@ impl Bound {
         Ok(())
     }
 
-    /// Does what the binding wants done about a breach.
+    /// Applies the validation actions of the binding.
     fn act(
         &self,
         control: &Control<'_>,
@@ -250,11 +253,15 @@ impl Bound {
         Err(status.with_cause(StatusCause { reason: None, message: Some(why.into()), field: None }).into())
     }
 
-    /// The objects that the policy is asked with, one after the other; `null` where it takes none.
-    pub(super) fn parameters(&self, registry: &Registry, attributes: &Attributes<'_>) -> Result<Vec<Value>, String> {
+    /// The parameter objects to evaluate the policy with. A single `null` if it takes none.
+    pub(super) fn parameters(
+        &self,
+        cluster: &dyn ControlState,
+        attributes: &Attributes<'_>,
+    ) -> Result<Vec<Value>, String> {
         let Some(kind) = tree::get(&self.policy.value, &["spec", "paramKind"]) else { return Ok(vec![Value::Null]) };
         let Some(reference) = tree::get(&self.binding, &["spec", "paramRef"]) else { return Ok(vec![Value::Null]) };
-        let catalog = registry.catalog();
+        let catalog = cluster.catalog();
         let (api_version, kind) = (tree::text(kind, &["apiVersion"]), tree::text(kind, &["kind"]));
         let resource = catalog.of_kind(api_version, kind);
         let resource = resource
@@ -267,13 +274,14 @@ impl Bound {
         let found: Vec<Value> = match tree::text(reference, &["name"]) {
             "" => {
                 let selector = matching::selector(reference.get("selector"));
-                let all = registry.all(&resource.scope(namespace)).into_iter().map(|entry| entry.object);
+                let all = cluster.all(&resource.scope(namespace)).into_iter().map(|entry| entry.object);
                 let chosen =
                     all.filter(|object| selector.as_ref().is_none_or(|selector| selector.matches(&object.labels)));
-                chosen.map(|object| object.value().clone()).collect()
+                chosen.map(|object| object.tree().into_owned()).collect()
             }
             name => {
-                registry.get(resource, namespace, name).map(|entry| entry.object.value().clone()).into_iter().collect()
+                let entry = cluster.newest(&resource.key(namespace, name));
+                entry.map(|entry| entry.object.tree().into_owned()).into_iter().collect()
             }
         };
         match (found.is_empty(), tree::text(reference, &["parameterNotFoundAction"])) {
@@ -284,8 +292,8 @@ impl Bound {
 }
 
 impl Validation {
-    fn message(&self, variables: &Variables<'_>, budget: &mut Budget) -> String {
-        let made = self.message_expression.as_ref().and_then(|program| program.text(variables, budget).ok());
+    fn message(&self, variables: &Activation<'_>, budget: &mut Budget) -> String {
+        let made = self.message_expression.as_ref().and_then(|program| program.evaluate_string(variables, budget).ok());
         match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
             Some(text) => text.to_string(),
             None if !self.message.is_empty() => self.message.to_string(),
@@ -294,41 +302,41 @@ impl Validation {
     }
 }
 
-/// The variables that tell of a write, the same for policies and for conditions of webhooks.
+/// The variables of a write, for policies and match conditions of webhooks.
 pub(super) fn variables<'a>(
     control: &'a Control<'_>,
-    registry: &'a Registry,
+    cluster: &'a dyn ControlState,
     attributes: &Attributes<'_>,
-) -> Variables<'a> {
-    let value = |tree: Option<&Value>| tree.map_or(cel::Value::Null, cel::Value::of_tree);
-    let mut variables = Variables::default();
+) -> Activation<'a> {
+    let value = |tree: Option<&Value>| tree.map_or(CelValue::Null, CelValue::from_json);
+    let mut variables = Activation::new();
     variables.set("object", value(attributes.object));
     variables.set("oldObject", value(attributes.old));
-    variables.set("request", cel::Value::of_tree(&attributes.request(control)));
-    variables.set("namespaceObject", value(matching::namespace(registry, attributes).as_ref()));
+    variables.set("request", CelValue::from_json(&attributes.request(control)));
+    variables.set("namespaceObject", value(matching::namespace(cluster, attributes).as_ref()));
     let resource = attributes.resource;
-    let request = Check {
-        stage: CheckStage::Resource,
+    let request = AuthorizationCheck {
+        kind: CheckKind::Resource,
         group: resource.group.clone(),
         resource: resource.plural.clone(),
         subresource: control.subresource.clone(),
         namespace: attributes.namespace.into(),
         name: attributes.name.into(),
-        ..Check::default()
+        ..AuthorizationCheck::default()
     };
-    let nothing = Check { request: Some(Arc::new(request)), ..Check::default() };
-    variables.authorize_by(nothing, |check, verb| decide(registry, control.user, check, verb));
+    let initial = AuthorizationCheck { request: Some(Arc::new(request)), ..AuthorizationCheck::default() };
+    variables.set_authorizer(initial, |check, verb| decide(cluster, control.user, check, verb));
     variables
 }
 
-/// Whether somebody may do what an expression asks about.
-fn decide(registry: &Registry, user: &User, check: &Check, verb: &str) -> (bool, String) {
-    let account = check.account.as_ref().map(|(namespace, name)| {
+/// Answers a CEL `authorizer` check.
+fn decide(cluster: &dyn ControlState, user: &User, check: &AuthorizationCheck, verb: &str) -> Decision {
+    let account = check.service_account.as_ref().map(|(namespace, name)| {
         let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
         User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), "", groups)
     });
-    let action = match check.stage {
-        CheckStage::Path => Action::Path { verb, path: &check.path },
+    let action = match check.kind {
+        CheckKind::Path => Action::Path { verb, path: &check.path },
         _ => Action::Resource {
             verb,
             group: &check.group,
@@ -338,29 +346,29 @@ fn decide(registry: &Registry, user: &User, check: &Check, verb: &str) -> (bool,
             name: &check.name,
         },
     };
-    let decision = authorization::decide(registry, account.as_ref().unwrap_or(user), action);
-    (decision.is_allowed, decision.reason)
+    let decision = authorization::decide(cluster, account.as_ref().unwrap_or(user), action);
+    Decision { is_allowed: decision.is_allowed, reason: decision.reason.into() }
 }
 
-/// Whether a condition holds, or why it has no answer.
-pub(super) fn evaluate(program: &Compiled, variables: &Variables<'_>, budget: &mut Budget) -> Result<bool, String> {
+/// Evaluates a boolean program, or explains why it failed.
+pub(super) fn evaluate(program: &Compiled, variables: &Activation<'_>, budget: &mut Budget) -> Result<bool, String> {
     let program = program.as_ref().map_err(|why| format!("compilation failed: {why}"))?;
-    program.is_true(variables, budget).map_err(|error| error.to_string())
+    program.evaluate_bool(variables, budget).map_err(|error| error.to_string())
 }
 
-/// The version in which something matches a write, if it does.
+/// The version in which match constraints match a write.
 fn version(
-    registry: &Registry,
+    cluster: &dyn ControlState,
     matched: &Value,
     control: &Control<'_>,
     attributes: &Attributes<'_>,
     needs_rule: bool,
 ) -> Option<Version> {
     let match_policy = tree::text(matched, &["matchPolicy"]);
-    let by = |rules: &[Value]| matching::version(registry, rules, attributes, &control.subresource, match_policy);
+    let by = |rules: &[Value]| matching::version(cluster, rules, attributes, &control.subresource, match_policy);
     let rules = tree::items(matched, &["resourceRules"]);
     let version = if rules.is_empty() && !needs_rule { Version::Own } else { by(rules)? };
     let is_met = by(tree::items(matched, &["excludeResourceRules"])).is_none()
-        && matching::selectors_fit(registry, matched, attributes);
+        && matching::selectors_fit(cluster, matched, attributes);
     is_met.then_some(version)
 }

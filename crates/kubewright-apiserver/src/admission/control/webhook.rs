@@ -1,80 +1,80 @@
-//! Webhooks: servers that are told of a write, and change or refuse it.
+//! Admission webhooks.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use kubewright_cel::{Budget, Program};
 use kubewright_core::meta::v1::Status;
-use kubewright_core::patch::json_patch;
 use kubewright_core::{ByteString, Decoder, Value};
+use kubewright_merge::patch::json_patch;
 
+use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::Version;
 use super::{Control, matching, policy};
 use crate::catalog::Resource;
-use crate::cel::{Budget, Program};
 use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::Scope;
 use crate::webhook_client;
+use kubewright_storage::Scope;
 
-/// How long a webhook may take that does not say.
+/// Timeout of a webhook call without `timeoutSeconds`.
 const TIMEOUT_SECONDS: i64 = 10;
 
-/// When a webhook is asked.
+/// The stage in which a webhook is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Before anybody else, so that it may change the object.
+    /// Before defaults and validation, so it may change the object.
     Mutate,
-    /// Last, so that nothing changes any more what it has seen.
+    /// After all changes, so it sees the final object.
     Validate,
 }
 
-/// A webhook as its configuration describes it.
+/// A webhook of a configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Webhook {
     pub(super) stage: Stage,
     value: Value,
-    /// Programs of its conditions; none if one of them cannot be read.
+    /// The compiled match conditions, or their compilation errors.
     conditions: Vec<Result<Program, String>>,
 }
 
-/// What webhooks said: the object if they changed it, or a refusal.
+/// The result of a review: the object if it was changed, or the rejection.
 pub(super) type Answer = Result<Option<Value>, Box<Status>>;
 
-/// A write that webhooks are to be asked about.
+/// A review that still has to be sent.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct PendingReview {
     stage: Stage,
-    webhooks: Vec<Asked>,
-    /// The resource that is written, if its objects are what this is about.
+    webhooks: Vec<WebhookCall>,
+    /// The resource of the object. `None` for objects of a subresource kind.
     resource: Option<Arc<Resource>>,
     object: Value,
     old: Value,
     dry_run: bool,
 }
 
-/// A webhook that is to be asked.
+/// One webhook call of a review.
 #[derive(Debug)]
-struct Asked {
-    /// Which of all webhooks it is.
+struct WebhookCall {
+    /// Index in the list of all webhooks.
     index: usize,
     webhook: Webhook,
-    /// What a review tells besides the objects.
+    /// The review request without the objects.
     request: Value,
-    /// The version in which it is shown them, where that is another one.
+    /// The resource of the version that the webhook wants, if it differs from the request's.
     shown: Option<Arc<Resource>>,
 }
 
-/// All webhooks, in the order in which they are asked.
-pub(super) fn all(registry: &Registry) -> Vec<Webhook> {
+/// All webhooks in calling order.
+pub(super) fn all(cluster: &dyn ControlState) -> Vec<Webhook> {
     let mut webhooks = Vec::new();
     for (stage, plural) in
         [(Stage::Mutate, "mutatingwebhookconfigurations"), (Stage::Validate, "validatingwebhookconfigurations")]
     {
-        for entry in registry.all(&Scope::resource(format!("{plural}.admissionregistration.k8s.io"))) {
+        for entry in cluster.all(&Scope::resource(format!("{plural}.admissionregistration.k8s.io"))) {
             let listed = tree::items(entry.object.value(), &["webhooks"]).iter();
             webhooks.extend(listed.map(|value| Webhook::read(stage, value)));
         }
@@ -87,7 +87,7 @@ impl Webhook {
         let environment = policy::environment();
         let compile = |condition: &Value| {
             let text = tree::text(condition, &["expression"]);
-            Program::compile(text, &environment).map_err(|error| error.to_string())
+            environment.compile(text).map_err(|error| error.to_string())
         };
         let conditions = tree::items(value, &["matchConditions"]).iter().map(compile).collect();
         Webhook { stage, value: value.clone(), conditions }
@@ -97,8 +97,8 @@ impl Webhook {
         tree::text(&self.value, &["name"])
     }
 
-    /// Whether it is to be asked again about what others made of an object after it.
-    pub(super) fn is_asked_again(&self) -> bool {
+    /// Whether the webhook wants reinvocation after later changes.
+    pub(super) fn wants_reinvocation(&self) -> bool {
         tree::text(&self.value, &["reinvocationPolicy"]) == "IfNeeded"
     }
 
@@ -106,32 +106,37 @@ impl Webhook {
         tree::text(&self.value, &["failurePolicy"]) != "Ignore"
     }
 
-    /// The version in which it wants to be told of a write, if it does.
+    /// The version in which the webhook receives a write. `None` if it does not match.
     pub(super) fn version(
         &self,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
         control: &Control<'_>,
     ) -> Result<Option<Version>, Rejection> {
         let rules = tree::items(&self.value, &["rules"]);
         let match_policy = tree::text(&self.value, &["matchPolicy"]);
-        let version = matching::version(registry, rules, attributes, &control.subresource, match_policy)
-            .filter(|_| matching::selectors_fit(registry, &self.value, attributes));
+        let version = matching::version(cluster, rules, attributes, &control.subresource, match_policy)
+            .filter(|_| matching::selectors_fit(cluster, &self.value, attributes));
         let Some(version) = version else { return Ok(None) };
         if self.conditions.is_empty() {
             return Ok(Some(version));
         }
-        match control.seen_in(&version, attributes, |seen| self.holds(registry, seen, control))? {
+        match control.in_version(&version, attributes, |seen| self.holds(cluster, seen, control))? {
             Ok(is_met) => Ok(Some(version).filter(|_| is_met)),
-            // A condition without an answer is like a webhook without one.
+            // A failed condition counts as a failed call, so the failure policy decides.
             Err(_) if !self.fails_closed() => Ok(None),
             Err(why) => Err(Status::forbidden(&attributes.resource.group_resource(), attributes.name, why).into()),
         }
     }
 
-    /// Whether its conditions hold. One that does not decides, whatever becomes of the others.
-    fn holds(&self, registry: &Registry, attributes: &Attributes<'_>, control: &Control<'_>) -> Result<bool, String> {
-        let variables = policy::variables(control, registry, attributes);
+    /// Evaluates the match conditions. A false one decides, whatever errors the others have.
+    fn holds(
+        &self,
+        cluster: &dyn ControlState,
+        attributes: &Attributes<'_>,
+        control: &Control<'_>,
+    ) -> Result<bool, String> {
+        let variables = policy::variables(control, cluster, attributes);
         let mut budget = Budget::for_object();
         let mut failures = Vec::new();
         for (condition, said) in self.conditions.iter().zip(tree::items(&self.value, &["matchConditions"])) {
@@ -151,16 +156,16 @@ impl Webhook {
         }
     }
 
-    /// Asks about one object.
-    async fn ask(
+    /// Sends one review request.
+    async fn call(
         &self,
-        question: &Question,
+        review: &PendingReview,
         request: &Value,
         object: &Value,
         old: &Value,
-    ) -> Result<Reviewed, Box<Status>> {
+    ) -> Result<ReviewResponse, Box<Status>> {
         let side_effects = tree::text(&self.value, &["sideEffects"]);
-        if question.dry_run && !matches!(side_effects, "None" | "NoneOnDryRun") {
+        if review.dry_run && !matches!(side_effects, "None" | "NoneOnDryRun") {
             let message = format!("admission webhook {:?} does not support dry run", self.name());
             return Err(Box::new(Status::bad_request(message)));
         }
@@ -169,7 +174,7 @@ impl Webhook {
         tree::set(&mut request, &["uid"], uid.as_str());
         tree::set(&mut request, &["object"], object.clone());
         tree::set(&mut request, &["oldObject"], old.clone());
-        let review = tree::map([
+        let body = tree::map([
             ("kind", "AdmissionReview".into()),
             ("apiVersion", "admission.k8s.io/v1".into()),
             ("request", request),
@@ -177,19 +182,19 @@ impl Webhook {
         let seconds = tree::int(&self.value, &["timeoutSeconds"]).unwrap_or(TIMEOUT_SECONDS);
         let timeout = Duration::from_secs(seconds.clamp(1, 30).unsigned_abs());
         let config = self.value.get("clientConfig").unwrap_or(&Value::Null);
-        let answer = webhook_client::post(config, timeout, to_json(&review)).await;
-        match answer.map_err(Unusable::Answer).and_then(|answer| Reviewed::read(&answer, &uid, object)) {
+        let answer = webhook_client::post(config, timeout, to_json(&body)).await;
+        match answer.map_err(ReviewError::Response).and_then(|answer| ReviewResponse::read(&answer, &uid, object)) {
             Ok(reviewed) => Ok(reviewed),
-            Err(Unusable::Patch(why)) => Err(Box::new(Status::internal(why))),
-            Err(Unusable::Answer(_)) if !self.fails_closed() => Ok(Reviewed::default()),
-            Err(Unusable::Answer(why)) => {
+            Err(ReviewError::Patch(why)) => Err(Box::new(Status::internal(why))),
+            Err(ReviewError::Response(_)) if !self.fails_closed() => Ok(ReviewResponse::default()),
+            Err(ReviewError::Response(why)) => {
                 let why = format!("failed calling webhook {:?}: failed to call webhook: {why}", self.name());
                 Err(Box::new(Status::internal(why)))
             }
         }
     }
 
-    /// The refusal of a write, in the words of the webhook.
+    /// The rejection with the status that the webhook returned.
     fn refusal(&self, said: Option<&Value>) -> Box<Status> {
         let mut status: Status = said.and_then(|said| Decoder::new().json(&to_json(said)).ok()).unwrap_or_default();
         status.code = Some(status.code.unwrap_or_default().max(400));
@@ -202,71 +207,73 @@ impl Webhook {
     }
 }
 
-/// What one webhook answered.
+/// A parsed review response.
 #[derive(Default)]
-struct Reviewed {
-    /// The status that goes with a refusal.
+struct ReviewResponse {
+    /// `Some` if the webhook denied the write, with the status that it returned.
     refusal: Option<Option<Value>>,
     changed: Option<Value>,
     warnings: Vec<String>,
 }
 
-/// Why there is no answer to go by.
-enum Unusable {
-    /// As if the webhook could not be reached, which its policy decides about.
-    Answer(String),
-    /// It wants a change that cannot be made, which is a failure whatever its policy.
+/// Why a review response cannot be used.
+enum ReviewError {
+    /// An invalid response. The failure policy decides.
+    Response(String),
+    /// A patch that cannot be applied. This fails the write whatever the failure policy.
     Patch(String),
 }
 
-impl Reviewed {
-    fn read(answer: &[u8], uid: &str, object: &Value) -> Result<Reviewed, Unusable> {
-        let unusable = |why: &str| Unusable::Answer(why.to_owned());
-        let review = Value::from_json(answer).map_err(|error| unusable(&format!("the answer is no JSON: {error}")))?;
-        let response = review.get("response").ok_or_else(|| unusable("the answer has no response"))?;
+impl ReviewResponse {
+    fn read(answer: &[u8], uid: &str, object: &Value) -> Result<ReviewResponse, ReviewError> {
+        let invalid = |why: &str| ReviewError::Response(why.to_owned());
+        let review =
+            Value::from_json(answer).map_err(|error| invalid(&format!("the response is not JSON: {error}")))?;
+        let response =
+            review.get("response").ok_or_else(|| invalid("the review in the response has no field `response`"))?;
         if tree::text(response, &["uid"]) != uid {
-            return Err(unusable("expected response.uid to be that of the request"));
+            return Err(invalid("expected response.uid to be that of the request"));
         }
         let warnings = matching::texts(response, "warnings").into_iter().map(String::from).collect();
         if !tree::is_true(response, &["allowed"]) {
-            return Ok(Reviewed { refusal: Some(response.get("status").cloned()), changed: None, warnings });
+            return Ok(ReviewResponse { refusal: Some(response.get("status").cloned()), changed: None, warnings });
         }
         let changed = match (response.get("patch").and_then(Value::as_str), tree::text(response, &["patchType"])) {
             (None, _) => None,
             (Some(patch), "JSONPatch") => {
-                let patch = ByteString::from_base64(patch.as_bytes()).map_err(|error| unusable(&error.to_string()))?;
-                let patch = Value::from_json(&patch).map_err(|error| Unusable::Patch(error.to_string()))?;
+                let patch = ByteString::from_base64(patch.as_bytes()).map_err(|error| invalid(&error.to_string()))?;
+                let patch = Value::from_json(&patch).map_err(|error| ReviewError::Patch(error.to_string()))?;
                 let changed = json_patch(object, &patch);
-                Some(changed.map_err(|error| Unusable::Patch(Status::from(error).to_string()))?)
+                Some(changed.map_err(|error| ReviewError::Patch(Status::from(error).to_string()))?)
             }
-            (Some(_), other) => return Err(unusable(&format!("unsupported patch type {other:?}"))),
+            (Some(_), other) => return Err(invalid(&format!("unsupported patch type {other:?}"))),
         };
-        Ok(Reviewed { refusal: None, changed: changed.filter(|changed| changed != object), warnings })
+        Ok(ReviewResponse { refusal: None, changed: changed.filter(|changed| changed != object), warnings })
     }
 }
 
-impl Question {
-    /// What these webhooks are to be asked.
+impl PendingReview {
+    /// Builds the review for these webhooks.
     pub(super) fn new(
         stage: Stage,
         control: &Control<'_>,
-        registry: &Registry,
+        cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
         webhooks: Vec<(usize, &Webhook, Version)>,
     ) -> Self {
-        let asked = |(index, webhook, version): (usize, &Webhook, Version)| {
+        let call = |(index, webhook, version): (usize, &Webhook, Version)| {
             let shown = match version {
                 Version::Own => None,
                 Version::Other(other) => Some(other),
             };
             let request = Attributes { shown: shown.as_deref(), ..*attributes }.request(control);
-            Asked { index, webhook: webhook.clone(), request, shown }
+            WebhookCall { index, webhook: webhook.clone(), request, shown }
         };
-        let catalog = registry.catalog();
+        let catalog = cluster.catalog();
         let resource = catalog.find(attributes.resource).filter(|_| control.is_about_object(attributes.resource));
-        Question {
+        PendingReview {
             stage,
-            webhooks: webhooks.into_iter().map(asked).collect(),
+            webhooks: webhooks.into_iter().map(call).collect(),
             resource: resource.cloned(),
             object: attributes.object.cloned().unwrap_or_default(),
             old: attributes.old.cloned().unwrap_or_default(),
@@ -274,22 +281,22 @@ impl Question {
         }
     }
 
-    /// Whether an answer to one is an answer to the other.
-    pub(super) fn is_same(&self, other: &Question) -> bool {
-        let asked = |question: &Question| question.webhooks.iter().map(|asked| asked.index).collect::<Vec<_>>();
-        asked(self) == asked(other) && self.object == other.object && self.old == other.old
+    /// Whether both have the same webhooks and objects, so that an answer applies to both.
+    pub(super) fn is_same(&self, other: &PendingReview) -> bool {
+        let indexes = |review: &PendingReview| review.webhooks.iter().map(|call| call.index).collect::<Vec<_>>();
+        indexes(self) == indexes(other) && self.object == other.object && self.old == other.old
     }
 
-    /// Asks all of them.
-    pub(super) async fn ask(&self, control: &Control<'_>) -> Answer {
+    /// Calls all webhooks of the review.
+    pub(super) async fn send(&self, control: &Control<'_>) -> Answer {
         let mut object = self.object.clone();
-        for asked in &self.webhooks {
-            self.ask_one(control, asked, &mut object).await?;
+        for call in &self.webhooks {
+            self.call_one(control, call, &mut object).await?;
         }
         Ok(Some(object).filter(|object| *object != self.object))
     }
 
-    /// An object as this version shows it.
+    /// Converts an object to the version that a webhook wants.
     async fn across(&self, object: &Value, to: Option<&Arc<Resource>>) -> Result<Value, Box<Status>> {
         match (&self.resource, to) {
             (Some(from), Some(to)) if !object.is_null() => {
@@ -299,22 +306,22 @@ impl Question {
         }
     }
 
-    /// Asks one of them, which may change the object.
-    async fn ask_one(&self, control: &Control<'_>, asked: &Asked, object: &mut Value) -> Result<(), Box<Status>> {
-        let Asked { webhook, request, shown, .. } = asked;
+    /// Calls one webhook and applies its patch to `object`.
+    async fn call_one(&self, control: &Control<'_>, call: &WebhookCall, object: &mut Value) -> Result<(), Box<Status>> {
+        let WebhookCall { webhook, request, shown, .. } = call;
         let shown = shown.as_ref().or(self.resource.as_ref());
         let (seen, old) = (self.across(object, shown).await?, self.across(&self.old, shown).await?);
-        let reviewed = webhook.ask(self, request, &seen, &old).await?;
+        let reviewed = webhook.call(self, request, &seen, &old).await?;
         reviewed.warnings.into_iter().for_each(|warning| control.warn(warning));
-        if let Some(said) = &reviewed.refusal {
-            return Err(webhook.refusal(said.as_ref()));
+        if let Some(status) = &reviewed.refusal {
+            return Err(webhook.refusal(status.as_ref()));
         }
         if let Some(changed) = reviewed.changed
             && self.stage == Stage::Mutate
             && !object.is_null()
         {
             let changed = self.across(&changed, self.resource.as_ref()).await?;
-            // Who an object is, is not for webhooks to say.
+            // A webhook must not change the identity of the object.
             let is_same = changed.name() == object.name() && changed.namespace() == object.namespace();
             if !is_same {
                 let why = format!("webhook {:?} changed the identity of the object", webhook.name());

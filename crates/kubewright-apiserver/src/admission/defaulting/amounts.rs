@@ -1,4 +1,4 @@
-//! Amounts of resources, none of them finer than thousandths.
+//! Rounds quantities up to thousandths.
 
 use kubewright_core::{Quantity, Value};
 
@@ -6,15 +6,15 @@ use crate::object::tree;
 
 const MILLI: i32 = -3;
 
-/// Rounds up what somebody asks for, and may have at the most.
+/// Rounds requests and limits up.
 pub(super) fn requirements(resources: &mut Value) {
     round_up(resources, "limits");
     round_up(resources, "requests");
 }
 
-/// Rounds up the amounts in a field that are finer than thousandths.
+/// Rounds the quantities in a field up to thousandths.
 pub(super) fn round_up(value: &mut Value, field: &str) {
-    // Hardly ever anything is, and who only looks copies nothing.
+    // Such quantities are rare. Check first, so that shared data is not copied.
     if !value.get(field).and_then(Value::as_object).is_some_and(|amounts| amounts.values().any(is_fine)) {
         return;
     }
@@ -27,7 +27,7 @@ pub(super) fn round_up(value: &mut Value, field: &str) {
     }
 }
 
-/// Whether a text may be finer than thousandths: millionths, billionths, a negative exponent or many decimals.
+/// Whether a quantity may be finer than thousandths.
 fn is_fine(amount: &Value) -> bool {
     amount.as_str().is_some_and(|text| text.ends_with(['n', 'u']) || text.contains(['.', 'e', 'E']))
 }

@@ -1,10 +1,10 @@
-//! Webhooks, admission policies, and what shares the server out.
+//! Defaults of webhook configurations, admission policies, APIServices and flow control.
 
 use kubewright_core::Value;
 
 use crate::object::tree;
 
-/// Fills in the webhooks of a configuration.
+/// Sets the defaults of a webhook configuration.
 pub(super) fn webhooks(value: &mut Value, is_mutating: bool) {
     for webhook in tree::items_mut(value, "webhooks") {
         tree::default(webhook, "failurePolicy", "Fail");
@@ -26,7 +26,7 @@ pub(super) fn webhooks(value: &mut Value, is_mutating: bool) {
     }
 }
 
-/// Fills in a policy.
+/// Sets the defaults of a policy.
 pub(super) fn policy(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     tree::default(spec, "failurePolicy", "Fail");
@@ -35,7 +35,7 @@ pub(super) fn policy(value: &mut Value) {
     }
 }
 
-/// Fills in what puts a policy into force.
+/// Sets the defaults of a policy binding.
 pub(super) fn binding(value: &mut Value) {
     if let Some(matching) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "matchResources")) {
         matched(matching);
@@ -53,21 +53,21 @@ fn matched(matching: &mut Value) {
     }
 }
 
-/// Fills in a service that serves a part of the API.
+/// Sets the defaults of an APIService.
 pub(super) fn aggregated_service(value: &mut Value) {
     if let Some(service) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "service")) {
         tree::default(service, "port", 443);
     }
 }
 
-/// Fills in a schema of requests.
+/// Sets the defaults of a FlowSchema.
 pub(super) fn flow_schema(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         tree::default_zero(spec, "matchingPrecedence", 1000);
     }
 }
 
-/// Fills in a level of priority.
+/// Sets the defaults of a PriorityLevelConfiguration.
 pub(super) fn priority_level(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     if tree::text(spec, &["type"]) == "Exempt" {

@@ -1,10 +1,10 @@
-//! CustomResourceDefinitions.
+//! Defaults of CustomResourceDefinitions.
 
 use kubewright_core::Value;
 
 use crate::object::tree;
 
-/// Fills in a definition: names that follow from others, and how objects change between versions.
+/// Sets the defaults of a definition: derived names, and the conversion strategy.
 pub(super) fn definition(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     let kind = tree::text(spec, &["names", "kind"]).to_owned();

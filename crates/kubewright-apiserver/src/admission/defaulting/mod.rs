@@ -1,4 +1,4 @@
-//! Defaults, as the server fills them in where a client says nothing.
+//! Sets the defaults of API objects, as kube-apiserver does.
 
 mod amounts;
 mod control;
@@ -16,12 +16,12 @@ use kubewright_core::{ByteString, Value};
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 
-/// Fills in what is missing.
+/// Sets the defaults of an object.
 pub(super) fn apply(resource: &Resource, value: &mut Value) {
     if let Some(custom) = &resource.custom {
-        // Bodies went through their schema already; this is for objects that the server has put together.
-        // Where `null` means nothing, it went when the object was read, unless it was applied.
-        custom.schema.complete_applied(value);
+        // Request bodies were defaulted while decoding. This call covers objects that the server
+        // builds itself. Only applied objects still contain `null` values here.
+        custom.schema.prune_and_default_applied(value);
         return;
     }
     match (&*resource.group, &*resource.plural) {
@@ -96,7 +96,7 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
     }
 }
 
-/// Text becomes data, and a secret without a type is opaque.
+/// Moves `stringData` into `data`, and defaults the type to `Opaque`.
 fn secret(value: &mut Value) {
     let texts = text_map(value.get("stringData"));
     tree::remove(value, &["stringData"]);
@@ -107,7 +107,7 @@ fn secret(value: &mut Value) {
     tree::default_zero(value, "type", "Opaque");
 }
 
-/// What a node can hold is what it has, unless it says otherwise.
+/// Allocatable resources default to the capacity.
 fn node(value: &mut Value) {
     if let Some(range) = tree::get(value, &["spec", "podCIDR"]).cloned() {
         tree::object(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
@@ -122,7 +122,7 @@ fn node(value: &mut Value) {
     }
 }
 
-/// Nothing is filled in, but events of the newer group come without fields that the older one always shows.
+/// Events of the newer group lack some fields that core events always have.
 fn event(value: &mut Value) {
     for field in ["source", "involvedObject"] {
         tree::default(value, field, tree::map([]));

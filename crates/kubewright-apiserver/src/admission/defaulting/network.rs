@@ -1,22 +1,22 @@
-//! Ingresses, network policies and endpoints.
+//! Defaults of Ingresses, NetworkPolicies, Endpoints and EndpointSlices.
 
 use kubewright_core::Value;
 
 use crate::object::tree;
 
-/// Fills in an ingress, whose path type has to be given.
+/// Sets the defaults of an Ingress. The path type has no default.
 pub(super) fn ingress(value: &mut Value) {
     tree::default(value, "status", tree::map([("loadBalancer", tree::map([]))]));
 }
 
-/// Fills in a class of ingresses: its parameters are those of the cluster.
+/// Sets the defaults of an IngressClass.
 pub(super) fn ingress_class(value: &mut Value) {
     if let Some(parameters) = tree::field_mut(value, "spec").and_then(|spec| tree::field_mut(spec, "parameters")) {
         tree::default(parameters, "scope", "Cluster");
     }
 }
 
-/// Fills in a network policy: what it says something about is what it restricts.
+/// Sets the defaults of a NetworkPolicy: its policy types follow from its rules.
 pub(super) fn policy(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     if tree::items(spec, &["policyTypes"]).is_empty() {
@@ -33,7 +33,7 @@ pub(super) fn policy(value: &mut Value) {
     }
 }
 
-/// Fills in endpoints.
+/// Sets the defaults of Endpoints.
 pub(super) fn endpoints(value: &mut Value) {
     for subset in tree::items_mut(value, "subsets") {
         for port in tree::items_mut(subset, "ports") {
@@ -42,7 +42,7 @@ pub(super) fn endpoints(value: &mut Value) {
     }
 }
 
-/// Fills in a slice of endpoints.
+/// Sets the defaults of an EndpointSlice.
 pub(super) fn endpoint_slice(value: &mut Value) {
     for port in tree::items_mut(value, "ports") {
         tree::default(port, "name", "");

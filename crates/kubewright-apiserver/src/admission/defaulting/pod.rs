@@ -1,14 +1,14 @@
-//! Pods, and the templates of pods in all that makes them.
+//! Defaults of Pods and pod templates.
 
 use kubewright_core::{Quantity, Value};
 
 use super::{amounts, pod_amounts};
 use crate::object::tree;
 
-/// Fields of a pod's security context that used to lie in the pod itself.
+/// Security context fields that the v1 API keeps in the pod spec.
 const HOST_NAMESPACES: [&str; 3] = ["hostNetwork", "hostPID", "hostIPC"];
 
-/// Fills in a pod, with what a template may leave open.
+/// Sets the defaults of a Pod, including those that templates do not get.
 pub(super) fn pod(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         pod_spec(spec);
@@ -24,7 +24,7 @@ pub(super) fn pod(value: &mut Value) {
     }
 }
 
-/// Ports of containers are those of the node, where a pod has its network.
+/// With `hostNetwork`, host ports default to the container ports.
 fn host_ports(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         for container in tree::items_mut(spec, list) {
@@ -37,7 +37,7 @@ fn host_ports(spec: &mut Value) {
     }
 }
 
-/// Fills in what a pod and its containers ask for.
+/// Sets the default requests of a pod and its containers.
 pub(in super::super) fn pod_requests(pod: &mut Value) {
     if let Some(spec) = tree::field_mut(pod, "spec") {
         requests(spec);
@@ -45,14 +45,14 @@ pub(in super::super) fn pod_requests(pod: &mut Value) {
     }
 }
 
-/// Limits count as requests where none are given.
+/// Requests default to limits.
 fn requests(spec: &mut Value) {
     for list in ["initContainers", "containers"] {
         tree::items_mut(spec, list).iter_mut().for_each(requests_from_limits);
     }
 }
 
-/// Fills in the template of pods at `spec.template` of a workload.
+/// Sets the defaults of the pod template at `spec.template` of a workload.
 pub(super) fn template(workload: &mut Value) {
     let Some(template) = tree::field_mut(workload, "spec").and_then(|spec| tree::field_mut(spec, "template")) else {
         return;
@@ -62,7 +62,7 @@ pub(super) fn template(workload: &mut Value) {
     }
 }
 
-/// Fills in the specification of a pod.
+/// Sets the defaults of a pod spec.
 pub(super) fn pod_spec(spec: &mut Value) {
     tree::default_zero(spec, "dnsPolicy", "ClusterFirst");
     tree::default_zero(spec, "restartPolicy", "Always");
@@ -85,7 +85,7 @@ pub(super) fn pod_spec(spec: &mut Value) {
     }
 }
 
-/// The account under its two names.
+/// Copies the service account name between its field and the deprecated alias.
 fn service_account(spec: &mut Value) {
     let new = tree::text(spec, &["serviceAccountName"]).to_owned();
     let old = tree::text(spec, &["serviceAccount"]).to_owned();
@@ -200,7 +200,7 @@ fn field_reference(file: &mut Value) {
     }
 }
 
-/// Whether an image is the latest of its name, because it has that tag, or neither a tag nor a digest.
+/// Whether an image has the tag `latest`, or neither a tag nor a digest.
 fn is_latest(image: &str) -> bool {
     let (image, has_digest) = match image.split_once('@') {
         Some((image, _)) => (image, true),
@@ -217,11 +217,11 @@ fn requests_from_limits(container: &mut Value) {
     }
 }
 
-/// How a pod is treated when its node runs out of something.
+/// The QoS class of a pod.
 pub(in super::super) fn quality_of_service(pod: &Value) -> &'static str {
     let nothing = Value::default();
     let spec = pod.get("spec").unwrap_or(&nothing);
-    // What a pod asks for as a whole counts instead of what its containers do.
+    // Pod-level resources replace those of the containers.
     let whole = std::slice::from_ref(spec).iter().filter(|spec| pod_amounts::is_whole(spec));
     let lists: &[&str] = if pod_amounts::is_whole(spec) { &[] } else { &["initContainers", "containers"] };
     let containers = || whole.clone().chain(lists.iter().flat_map(|list| tree::items(spec, &[*list])));

@@ -1,18 +1,18 @@
-//! What a pod asks for as a whole, and may have at the most, beside what its containers say.
+//! Defaults of pod-level resources.
 
-use kubewright_core::{Str, Value};
+use kubewright_core::{Quantity, Str, Value};
 
-use super::super::limits::containers_total;
+use super::super::pod_totals::containers_totals;
 use crate::object::tree;
 
-/// Whether a pod says itself what it needs.
+/// Whether a pod sets pod-level resources.
 pub(super) fn is_whole(spec: &Value) -> bool {
     let kinds = ["requests", "limits"].into_iter();
     let mut amounts = kinds.filter_map(|kind| tree::get(spec, &["resources", kind])?.as_object());
     amounts.any(|amounts| amounts.keys().any(|name| is_for_pods(name)))
 }
 
-/// Whether a pod can ask for it as a whole.
+/// Whether a resource is supported at pod level.
 pub(in super::super) fn is_for_pods(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge(name)
 }
@@ -21,23 +21,24 @@ fn is_huge(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Fills in what a pod with limits asks for: what its containers do, or the limits.
+/// Sets the pod-level requests: the sum of the containers' requests, or else the pod limits.
 pub(super) fn complete(spec: &mut Value) {
     if spec.get("resources").is_none() {
         return;
     }
     let has = |spec: &Value, kind: &str| !names(spec, kind).is_empty();
     if has(spec, "limits") || has(spec, "requests") {
-        for name in named_by_containers(spec, "limits").into_iter().filter(|name| is_huge(name)) {
-            // Who asks for pages is taken at the word.
+        for (name, total) in containers_totals(spec, "limits").into_iter().filter(|(name, _)| is_huge(name)) {
+            // An explicit huge page request is kept as it is.
             if tree::get(spec, &["resources", "requests", &name]).is_none() {
-                set_total(spec, "limits", &name);
+                set_total(spec, "limits", name, &total);
             }
         }
     }
     if has(spec, "limits") {
-        for name in named_by_containers(spec, "requests").into_iter().filter(|name| !is_huge(name)) {
-            set_total(spec, "requests", &name);
+        let asked = containers_totals(spec, "requests").into_iter();
+        for (name, total) in asked.filter(|(name, _)| is_for_pods(name) && !is_huge(name)) {
+            set_total(spec, "requests", name, &total);
         }
         for name in names(spec, "limits").into_iter().filter(|name| is_for_pods(name)) {
             if let Some(limit) = tree::get(spec, &["resources", "limits", &name]).cloned() {
@@ -52,18 +53,6 @@ fn names(spec: &Value, kind: &str) -> Vec<Str> {
     amounts.map_or_else(Vec::new, |amounts| amounts.keys().cloned().collect())
 }
 
-/// What containers name, and a pod could ask for.
-fn named_by_containers(spec: &Value, kind: &str) -> Vec<Str> {
-    let containers = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(spec, &[list]));
-    let mut all: Vec<Str> = containers.flat_map(|container| names(container, kind)).collect();
-    all.retain(|name| is_for_pods(name));
-    all.sort();
-    all.dedup();
-    all
-}
-
-fn set_total(spec: &mut Value, kind: &str, name: &str) {
-    if let Some(total) = containers_total(spec, kind, name) {
-        tree::object(spec, &["resources", kind]).get_or_insert_with(name, || total.to_string().into());
-    }
+fn set_total(spec: &mut Value, kind: &str, name: Str, total: &Quantity) {
+    tree::object(spec, &["resources", kind]).get_or_insert_with(name, || total.to_string().into());
 }

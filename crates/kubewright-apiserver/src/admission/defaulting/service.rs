@@ -1,10 +1,10 @@
-//! Services.
+//! Defaults of Services.
 
 use kubewright_core::Value;
 
 use crate::object::{text_map, tree};
 
-/// Fills in a Service; addresses and ports are given when it is stored.
+/// Sets the defaults of a Service. Addresses and ports are allocated when it is stored.
 pub(super) fn service(value: &mut Value) {
     let balancer = tree::field_mut(value, "status").and_then(|status| tree::field_mut(status, "loadBalancer"));
     for ingress in balancer.map_or(&mut [][..], |balancer| tree::items_mut(balancer, "ingress")) {
@@ -56,7 +56,7 @@ pub(super) fn service(value: &mut Value) {
     tree::default(spec, "ipFamilies", tree::list(["IPv4"]));
 }
 
-/// Nobody knows which addresses the endpoints of such a Service will have.
+/// A headless Service without a selector may have endpoints of either family.
 fn any_family(spec: &mut Value) {
     tree::default(spec, "ipFamilyPolicy", "RequireDualStack");
     tree::default(spec, "ipFamilies", tree::list(["IPv4"]));

@@ -1,11 +1,11 @@
-//! Volumes and what is claimed of them, and the limits of a namespace.
+//! Defaults of volumes, claims, CSIDrivers and LimitRanges.
 
 use kubewright_core::{Map, Value};
 
 use super::amounts;
 use crate::object::tree;
 
-/// Fills in what is claimed.
+/// Sets the defaults of a claim spec.
 pub(super) fn claim_spec(spec: &mut Value) {
     tree::default(spec, "volumeMode", "Filesystem");
     if let Some(resources) = tree::field_mut(spec, "resources") {
@@ -13,7 +13,7 @@ pub(super) fn claim_spec(spec: &mut Value) {
     }
 }
 
-/// Fills in a claim.
+/// Sets the defaults of a PersistentVolumeClaim.
 pub(super) fn claim(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         claim_spec(spec);
@@ -26,7 +26,7 @@ pub(super) fn claim(value: &mut Value) {
     }
 }
 
-/// Fills in a volume.
+/// Sets the defaults of a PersistentVolume.
 pub(super) fn volume(value: &mut Value) {
     if let Some(spec) = tree::field_mut(value, "spec") {
         tree::default_zero(spec, "persistentVolumeReclaimPolicy", "Retain");
@@ -43,7 +43,7 @@ pub(super) fn volume(value: &mut Value) {
     }
 }
 
-/// Fills in what kinds of storage have by default, in a pod or in a volume.
+/// Sets the defaults of a volume source, in a pod or a PersistentVolume.
 pub(super) fn source(volume: &mut Value) {
     const TEXTS: [(&str, &[(&str, &str)]); 4] = [
         ("iscsi", &[("iscsiInterface", "default")]),
@@ -60,7 +60,8 @@ pub(super) fn source(volume: &mut Value) {
     }
 }
 
-/// Fills in limits: a container gets at most what it may have, and by default the same.
+/// Sets the defaults of a LimitRange: the default limit is the maximum, the default request the
+/// default limit or the minimum.
 pub(super) fn limit_range(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     for item in tree::items_mut(spec, "limits") {
@@ -79,7 +80,7 @@ pub(super) fn limit_range(value: &mut Value) {
     }
 }
 
-/// Fills in a driver.
+/// Sets the defaults of a CSIDriver.
 pub(super) fn driver(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     tree::default(spec, "attachRequired", true);

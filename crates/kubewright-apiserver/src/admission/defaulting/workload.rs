@@ -1,11 +1,11 @@
-//! What makes pods: deployments, sets of all kinds, jobs, and what scales them.
+//! Defaults of workloads and autoscalers.
 
 use kubewright_core::Value;
 
 use super::pod;
 use crate::object::{Meta, tree};
 
-/// Fills in a deployment.
+/// Sets the defaults of a Deployment.
 pub(super) fn deployment(value: &mut Value) {
     pod::template(value);
     let Some(spec) = tree::field_mut(value, "spec") else { return };
@@ -19,7 +19,7 @@ pub(super) fn deployment(value: &mut Value) {
     }
 }
 
-/// Fills in how many pods may be missing or too many while they are replaced.
+/// Sets the defaults of a rolling update.
 fn rolling_update(strategy: &mut Value, unavailable: impl Into<Value>, surge: impl Into<Value>) {
     if tree::text(strategy, &["type"]) != "RollingUpdate" {
         return;
@@ -31,7 +31,7 @@ fn rolling_update(strategy: &mut Value, unavailable: impl Into<Value>, surge: im
     }
 }
 
-/// Fills in a replica set.
+/// Sets the defaults of a ReplicaSet.
 pub(super) fn replica_set(value: &mut Value) {
     pod::template(value);
     if let Some(spec) = tree::field_mut(value, "spec") {
@@ -39,7 +39,8 @@ pub(super) fn replica_set(value: &mut Value) {
     }
 }
 
-/// Fills in the oldest of them, which takes selector and labels from its template.
+/// Sets the defaults of a ReplicationController. Selector and labels default to the template's
+/// labels.
 pub(super) fn replication_controller(value: &mut Value) {
     pod::template(value);
     let labels = tree::get(value, &["spec", "template", "metadata", "labels"]).cloned();
@@ -56,7 +57,7 @@ pub(super) fn replication_controller(value: &mut Value) {
     }
 }
 
-/// Fills in a stateful set.
+/// Sets the defaults of a StatefulSet.
 pub(super) fn stateful_set(value: &mut Value) {
     pod::template(value);
     let Some(spec) = tree::field_mut(value, "spec") else { return };
@@ -86,7 +87,7 @@ pub(super) fn stateful_set(value: &mut Value) {
     }
 }
 
-/// Fills in a daemon set.
+/// Sets the defaults of a DaemonSet.
 pub(super) fn daemon_set(value: &mut Value) {
     pod::template(value);
     let Some(spec) = tree::field_mut(value, "spec") else { return };
@@ -98,7 +99,7 @@ pub(super) fn daemon_set(value: &mut Value) {
     }
 }
 
-/// Fills in a job.
+/// Sets the defaults of a Job.
 pub(super) fn job(value: &mut Value) {
     pod::template(value);
     if let Some(spec) = tree::field_mut(value, "spec") {
@@ -121,7 +122,7 @@ fn job_spec(spec: &mut Value) {
     tree::default(spec, "podReplacementPolicy", if has_policy { "Failed" } else { "TerminatingOrFailed" });
 }
 
-/// Fills in a job that is made again and again.
+/// Sets the defaults of a CronJob.
 pub(super) fn cron_job(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     tree::default_zero(spec, "concurrencyPolicy", "Allow");
@@ -133,7 +134,7 @@ pub(super) fn cron_job(value: &mut Value) {
     }
 }
 
-/// Fills in what changes the number of pods.
+/// Sets the defaults of a HorizontalPodAutoscaler.
 pub(super) fn autoscaler(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     tree::default(spec, "minReplicas", 1);

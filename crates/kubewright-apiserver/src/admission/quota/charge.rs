@@ -1,39 +1,51 @@
-//! What an object takes of a quota.
+//! Computes how much of a quota an object uses.
 
 use kubewright_core::{Quantity, Str, Value};
 
 use super::Amounts;
-use crate::admission::limits::{containers, pod_total, quantity};
-use crate::catalog::Resource;
+use crate::admission::limits::{containers, pod_totals};
+use crate::admission::pod_totals::quantity;
 use crate::object::tree;
 
-/// Resources that quotas count under their own names.
+/// Resources that quotas count under their plural, besides `count/…`.
 const COUNTED: [&str; 7] =
     ["pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"];
 
-/// Whether a quota may be about objects of a resource.
-pub(super) fn is_counted(resource: &Resource, hard: &Amounts) -> bool {
-    let is_named = |name: &str| hard.contains_key(name);
-    is_named(&count_name(resource))
-        || (resource.group.is_empty() && COUNTED.contains(&&*resource.plural) && is_named(&resource.plural))
-        || resource.is("", "pods")
-        || resource.is("", "services")
-        || resource.is("", "persistentvolumeclaims")
+/// The properties of an object that quota scopes select. Only pods differ.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Pod { is_terminating: bool, is_best_effort: bool, priority_class: Str },
+    Other,
 }
 
-/// What an object takes.
-pub(super) fn charge(resource: &Resource, object: &Value) -> Amounts {
+/// The class of an object. `resource` is the storage name of its resource.
+pub(super) fn class(resource: &str, object: &Value) -> Class {
+    if resource != "pods" {
+        return Class::Other;
+    }
+    let asks = |container: &Value, kind: &str| {
+        tree::get(container, &["resources", kind]).and_then(Value::as_object).is_some_and(|asked| !asked.is_empty())
+    };
+    let parts = containers(object).chain(object.get("spec"));
+    Class::Pod {
+        is_terminating: tree::int(object, &["spec", "activeDeadlineSeconds"]).is_some(),
+        is_best_effort: !{ parts }.any(|part| asks(part, "requests") || asks(part, "limits")),
+        priority_class: tree::text(object, &["spec", "priorityClassName"]).into(),
+    }
+}
+
+/// The usage of an object. `resource` is the storage name of its resource.
+pub(super) fn charge(resource: &str, object: &Value) -> Amounts {
     let mut amounts = Amounts::new();
-    amounts.insert(count_name(resource), Quantity::from(1i64));
-    if resource.is("", "pods") {
+    amounts.insert(format!("count/{resource}").into(), Quantity::from(1i64));
+    if resource == "pods" {
         let is_over = matches!(tree::text(object, &["status", "phase"]), "Succeeded" | "Failed");
-        // What has ended is still counted as an object, and takes nothing else.
+        // A terminated pod counts as an object only.
         if is_over {
             return amounts;
         }
         for (kind, prefix) in [("requests", "requests."), ("limits", "limits.")] {
-            for key in keys(object, kind) {
-                let Some(total) = pod_total(object, kind, &key) else { continue };
+            for (key, total) in pod_totals(object, kind) {
                 if kind == "requests" && matches!(key.as_str(), "cpu" | "memory" | "ephemeral-storage") {
                     amounts.insert(key.clone(), total.clone());
                 }
@@ -41,10 +53,10 @@ pub(super) fn charge(resource: &Resource, object: &Value) -> Amounts {
             }
         }
     }
-    if resource.group.is_empty() && COUNTED.contains(&&*resource.plural) {
-        amounts.insert(resource.plural.clone(), Quantity::from(1i64));
+    if COUNTED.contains(&resource) {
+        amounts.insert(resource.into(), Quantity::from(1i64));
     }
-    if resource.is("", "services") {
+    if resource == "services" {
         let ports = tree::items(object, &["spec", "ports"]);
         let ty = tree::text(object, &["spec", "type"]);
         let has_node_ports = ty == "NodePort"
@@ -54,7 +66,7 @@ pub(super) fn charge(resource: &Resource, object: &Value) -> Amounts {
         amounts.insert("services.nodeports".into(), node_ports.into());
         amounts.insert("services.loadbalancers".into(), i64::from(ty == "LoadBalancer").into());
     }
-    if resource.is("", "persistentvolumeclaims") {
+    if resource == "persistentvolumeclaims" {
         let asked = tree::get(object, &["spec", "resources", "requests", "storage"]).and_then(quantity);
         let class = tree::text(object, &["spec", "storageClassName"]);
         if !class.is_empty() {
@@ -67,9 +79,9 @@ pub(super) fn charge(resource: &Resource, object: &Value) -> Amounts {
     amounts
 }
 
-/// What the containers of a pod have to say where a quota limits it, and do not.
-pub(super) fn missing(resource: &Resource, pod: &Value, hard: &Amounts) -> Vec<String> {
-    if !resource.is("", "pods") {
+/// The requests and limits that a quota requires and a pod does not set.
+pub(super) fn missing(resource: &str, pod: &Value, hard: &Amounts) -> Vec<String> {
+    if resource != "pods" {
         return Vec::new();
     }
     let mut complaints = Vec::new();
@@ -89,8 +101,8 @@ pub(super) fn missing(resource: &Resource, pod: &Value, hard: &Amounts) -> Vec<S
     complaints
 }
 
-/// Whether a quota is about an object; only pods differ in this.
-pub(super) fn is_in_scope(quota: &Value, resource: &Resource, object: &Value) -> bool {
+/// Whether the scopes of a quota select a class.
+pub(super) fn is_in_scope(quota: &Value, class: &Class) -> bool {
     let plain = tree::items(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
     let mut plain = plain.map(|scope| (scope, "Exists", &[][..]));
     let selected = tree::items(quota, &["spec", "scopeSelector", "matchExpressions"]).iter().map(|expression| {
@@ -98,46 +110,23 @@ pub(super) fn is_in_scope(quota: &Value, resource: &Resource, object: &Value) ->
         (text("scopeName"), text("operator"), tree::items(expression, &["values"]))
     });
     let mut selected = selected.peekable();
-    if !resource.is("", "pods") {
+    let Class::Pod { is_terminating, is_best_effort, priority_class } = class else {
         return plain.next().is_none() && selected.peek().is_none();
-    }
-    plain.chain(selected).all(|(scope, operator, values)| {
-        let is_endless = tree::int(object, &["spec", "activeDeadlineSeconds"]).is_none();
-        let asks = |kind: &str| !keys(object, kind).is_empty();
-        let is_best_effort = !asks("requests") && !asks("limits");
-        match scope {
-            "Terminating" => !is_endless,
-            "NotTerminating" => is_endless,
-            "BestEffort" => is_best_effort,
-            "NotBestEffort" => !is_best_effort,
-            "PriorityClass" => {
-                let class = tree::text(object, &["spec", "priorityClassName"]);
-                let is_listed = values.iter().any(|value| value.as_str() == Some(class));
-                match operator {
-                    "In" => is_listed,
-                    "NotIn" => !is_listed,
-                    "DoesNotExist" => class.is_empty(),
-                    _ => !class.is_empty(),
-                }
+    };
+    plain.chain(selected).all(|(scope, operator, values)| match scope {
+        "Terminating" => *is_terminating,
+        "NotTerminating" => !is_terminating,
+        "BestEffort" => *is_best_effort,
+        "NotBestEffort" => !is_best_effort,
+        "PriorityClass" => {
+            let is_listed = || values.iter().any(|value| value.as_str() == Some(priority_class));
+            match operator {
+                "In" => is_listed(),
+                "NotIn" => !is_listed(),
+                "DoesNotExist" => priority_class.is_empty(),
+                _ => !priority_class.is_empty(),
             }
-            _ => false,
         }
+        _ => false,
     })
-}
-
-/// The name under which any resource can be counted.
-fn count_name(resource: &Resource) -> Str {
-    match resource.group.is_empty() {
-        true => format!("count/{}", resource.plural).into(),
-        false => format!("count/{}.{}", resource.plural, resource.group).into(),
-    }
-}
-
-/// What the containers of a pod ask for or are limited in.
-fn keys(pod: &Value, kind: &str) -> Vec<Str> {
-    let asked = containers(pod).filter_map(|container| tree::get(container, &["resources", kind])?.as_object());
-    let mut keys: Vec<Str> = asked.flat_map(|asked| asked.keys().cloned()).collect();
-    keys.sort();
-    keys.dedup();
-    keys
 }

@@ -1,72 +1,93 @@
-//! ResourceQuotas: how much there may be in a namespace.
+//! ResourceQuotas.
 //!
-//! What is used is counted anew for each write in a namespace that has a quota, so that it is never wrong; the status of the
-//! quota shows what was counted last, also when something has gone and before anything has come: in a cluster that is the
-//! work of a controller, here of `housekeeping`, since it is the server that can count without a cache. The lock is held until
-//! the write is stored, so that two of them cannot both take what is left.
+//! `usage` counts the used amounts in step with the writes. The status of a quota is updated after
+//! each admitted write, and by [`update_status`] after other changes, which `housekeeping` calls.
+//! In a cluster, the quota controller does that.
+//!
+//! The quota lock is held until the write is stored, so that two concurrent writes cannot use the
+//! same remaining quota.
 
 mod charge;
+mod usage;
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use crate::admission::state::ClusterState;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::{Key, Scope};
-use charge::{charge, is_in_scope, missing};
+use charge::{charge, class, is_in_scope, missing};
+use kubewright_storage::{Key, Scope};
+pub(crate) use usage::Usage;
+use usage::{Totals, with_totals};
 
-/// Amounts by the names that quotas give them.
+/// Amounts by quota resource name.
 type Amounts = BTreeMap<Str, Quantity>;
 
-/// Refuses a write for which there is no room. The guard has to live until it is stored.
+/// The state that quotas are compared with.
+pub(crate) trait QuotaState: ClusterState {
+    /// The usage of namespaces that have a quota.
+    fn usage(&self) -> MutexGuard<'_, Usage>;
+
+    /// Held while an object is written that a quota limits.
+    fn lock_quotas(&self) -> MutexGuard<'_, ()>;
+}
+
+/// Permission for a write in a namespace with quotas. Hold it until the write is stored.
+pub(crate) struct QuotaPermit<'r> {
+    cluster: &'r dyn QuotaState,
+    namespace: Str,
+    _turn: MutexGuard<'r, ()>,
+}
+
+impl QuotaPermit<'_> {
+    /// Updates the status of the quotas after the write.
+    pub(crate) fn update_status(&self) {
+        update_all(self.cluster, &self.namespace);
+    }
+}
+
+/// Rejects a write that would exceed a quota.
 pub(crate) fn check<'r>(
-    registry: &'r Registry,
+    cluster: &'r dyn QuotaState,
     resource: &Resource,
     old: Option<&Value>,
     new: &Value,
-    dry_run: bool,
-) -> Result<Option<MutexGuard<'r, ()>>, Rejection> {
-    if !resource.namespaced {
+) -> Result<Option<QuotaPermit<'r>>, Rejection> {
+    let namespace = new.namespace();
+    if !resource.namespaced || !cluster.usage().has_quota(namespace) {
         return Ok(None);
     }
-    let scope = Scope::namespace("resourcequotas", new.namespace());
-    if registry.all(&scope).is_empty() {
-        return Ok(None);
+    let turn = cluster.lock_quotas();
+    for entry in cluster.all(&Scope::namespace("resourcequotas", namespace)) {
+        check_one(cluster, resource, entry.object.value(), old, new)?;
     }
-    let turn = registry.quota.lock().unwrap_or_else(PoisonError::into_inner);
-    for entry in registry.all(&scope) {
-        check_one(registry, resource, entry.object.value(), old, new, dry_run)?;
-    }
-    Ok(Some(turn))
+    Ok(Some(QuotaPermit { cluster, namespace: namespace.into(), _turn: turn }))
 }
 
 fn check_one(
-    registry: &Registry,
+    cluster: &dyn QuotaState,
     resource: &Resource,
     quota: &Value,
     old: Option<&Value>,
     new: &Value,
-    dry_run: bool,
 ) -> Result<(), Rejection> {
-    let hard = hard(quota);
+    let (hard, kind) = (hard(quota), &*resource.storage);
     let refuse = |why: String| Err(Status::forbidden(&resource.group_resource(), new.name(), why).into());
-    let wanted = limited_to(charge(resource, new), &hard);
-    if wanted.is_empty() && missing(resource, new, &hard).is_empty() {
+    let wanted = limited_to(charge(kind, new), &hard);
+    let lacking = missing(kind, new, &hard);
+    if wanted.is_empty() && lacking.is_empty() || !is_in_scope(quota, &class(kind, new)) {
         return Ok(());
     }
-    if !is_in_scope(quota, resource, new) {
-        return Ok(());
-    }
-    let lacking = missing(resource, new, &hard);
     if old.is_none() && !lacking.is_empty() {
         return refuse(format!("failed quota: {}: must specify {}", quota.name(), lacking.join("; ")));
     }
-    let before = old.map(|old| charge(resource, old)).unwrap_or_default();
+    let counted = old.filter(|old| is_in_scope(quota, &class(kind, old)));
+    let before = counted.map(|old| charge(kind, old)).unwrap_or_default();
     let more: Amounts = wanted
         .into_iter()
         .map(|(name, amount)| {
@@ -78,61 +99,56 @@ fn check_one(
     if more.is_empty() {
         return Ok(());
     }
-    let mut used = used(registry, quota, &hard);
+    let used = with_totals(cluster, new.namespace(), |totals| used(totals, quota, &hard));
     let exceeded: Vec<&Str> = more
         .iter()
         .filter(|(name, amount)| used.get(*name).cloned().unwrap_or_default() + amount > hard[*name])
         .map(|(name, _)| name)
         .collect();
-    if !exceeded.is_empty() {
-        let show = |amounts: &Amounts| {
-            let shown =
-                exceeded.iter().map(|name| format!("{name}={}", amounts.get(*name).cloned().unwrap_or_default()));
-            shown.collect::<Vec<_>>().join(",")
-        };
-        return refuse(format!(
-            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
-            quota.name(),
-            show(&more),
-            show(&used),
-            show(&hard)
-        ));
+    if exceeded.is_empty() {
+        return Ok(());
     }
-    if !dry_run {
-        for (name, amount) in more {
-            *used.entry(name).or_default() += &amount;
-        }
-        record(registry, quota, &hard, &used);
-    }
-    Ok(())
+    let show = |amounts: &Amounts| {
+        let shown = exceeded.iter().map(|name| format!("{name}={}", amounts.get(*name).cloned().unwrap_or_default()));
+        shown.collect::<Vec<_>>().join(",")
+    };
+    refuse(format!(
+        "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+        quota.name(),
+        show(&more),
+        show(&used),
+        show(&hard)
+    ))
 }
 
-/// Counts anew what is used in a namespace, after something has gone from it or one of its quotas is another.
-pub(crate) fn recount(registry: &Registry, namespace: &str) {
-    let scope = Scope::namespace("resourcequotas", namespace);
-    if registry.all(&scope).is_empty() {
-        return;
+/// Updates the status of the quotas in a namespace after a deletion or a quota change.
+pub(crate) fn update_status(cluster: &dyn QuotaState, namespace: &str) {
+    if cluster.usage().has_quota(namespace) {
+        let _turn = cluster.lock_quotas();
+        update_all(cluster, namespace);
     }
-    let _turn = registry.quota.lock().unwrap_or_else(PoisonError::into_inner);
-    for entry in registry.all(&scope) {
+}
+
+fn update_all(cluster: &dyn QuotaState, namespace: &str) {
+    for entry in cluster.all(&Scope::namespace("resourcequotas", namespace)) {
         let quota = entry.object.value();
         let hard = hard(quota);
-        let used = used(registry, quota, &hard);
+        let used = with_totals(cluster, namespace, |totals| used(totals, quota, &hard));
         let is_shown = |field: &str, counted: &Amounts| match tree::get(quota, &["status", field]) {
             Some(shown) => *shown == amounts(counted),
             None => false,
         };
         if !is_shown("used", &used) || !is_shown("hard", &hard) {
-            record(registry, quota, &hard, &used);
+            write_status(cluster, quota, &hard, &used);
         }
     }
 }
 
-/// What a quota allows.
+/// The hard limits of a quota.
 fn hard(quota: &Value) -> Amounts {
     let entries = tree::get(quota, &["spec", "hard"]).and_then(Value::as_object);
     let entries = entries.into_iter().flat_map(|entries| entries.iter());
-    entries.filter_map(|(name, value)| Some((name.clone(), super::limits::quantity(value)?))).collect()
+    entries.filter_map(|(name, value)| Some((name.clone(), super::pod_totals::quantity(value)?))).collect()
 }
 
 fn limited_to(mut amounts: Amounts, hard: &Amounts) -> Amounts {
@@ -140,25 +156,20 @@ fn limited_to(mut amounts: Amounts, hard: &Amounts) -> Amounts {
     amounts
 }
 
-/// What there is in the namespace of a quota, of all that it limits.
-fn used(registry: &Registry, quota: &Value, hard: &Amounts) -> Amounts {
+/// The used amount of each resource that the quota limits.
+fn used(totals: &Totals, quota: &Value, hard: &Amounts) -> Amounts {
     let mut used: Amounts = hard.keys().map(|name| (name.clone(), Quantity::default())).collect();
-    let catalog = registry.catalog();
-    for resource in catalog.stored().filter(|resource| resource.namespaced && charge::is_counted(resource, hard)) {
-        for entry in registry.all(&resource.scope(quota.namespace())) {
-            let object = entry.object.value();
-            if !is_in_scope(quota, resource, object) {
-                continue;
-            }
-            for (name, amount) in limited_to(charge(resource, object), hard) {
-                *used.entry(name).or_default() += &amount;
+    for (_, amounts) in totals.iter().filter(|(class, _)| is_in_scope(quota, class)) {
+        for (name, used) in &mut used {
+            if let Some(amount) = amounts.get(name) {
+                *used += amount;
             }
         }
     }
     used
 }
 
-/// Whether a change of an object may leave more room than before, without a write that is checked.
+/// Whether a change can lower the usage or alter a quota without passing [`check`].
 pub(crate) fn may_free(key: &Key, value: &Value) -> bool {
     match key.resource() {
         "resourcequotas" => true,
@@ -171,11 +182,11 @@ fn amounts(amounts: &Amounts) -> Value {
     Value::Object(amounts.iter().map(|(name, amount)| (name.clone(), amount.to_string().into())).collect())
 }
 
-/// Shows what was counted. Whoever deletes the quota meanwhile has the last word.
-fn record(registry: &Registry, quota: &Value, hard: &Amounts, used: &Amounts) {
-    let catalog = registry.catalog();
+/// Writes the status of a quota. A failure is ignored: the quota may just have been deleted.
+fn write_status(cluster: &dyn QuotaState, quota: &Value, hard: &Amounts, used: &Amounts) {
+    let catalog = cluster.catalog();
     let Some(quotas) = catalog.of_storage("resourcequotas") else { return };
-    let _ = registry.change(quotas, quota.namespace(), quota.name(), |quota| {
+    let _ = cluster.change_object(quotas, quota.namespace(), quota.name(), &mut |quota| {
         let mut quota = quota.clone();
         tree::set(&mut quota, &["status"], tree::map([("hard", amounts(hard)), ("used", amounts(used))]));
         Ok(quota)

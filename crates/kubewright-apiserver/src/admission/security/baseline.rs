@@ -1,4 +1,4 @@
-//! What no pod may do that is not trusted with its node.
+//! The checks of the Baseline pod security standard.
 
 use kubewright_core::Value;
 
@@ -6,7 +6,7 @@ use super::Violation;
 use super::pod::{Pod, containers, context, counted, offenders, plural, quoted};
 use crate::object::tree;
 
-/// What containers may be given beyond what they have anyway.
+/// Capabilities that Baseline allows to add.
 const CAPABILITIES: [&str; 13] = [
     "AUDIT_WRITE",
     "CHOWN",
@@ -23,7 +23,7 @@ const CAPABILITIES: [&str; 13] = [
     "SYS_CHROOT",
 ];
 
-/// Parameters of the kernel that belong to the pod.
+/// Sysctls that are safe because they are namespaced.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -41,11 +41,11 @@ const SYSCTLS: [&str; 12] = [
 
 const SELINUX_TYPES: [&str; 5] = ["", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
-/// Violations, each with the name by which they are sorted.
-pub(super) type Found = Vec<(&'static str, Violation)>;
+/// Violations with their check IDs, by which they are sorted.
+pub(super) type Violations = Vec<(&'static str, Violation)>;
 
-/// Notes what a pod does. A stricter standard has its own words for some of it.
-pub(super) fn check(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
+/// Adds the violations of a pod. The Restricted standard replaces some of the checks.
+pub(super) fn check(pod: &Pod<'_>, is_restricted: bool, found: &mut Violations) {
     app_armor(pod, found);
     if !is_restricted {
         capabilities(pod, found);
@@ -66,7 +66,7 @@ pub(super) fn check(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
     }
 }
 
-fn app_armor(pod: &Pod<'_>, found: &mut Found) {
+fn app_armor(pod: &Pod<'_>, found: &mut Violations) {
     let is_bad = |kind: Option<&Value>| kind.and_then(Value::as_str).is_some_and(|kind| kind == "Unconfined");
     let mut who = Vec::new();
     if is_bad(pod.context(&["appArmorProfile", "type"])) {
@@ -92,7 +92,7 @@ fn app_armor(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-/// Capabilities that containers are given and that are not among those `allowed`, and who is given them.
+/// The added capabilities that are not in `allowed`, and the containers that add them.
 pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> Option<String> {
     let extra = |container: &'a Value| -> Vec<&'a str> {
         let list =
@@ -109,13 +109,13 @@ pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> Option<String> {
     })
 }
 
-fn capabilities(pod: &Pod<'_>, found: &mut Found) {
+fn capabilities(pod: &Pod<'_>, found: &mut Violations) {
     if let Some(who) = added(pod, &CAPABILITIES) {
         found.push(("capabilities_baseline", Violation::new("non-default capabilities", who)));
     }
 }
 
-fn host_namespaces(pod: &Pod<'_>, found: &mut Found) {
+fn host_namespaces(pod: &Pod<'_>, found: &mut Violations) {
     let fields = ["hostNetwork", "hostPID", "hostIPC"].into_iter();
     let set: Vec<String> =
         fields.filter(|field| tree::is_true(pod.spec, &[field])).map(|field| format!("{field}=true")).collect();
@@ -124,7 +124,7 @@ fn host_namespaces(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn volumes_and_ports(pod: &Pod<'_>, found: &mut Found) {
+fn volumes_and_ports(pod: &Pod<'_>, found: &mut Violations) {
     let volumes = tree::items(pod.spec, &["volumes"]).iter();
     let of_host: Vec<&str> =
         volumes.filter(|one| one.get("hostPath").is_some()).map(|one| tree::text(one, &["name"])).collect();
@@ -147,7 +147,7 @@ fn volumes_and_ports(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
+fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Violations) {
     let is_true = |value: Option<&Value>| value == Some(&Value::Bool(true));
     let names = pod.names(|one| is_true(context(one, &["privileged"])));
     if !names.is_empty() {
@@ -160,7 +160,7 @@ fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
             .is_some_and(|mount| mount != "Default" && !mount.is_empty())
     };
     let names = pod.names(unmasked);
-    // In a user namespace of its own the mount shows nothing of the node.
+    // In a separate user namespace, an unmasked `/proc` exposes nothing of the node.
     let is_apart = !is_restricted && tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false));
     if !names.is_empty() && !is_apart {
         let who = format!("{} must not set securityContext.procMount to \"Unmasked\"", containers(&names));
@@ -174,8 +174,8 @@ fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Found) {
     }
 }
 
-/// Requests of the kubelet to somewhere else, in the name of a pod.
-fn hosts(pod: &Pod<'_>, found: &mut Found) {
+/// Host fields in probes and lifecycle hooks, which let the kubelet call any address.
+fn hosts(pod: &Pod<'_>, found: &mut Violations) {
     let has_host = |action: Option<&Value>| {
         let kinds = ["httpGet", "tcpSocket"].into_iter();
         action.is_some_and(|action| kinds.into_iter().any(|kind| !tree::text(action, &[kind, "host"]).is_empty()))
@@ -191,7 +191,7 @@ fn hosts(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn selinux(pod: &Pod<'_>, found: &mut Found) {
+fn selinux(pod: &Pod<'_>, found: &mut Violations) {
     let is_bad = |options: Option<&Value>| {
         options.is_some_and(|options| {
             !SELINUX_TYPES.contains(&tree::text(options, &["type"]))
@@ -205,7 +205,7 @@ fn selinux(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn seccomp(pod: &Pod<'_>, found: &mut Found) {
+fn seccomp(pod: &Pod<'_>, found: &mut Violations) {
     let is_bad = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("Unconfined");
     let names = pod.names(|one| is_bad(context(one, &["seccompProfile", "type"])));
     if let Some(who) = offenders(is_bad(pod.context(&["seccompProfile", "type"])), &names) {

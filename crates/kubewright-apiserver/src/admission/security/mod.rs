@@ -1,8 +1,8 @@
-//! Pod security standards: what the labels of a namespace let the pods in it do.
+//! Pod Security admission: enforces the pod security standard of each namespace's labels.
 //!
-//! `pod-security.kubernetes.io/enforce` refuses pods, `…/warn` tells who makes them, or who makes what makes them, what would be refused.
-//! `…/audit` has no effect, since nothing here keeps an audit log. Labels with a version are shown and otherwise the same: the
-//! standards are those of the latest version.
+//! `pod-security.kubernetes.io/enforce` rejects pods. `…/warn` sends warnings to the client for
+//! pods and for workloads with a pod template. `…/audit` has no effect, because there is no audit
+//! log. Version labels appear in messages; the checks are always those of the latest version.
 
 mod baseline;
 mod pod;
@@ -12,17 +12,17 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};
 
 use super::control::Control;
+use crate::admission::state::ClusterState;
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
-use crate::registry::Registry;
 use crate::rejection::Rejection;
-use crate::storage::Key;
+use kubewright_storage::Key;
 use pod::Pod;
 
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
 
-/// One thing that a standard does not allow: what it is called, and who does it.
+/// One violation: its description and the offending containers.
 struct Violation {
     what: String,
     who: String,
@@ -34,7 +34,7 @@ impl Violation {
     }
 }
 
-/// A standard as a label names it.
+/// A standard as named by a label.
 struct Standard {
     level: &'static str,
     version: String,
@@ -44,7 +44,7 @@ impl Standard {
     fn read(namespace: &Value, mode: &str) -> Standard {
         let labels = text_map(namespace.meta("labels"));
         let level = labels.get(&format!("pod-security.kubernetes.io/{mode}"));
-        // What nobody can read is taken for the strictest.
+        // An invalid level counts as the strictest one.
         let level = match level.map(|level| level.as_str()) {
             None | Some("") => "privileged",
             Some(level) => LEVELS.into_iter().find(|known| *known == level).unwrap_or("restricted"),
@@ -53,7 +53,7 @@ impl Standard {
         Standard { level, version: version.map_or_else(|| "latest".to_owned(), |version| version.to_string()) }
     }
 
-    /// What a pod does that the standard does not allow, in words.
+    /// The message about all violations of a pod.
     fn complaint(&self, pod: &Value) -> Option<String> {
         let pod = Pod::new(pod);
         let mut violations = Vec::new();
@@ -71,9 +71,9 @@ impl Standard {
     }
 }
 
-/// Refuses a pod that its namespace does not allow, and warns of what it would not.
+/// Rejects a pod that violates the enforced standard, and warns about the `warn` standard.
 pub(crate) fn check(
-    registry: &Registry,
+    cluster: &dyn ClusterState,
     control: &Control<'_>,
     resource: &Resource,
     old: Option<&Value>,
@@ -82,11 +82,11 @@ pub(crate) fn check(
     let is_pod = resource.is("", "pods");
     let Some(pod) = pod_of(resource, new) else { return Ok(()) };
     match old.and_then(|old| pod_of(resource, old)) {
-        Some(old) if is_pod && !Pod::new(pod).runs_something_else_than(&Pod::new(old)) => return Ok(()),
+        Some(old) if is_pod && !Pod::new(pod).images_differ_from(&Pod::new(old)) => return Ok(()),
         Some(old) if !is_pod && old == pod => return Ok(()),
         _ => {}
     }
-    let Some(namespace) = registry.store.get(&Key::cluster("namespaces", new.namespace())) else { return Ok(()) };
+    let Some(namespace) = cluster.newest(&Key::cluster("namespaces", new.namespace())) else { return Ok(()) };
     let namespace = namespace.object.value();
     if is_pod && let Some(complaint) = Standard::read(namespace, "enforce").complaint(pod) {
         let why = complaint.replacen("violate", "violates", 1);
@@ -98,7 +98,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The pod that an object is, or the template of the pods that it makes.
+/// The pod of an object, or its pod template.
 fn pod_of<'a>(resource: &Resource, value: &'a Value) -> Option<&'a Value> {
     match (&*resource.group, &*resource.plural) {
         _ if resource.is_custom() => None,
@@ -110,7 +110,7 @@ fn pod_of<'a>(resource: &Resource, value: &'a Value) -> Option<&'a Value> {
     }
 }
 
-/// What is wrong with the labels of a namespace.
+/// Validates the pod security labels of a namespace.
 pub(super) fn label_complaints(namespace: &Value) -> Vec<StatusCause> {
     let labels = text_map(namespace.meta("labels"));
     let mut causes = Vec::new();

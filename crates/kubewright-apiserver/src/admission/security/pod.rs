@@ -1,10 +1,11 @@
-//! A pod as the standards look at it: itself and all of its containers, those that are added later included.
+//! A pod as the pod security checks see it: the spec and all its containers, including ephemeral
+//! ones.
 
 use kubewright_core::Value;
 
 use crate::object::tree;
 
-/// A pod, or a template of one.
+/// A pod or a pod template.
 pub(super) struct Pod<'a> {
     pub(super) pod: &'a Value,
     pub(super) spec: &'a Value,
@@ -20,8 +21,8 @@ impl<'a> Pod<'a> {
         Pod { pod, spec, containers, is_windows: tree::text(spec, &["os", "name"]) == "windows" }
     }
 
-    /// Whether it has other containers than before, or other images in them. All else that can be changed of a pod is harmless.
-    pub(super) fn runs_something_else_than(&self, old: &Pod<'_>) -> bool {
+    /// Whether containers or images changed. No other mutable field matters to the standards.
+    pub(super) fn images_differ_from(&self, old: &Pod<'_>) -> bool {
         let runs = |pod: &Pod<'_>| -> Vec<(String, String)> {
             let text = |one: &Value, field: &str| tree::text(one, &[field]).to_owned();
             pod.containers.iter().map(|one| (text(one, "name"), text(one, "image"))).collect()
@@ -34,13 +35,13 @@ impl<'a> Pod<'a> {
         tree::get(self.spec.get("securityContext")?, path)
     }
 
-    /// The names of containers that something is true of.
+    /// The names of the containers for which `is_true` holds.
     pub(super) fn names(&self, is_true: impl Fn(&Value) -> bool) -> Vec<&'a str> {
         self.containers.iter().filter(|one| is_true(one)).map(|one| tree::text(one, &["name"])).collect()
     }
 }
 
-/// Who does something: the pod, some of its containers, or both.
+/// Names the offenders: the pod, some of its containers, or both.
 pub(super) fn offenders(is_pod: bool, names: &[&str]) -> Option<String> {
     let mut who: Vec<String> = is_pod.then(|| "pod".to_owned()).into_iter().collect();
     if !names.is_empty() {
@@ -54,12 +55,12 @@ pub(super) fn context<'a>(container: &'a Value, path: &[&str]) -> Option<&'a Val
     tree::get(container.get("securityContext")?, path)
 }
 
-/// `container "a"`, `containers "a", "b"`.
+/// `container "a"` or `containers "a", "b"`.
 pub(super) fn containers(names: &[&str]) -> String {
     counted("container", names)
 }
 
-/// A word, in its plural if there are several, and what it is about.
+/// A noun in singular or plural, followed by the quoted names.
 pub(super) fn counted(word: &str, names: &[&str]) -> String {
     format!("{word}{} {}", plural(names.len()), quoted(names))
 }

@@ -1,18 +1,18 @@
-//! What a pod has to give up besides, where only well-behaved ones may run.
+//! The checks of the Restricted pod security standard, beyond those of Baseline.
 
 use kubewright_core::Value;
 
 use super::Violation;
-use super::baseline::{Found, added};
+use super::baseline::{Violations, added};
 use super::pod::{Pod, containers, context, counted, offenders, plural, quoted};
 use crate::object::tree;
 
-/// Volumes that are not of the node.
+/// Volume types that Restricted allows.
 const VOLUMES: [&str; 8] =
     ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected"];
 
-/// Notes what a pod does.
-pub(super) fn check(pod: &Pod<'_>, found: &mut Found) {
+/// Adds the violations of a pod.
+pub(super) fn check(pod: &Pod<'_>, found: &mut Violations) {
     if !pod.is_windows {
         escalation(pod, found);
         capabilities(pod, found);
@@ -22,7 +22,7 @@ pub(super) fn check(pod: &Pod<'_>, found: &mut Found) {
     users(pod, found);
 }
 
-fn escalation(pod: &Pod<'_>, found: &mut Found) {
+fn escalation(pod: &Pod<'_>, found: &mut Violations) {
     let names = pod.names(|one| context(one, &["allowPrivilegeEscalation"]) != Some(&Value::Bool(false)));
     if !names.is_empty() {
         let who = format!("{} must set securityContext.allowPrivilegeEscalation=false", containers(&names));
@@ -30,7 +30,7 @@ fn escalation(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn capabilities(pod: &Pod<'_>, found: &mut Found) {
+fn capabilities(pod: &Pod<'_>, found: &mut Violations) {
     let drops_all = |one: &Value| {
         let list = context(one, &["capabilities", "drop"]).and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
         list.iter().any(|name| name.as_str() == Some("ALL"))
@@ -46,7 +46,7 @@ fn capabilities(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn seccomp(pod: &Pod<'_>, found: &mut Found) {
+fn seccomp(pod: &Pod<'_>, found: &mut Violations) {
     let kind = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_good = |kind: &str| matches!(kind, "RuntimeDefault" | "Localhost");
     let of_pod = kind(pod.context(&["seccompProfile", "type"]));
@@ -69,7 +69,7 @@ fn seccomp(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn volumes(pod: &Pod<'_>, found: &mut Found) {
+fn volumes(pod: &Pod<'_>, found: &mut Violations) {
     let kind = |volume: &Value| -> Option<String> {
         let kinds = volume.as_object()?.keys().map(|key| key.to_string());
         kinds.filter(|kind| kind != "name").find(|kind| !VOLUMES.contains(&kind.as_str()))
@@ -97,8 +97,8 @@ fn volumes(pod: &Pod<'_>, found: &mut Found) {
     }
 }
 
-fn users(pod: &Pod<'_>, found: &mut Found) {
-    // In a user namespace of its own, root is nobody to the node.
+fn users(pod: &Pod<'_>, found: &mut Violations) {
+    // In a separate user namespace, root has no privileges on the node.
     if tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false)) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Roles and their bindings.
+//! Validates RBAC roles and role bindings.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -10,7 +10,7 @@ use crate::object::tree;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What is wrong with a role, of one namespace or of the cluster.
+/// Validates a Role (`is_namespaced`) or a ClusterRole.
 pub(super) fn role(value: &Value, is_namespaced: bool) -> Vec<StatusCause> {
     let rules = tree::items(value, &["rules"]).iter().enumerate();
     let rules = rules.flat_map(|(index, rule)| self::rule(&format!("rules[{index}]"), rule, is_namespaced));
@@ -18,7 +18,7 @@ pub(super) fn role(value: &Value, is_namespaced: bool) -> Vec<StatusCause> {
     rules.chain(made_of.flat_map(aggregation)).collect()
 }
 
-/// What is wrong with how a role is made of others.
+/// Validates the aggregation rule of a ClusterRole.
 fn aggregation(rule: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "aggregationRule.clusterRoleSelectors";
     let selectors = tree::items(rule, &["clusterRoleSelectors"]);
@@ -65,7 +65,7 @@ fn rule(field: &str, rule: &Value, is_namespaced: bool) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the binding of a role, of one namespace or of the cluster: it can never bind another.
+/// Validates a RoleBinding (`is_namespaced`) or a ClusterRoleBinding. Its `roleRef` is immutable.
 pub(super) fn binding(value: &Value, old: Option<&Value>, is_namespaced: bool) -> Vec<StatusCause> {
     let text = |field: &str| tree::text(value, &["roleRef", field]);
     let mut causes = Vec::new();

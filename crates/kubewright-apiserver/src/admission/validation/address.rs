@@ -1,4 +1,4 @@
-//! Addresses and ranges of addresses.
+//! Validates IP addresses and CIDRs.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -12,7 +12,7 @@ use super::text;
 const IP_RULE: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const CIDR_RULE: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
-/// What is wrong with an address.
+/// Validates an IP address.
 pub(super) fn ip(field: &str, text: &str) -> Option<StatusCause> {
     complaint(text).map(|why| StatusCause::invalid(field, quoted(text), why))
 }
@@ -28,7 +28,7 @@ fn complaint(text: &str) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with the address of an interface, such as `10.0.0.1/8`.
+/// Validates an interface address in CIDR form, such as `10.0.0.1/8`.
 pub(super) fn of_interface(field: &str, text: &str) -> Option<StatusCause> {
     let plain = text.split_once('/').and_then(|(address, length)| {
         let length = match length.trim_start_matches('0') {
@@ -52,16 +52,16 @@ pub(super) fn of_interface(field: &str, text: &str) -> Option<StatusCause> {
     (canonical != text).then(|| StatusCause::invalid(field, quoted(text), &why))
 }
 
-/// What is wrong with the name of a host, where there is one.
+/// Validates a host name. An empty name is accepted.
 pub(super) fn host(field: &str, name: &str) -> Vec<StatusCause> {
-    let mut causes = text::kept_if_any(field, name, dns1123_subdomain);
+    let mut causes = text::check_optional(field, name, dns1123_subdomain);
     if name.parse::<IpAddr>().is_ok() {
         causes.push(StatusCause::invalid(field, quoted(name), "must be a DNS name, not an IP address"));
     }
     causes
 }
 
-/// What is wrong with a name that is an address, written as the server would write it.
+/// Validates an object name that is an IP address in canonical form.
 pub(super) fn name(text: &str) -> Vec<String> {
     let complaint = complaint(text).map(str::to_owned).or_else(|| {
         let canonical = text.parse::<IpAddr>().ok()?.to_string();
@@ -70,7 +70,7 @@ pub(super) fn name(text: &str) -> Vec<String> {
     complaint.into_iter().collect()
 }
 
-/// An IPv4 address whose numbers begin with zeros, which some take for octal.
+/// Parses an IPv4 address after stripping leading zeros, which some parsers read as octal.
 fn without_zeros(text: &str) -> Option<Ipv4Addr> {
     let plain = |part: &str| match part.trim_start_matches('0') {
         "" if !part.is_empty() => "0".to_owned(),
@@ -79,7 +79,7 @@ fn without_zeros(text: &str) -> Option<Ipv4Addr> {
     text.split('.').map(plain).collect::<Vec<_>>().join(".").parse().ok()
 }
 
-/// Addresses that mean something else on every node.
+/// Rejects unspecified, loopback, link-local and multicast addresses.
 pub(super) fn not_special(field: &str, text: &str) -> Vec<StatusCause> {
     let Ok(address) = text.parse::<IpAddr>() else {
         return vec![StatusCause::invalid(field, quoted(text), "must be a valid IP address")];
@@ -99,7 +99,7 @@ pub(super) fn not_special(field: &str, text: &str) -> Vec<StatusCause> {
     broken.map(|(_, why)| StatusCause::invalid(field, quoted(text), why)).collect()
 }
 
-/// What is wrong with a range.
+/// Validates a CIDR.
 pub(super) fn cidr(field: &str, text: &str) -> Option<StatusCause> {
     let Some((address, length)) = range(text) else {
         let plain = text.split_once('/').and_then(|(address, length)| {
@@ -117,7 +117,7 @@ pub(super) fn cidr(field: &str, text: &str) -> Option<StatusCause> {
     Some(StatusCause::invalid(field, quoted(text), why))
 }
 
-/// The address and the length of the prefix in a text such as `10.0.0.0/8`.
+/// Parses a CIDR such as `10.0.0.0/8` into its address and prefix length.
 pub(super) fn range(text: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = text.split_once('/')?;
     if length.len() > 1 && length.starts_with('0') || !length.bytes().all(|c| c.is_ascii_digit()) {
@@ -127,7 +127,7 @@ pub(super) fn range(text: &str) -> Option<(IpAddr, u32)> {
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
-/// Whether one range is a part of another, and smaller.
+/// Whether `inner` is a strict subset of `outer`.
 pub(super) fn is_strictly_in(inner: (IpAddr, u32), outer: (IpAddr, u32)) -> bool {
     inner.0.is_ipv4() == outer.0.is_ipv4() && outer.1 < inner.1 && masked(inner.0, outer.1) == masked(outer.0, outer.1)
 }
@@ -143,7 +143,7 @@ fn masked(address: IpAddr, length: u32) -> u128 {
     bits(address) & !u128::MAX.checked_shr(length).unwrap_or_default()
 }
 
-/// Whether addresses or ranges are two of different families.
+/// Whether `texts` are exactly two addresses or CIDRs of different IP families.
 pub(super) fn is_dual(texts: &[Value]) -> bool {
     let family = |value: &Value| {
         let text = value.as_str()?;

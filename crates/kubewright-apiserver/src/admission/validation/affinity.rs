@@ -1,4 +1,4 @@
-//! Where pods and volumes may be: affinities, selectors of nodes, and how pods are spread.
+//! Validates scheduling constraints: affinities, node selectors and topology spread.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::object::{text_map, tree};
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// What is wrong with the affinities of a pod.
+/// Validates the affinity of a pod.
 pub(super) fn affinity(field: &str, affinity: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if let Some(node) = affinity.get("nodeAffinity") {
@@ -24,7 +24,7 @@ pub(super) fn affinity(field: &str, affinity: &Value) -> Vec<StatusCause> {
             let field = format!("{field}.{PREFERRED}[{index}]");
             causes.extend(weight(&field, term));
             let preference = term.get("preference").unwrap_or(&Value::Null);
-            // What no label can be is merely not preferred.
+            // Invalid label values are allowed in preferences: such a term just never matches.
             causes.extend(node_term(&format!("{field}.preference"), preference, false));
         }
     }
@@ -49,7 +49,7 @@ fn weight(field: &str, term: &Value) -> Option<StatusCause> {
     is_wrong.then(|| StatusCause::invalid(format!("{field}.weight"), weight, "must be in the range 1-100"))
 }
 
-/// What is wrong with a selector of nodes, of which one term has to fit.
+/// Validates a node selector. Its terms are ORed.
 pub(super) fn node_selector(field: &str, chosen: &Value) -> Vec<StatusCause> {
     let field = format!("{field}.nodeSelectorTerms");
     let terms = tree::items(chosen, &["nodeSelectorTerms"]);
@@ -67,7 +67,7 @@ fn node_term(field: &str, term: &Value, is_required: bool) -> Vec<StatusCause> {
         causes.extend(expression(&field, requirement));
         let values = tree::items(requirement, &["values"]).iter().filter(|_| is_required);
         for (index, value) in values.filter_map(Value::as_str).enumerate() {
-            causes.extend(text::kept(&format!("{field}.values[{index}]"), value, label_value));
+            causes.extend(text::check(&format!("{field}.values[{index}]"), value, label_value));
         }
     }
     for (index, requirement) in tree::items(term, &["matchFields"]).iter().enumerate() {
@@ -96,7 +96,7 @@ fn expression(field: &str, requirement: &Value) -> Vec<StatusCause> {
         "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
         other => causes.push(bad_operator(field, other)),
     }
-    causes.extend(text::kept(&format!("{field}.key"), tree::text(requirement, &["key"]), qualified_name));
+    causes.extend(text::check(&format!("{field}.key"), tree::text(requirement, &["key"]), qualified_name));
     causes
 }
 
@@ -104,7 +104,7 @@ fn bad_operator(field: &str, operator: &str) -> StatusCause {
     StatusCause::invalid(format!("{field}.operator"), quoted(operator), "not a valid selector operator")
 }
 
-/// Of the fields of a node, only its name can be selected.
+/// Validates a `matchFields` requirement. Only `metadata.name` is supported.
 fn field_requirement(field: &str, requirement: &Value) -> Vec<StatusCause> {
     let values = tree::items(requirement, &["values"]);
     let mut causes = Vec::new();
@@ -119,7 +119,7 @@ fn field_requirement(field: &str, requirement: &Value) -> Vec<StatusCause> {
     match tree::text(requirement, &["key"]) {
         "metadata.name" => {
             for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-                causes.extend(text::kept(&format!("{field}.values[{index}]"), value, dns1123_subdomain));
+                causes.extend(text::check(&format!("{field}.values[{index}]"), value, dns1123_subdomain));
             }
         }
         other => {
@@ -137,18 +137,18 @@ fn pod_term(field: &str, term: &Value) -> Vec<StatusCause> {
         causes.extend(chosen.flat_map(|chosen| selector::selector(&format!("{field}.{part}"), chosen)));
     }
     for name in tree::items(term, &["namespaces"]).iter().filter_map(Value::as_str) {
-        causes.extend(text::kept(&format!("{field}.namespace"), name, dns1123_label));
+        causes.extend(text::check(&format!("{field}.namespace"), name, dns1123_label));
     }
     causes.extend(label_keys(field, term));
     let key = tree::text(term, &["topologyKey"]);
     if key.is_empty() {
         causes.push(StatusCause::required(format!("{field}.topologyKey"), "can not be empty"));
     }
-    causes.extend(text::kept(&format!("{field}.topologyKey"), key, qualified_name));
+    causes.extend(text::check(&format!("{field}.topologyKey"), key, qualified_name));
     causes
 }
 
-/// Labels whose values are taken from the pod itself.
+/// Validates `matchLabelKeys` and `mismatchLabelKeys`, whose values come from the pod's own labels.
 fn label_keys(field: &str, term: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for part in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -158,11 +158,11 @@ fn label_keys(field: &str, term: &Value) -> Vec<StatusCause> {
             continue;
         }
         for (index, key) in keys.iter().filter_map(Value::as_str).enumerate() {
-            causes.extend(text::kept(&format!("{field}[{index}]"), key, qualified_name));
+            causes.extend(text::check(&format!("{field}[{index}]"), key, qualified_name));
         }
     }
     let keys = tree::items(term, &["matchLabelKeys"]);
-    causes.extend(named_twice(field, keys, term.get("labelSelector").unwrap_or(&Value::Null)));
+    causes.extend(repeated_keys(field, keys, term.get("labelSelector").unwrap_or(&Value::Null)));
     let others = tree::items(term, &["mismatchLabelKeys"]);
     for (index, key) in keys.iter().enumerate() {
         if others.contains(key) {
@@ -173,8 +173,10 @@ fn label_keys(field: &str, term: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Keys that a selector names beside the requirement that has been made of them by now. The server leaves the list out of the path.
-fn named_twice(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> {
+/// Rejects keys that are in both the label selector and `matchLabelKeys`. The first requirement for
+/// a key does not count: defaulting adds one for each key. As in the real server, the path omits
+/// the name of the list.
+fn repeated_keys(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> {
     let labels = text_map(chosen.get("matchLabels"));
     let expressions = tree::items(chosen, &["matchExpressions"]);
     let mut causes = Vec::new();
@@ -191,7 +193,7 @@ fn named_twice(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause> 
     causes
 }
 
-/// What is wrong with how pods are spread.
+/// Validates the topology spread constraints of a pod.
 pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let pair = |constraint: &'_ Value| {
@@ -238,9 +240,9 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the places that a class of storage allows.
+/// Validates the `allowedTopologies` of a StorageClass.
 pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
-    /// Causes after which pairs of equal terms are not reported any more.
+    /// Stop reporting duplicate terms after this many causes.
     const PAIRS_MAX: usize = 1000;
     let mut causes = Vec::new();
     let mut times_of = HashMap::new();
@@ -257,12 +259,12 @@ pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
             let twice = values.iter().enumerate().filter(|(_, value)| !seen.insert(value.to_string()));
             causes.extend(twice.map(|(at, value)| StatusCause::duplicate(format!("{inner}.values[{at}]"), value)));
             let key = tree::text(requirement, &["key"]);
-            causes.extend(text::kept(&format!("{inner}.key"), key, qualified_name));
+            causes.extend(text::check(&format!("{inner}.key"), key, qualified_name));
             if !keys.insert(key) {
                 causes.push(StatusCause::duplicate(format!("{inner}.key"), quoted(key)));
             }
         }
-        // A cause for each pair of equal terms, as long as they are few.
+        // Report one cause for each pair of equal terms, up to `PAIRS_MAX`.
         let same = times_of.entry(meaning(term)).or_insert(0usize);
         let room = PAIRS_MAX.saturating_sub(causes.len());
         causes.extend((0..room.min(*same)).map(|_| StatusCause::duplicate(field.as_str(), quoted(""))));
@@ -271,7 +273,7 @@ pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// Keys with their values, whatever their order.
+/// The keys of a term with their values, in an order-independent form.
 fn meaning(term: &Value) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<_> = tree::items(term, &["matchLabelExpressions"])
         .iter()

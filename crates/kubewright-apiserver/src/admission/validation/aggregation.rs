@@ -1,17 +1,17 @@
-//! Services that serve a part of the API themselves.
+//! Validates APIServices.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::validation::{dns1035_label, dns1123_subdomain};
 
 use super::metadata::quoted;
 use super::{config, number, text};
 use crate::object::{Meta, tree};
 
-/// The highest priorities of a group and of a version.
+/// The maximum priority of a group and of a version.
 const PRIORITIES: [(&str, i64); 2] = [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)];
 
-/// What is wrong with such a service, whose name says what it serves.
+/// Validates an APIService. Its name must be `version.group`.
 pub(super) fn service(value: &Value) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(value, &["spec", part]);
     let (group, version) = (text_of("group"), text_of("version"));
@@ -25,8 +25,8 @@ pub(super) fn service(value: &Value) -> Vec<StatusCause> {
         let why = "only v1 may have an empty group and it better be legacy kube";
         causes.push(StatusCause::required("spec.group", why));
     }
-    causes.extend(text::kept_if_any("spec.group", group, dns1123_subdomain));
-    causes.extend(text::kept("spec.version", version, text::dns1035_label));
+    causes.extend(text::check_optional("spec.group", group, dns1123_subdomain));
+    causes.extend(text::check("spec.version", version, dns1035_label));
     for (part, most) in PRIORITIES {
         let number = tree::int(value, &["spec", part]).unwrap_or_default();
         if !(1..=most).contains(&number) {
@@ -38,7 +38,7 @@ pub(super) fn service(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// How the service is reached, unless it is this server.
+/// Validates how the server connects to the service. A local APIService has no connection.
 fn connection(value: &Value) -> Vec<StatusCause> {
     const INSECURE: &str = "spec.insecureSkipTLSVerify";
     let bundle = config::decoded_length(tree::text(value, &["spec", "caBundle"]));
@@ -67,7 +67,7 @@ fn connection(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of such a service.
+/// Validates the status of an APIService.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     let conditions = tree::items(value, &["status", "conditions"]).iter().enumerate();
     let checked = conditions.filter_map(|(index, condition)| {

@@ -1,4 +1,4 @@
-//! Annotations that mean something on pods.
+//! Validates well-known annotations of pods.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -6,12 +6,12 @@ use kubewright_core::meta::v1::StatusCause;
 use super::metadata::quoted;
 use crate::object::{Meta, text_map, tree};
 
-/// Marks a pod that a node runs by itself and only shows to the server.
+/// Marks a mirror pod: a static pod that the kubelet publishes.
 const MIRROR: &str = "kubernetes.io/config.mirror";
-/// How much the deletion of a pod costs compared with that of others of its set.
+/// Relative cost of deleting this pod when its ReplicaSet scales down.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// What is wrong with the annotations of a pod. What was wrong before may stay so.
+/// Validates the annotations of a pod. Values that were already invalid in `old` are accepted.
 pub(super) fn of_pod(pod: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let annotations = text_map(pod.meta("annotations"));
     let mut causes = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn of_pod(pod: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the changes of annotations: a pod is a mirror from its beginning to its end.
+/// Validates the annotations of an updated pod. The mirror pod annotation is immutable.
 pub(super) fn changes(pod: &Value, old: &Value) -> Vec<StatusCause> {
     let [now, before] = [pod, old].map(|pod| text_map(pod.meta("annotations")).get(MIRROR).cloned());
     let why = match (&before, &now) {
@@ -45,7 +45,7 @@ fn field(annotation: &str) -> String {
     format!("metadata.annotations[{annotation}]")
 }
 
-/// Numbers have one form only: no plus, no zeros in front.
+/// Whether `text` is not a valid deletion cost. A plus sign and leading zeros are invalid.
 fn is_no_cost(text: impl AsRef<str>) -> bool {
     let text = text.as_ref();
     let begins = match text.bytes().next() {

@@ -1,4 +1,4 @@
-//! Autoscalers: what they scale, by which metrics, and how fast.
+//! Validates HorizontalPodAutoscalers: scale target, metrics and behavior.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_label;
@@ -8,11 +8,11 @@ use super::metadata::{path_segment, quoted};
 use super::{container, number, text};
 use crate::object::tree;
 
-/// The longest time over which a policy counts, in seconds.
+/// Maximum `periodSeconds` of a scaling policy.
 const PERIOD_MAX: i64 = 1800;
-/// The longest time to look back, in seconds.
+/// Maximum `stabilizationWindowSeconds`.
 const WINDOW_MAX: i64 = 3600;
-/// Where metrics come from: what the type says, and the field, in the order in which they are checked.
+/// Metric source types and their fields, in the order of validation.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),
@@ -21,7 +21,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("ContainerResource", "containerResource"),
 ];
 
-/// What is wrong with an autoscaler. One that scaled to nothing before may go on.
+/// Validates a HorizontalPodAutoscaler. Scaling to zero stays allowed if `old` had it.
 pub(super) fn autoscaler(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let least = tree::int(value, &["spec", "minReplicas"]);
@@ -57,7 +57,7 @@ pub(super) fn autoscaler(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     causes
 }
 
-/// What is wrong with the status of an autoscaler.
+/// Validates the status of a HorizontalPodAutoscaler.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     let counts = ["currentReplicas", "desiredReplicas"];
     counts.into_iter().filter_map(|field| number::not_negative(value, &["status", field])).collect()
@@ -158,13 +158,13 @@ fn source(field: &str, kind: &str, source: &Value) -> Vec<StatusCause> {
         },
         _ => match tree::text(source, &["metric", "name"]) {
             "" => causes.push(StatusCause::required(format!("{field}.metric.name"), "must specify a metric name")),
-            name => causes.extend(text::kept(&format!("{field}.metric.name"), name, path_segment)),
+            name => causes.extend(text::check(&format!("{field}.metric.name"), name, path_segment)),
         },
     }
     if kind == "containerResource" {
         match tree::text(source, &["container"]) {
             "" => causes.push(StatusCause::required(format!("{field}.container"), "must specify a container")),
-            name => causes.extend(text::kept(&format!("{field}.container"), name, dns1123_label)),
+            name => causes.extend(text::check(&format!("{field}.container"), name, dns1123_label)),
         }
     }
     causes.extend(self::target(&format!("{field}.target"), target));

@@ -1,4 +1,4 @@
-//! What may be used of what: ranges of limits, and quotas.
+//! Validates LimitRanges and ResourceQuotas.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -19,7 +19,9 @@ const SCOPES: [&str; 7] = [
     "Terminating",
     "VolumeAttributesClass",
 ];
-/// Objects that quotas count by their own names, in whole numbers.
+/// Maximum number of causes about scopes: each one prints all scopes.
+const SCOPE_CAUSES_MAX: usize = 64;
+/// Objects that quotas count by name. Their amounts are integers.
 const COUNTS: [&str; 9] = [
     "configmaps",
     "persistentvolumeclaims",
@@ -32,14 +34,14 @@ const COUNTS: [&str; 9] = [
     "services.nodeports",
 ];
 
-/// The amounts at a path, in the order of their names.
+/// The resource amounts at a path, sorted by name.
 pub(super) fn amounts(value: &Value, path: &[&str]) -> Vec<(Str, Quantity)> {
     let found = tree::get(value, path).and_then(Value::as_object);
     let entries = found.into_iter().flat_map(|entries| entries.iter());
     entries.filter_map(|(name, text)| Some((name.clone(), text.as_str()?.parse().ok()?))).collect()
 }
 
-/// What is wrong with ranges of limits.
+/// Validates a LimitRange.
 pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut seen = HashSet::new();
@@ -77,7 +79,7 @@ pub(super) fn limit_range(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the names of what is limited.
+/// Validates the resource names of a limit.
 fn names(field: &str, amounts: &[(Str, Quantity)], kind: &str) -> Vec<StatusCause> {
     let rule = match kind {
         "Pod" | "Container" => container::resource_name,
@@ -86,7 +88,7 @@ fn names(field: &str, amounts: &[(Str, Quantity)], kind: &str) -> Vec<StatusCaus
     amounts.iter().flat_map(|(name, _)| rule(&format!("{field}[{name}]"), name)).collect()
 }
 
-/// The amounts of a range must be in order: least, default request, default, most.
+/// Validates that min, default request, default and max are in ascending order.
 fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
     let of = |name: &str| amounts(limit, &[name]);
     let of_container = |name: &str| if kind == "Pod" { Vec::new() } else { of(name) };
@@ -100,7 +102,8 @@ fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
         let find =
             |amounts: &[(Str, Quantity)]| amounts.iter().find(|(have, _)| have == name).map(|(_, it)| it.clone());
         let (least, most, default, request) = (find(&least), find(&most), find(&default), find(&request));
-        // The place and the value to show, and the two that are in the wrong order, with their names.
+        // Each row is the field to report, its value, and the two amounts (with names) that must be
+        // ordered.
         for (place, shown, low, low_name, high, high_name) in [
             ("min", &least, &least, "min value", &most, "max value"),
             ("defaultRequest", &request, &least, "min value", &request, "default request value"),
@@ -122,7 +125,7 @@ fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
             let shown = quoted(&ratio.to_string());
             causes.extend(whys.iter().map(|why| StatusCause::invalid(field.as_str(), shown.as_str(), why)));
         }
-        // Of what cannot be promised twice, what is asked for is what is had.
+        // Resources that cannot be overcommitted need equal defaults for request and limit.
         if let (Some(default), Some(request)) = (&default, &request)
             && !container::is_shared(name)
             && default != request
@@ -135,14 +138,14 @@ fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with how much larger a limit may be than a request, between the least and the most of both.
+/// Validates a `maxLimitRequestRatio` against the min and max of the limit.
 fn ratio(ratio: &Quantity, bounds: Option<(&Quantity, &Quantity)>) -> Vec<String> {
     let mut whys = Vec::new();
     if *ratio < Quantity::from(1i64) {
         whys.push(format!("ratio {ratio} is less than 1"));
     }
     if let Some((least, most)) = bounds {
-        // Thousandths, unless they would be too many.
+        // Compare in thousandths, unless that would overflow.
         let is_fine = [ratio, least, most].iter().all(|amount| amount.value() < i64::MAX / 1000);
         let count = |amount: &Quantity| if is_fine { amount.milli_value() } else { amount.value() } as f64;
         let (wanted, greatest) = (count(ratio) / if is_fine { 1000.0 } else { 1.0 }, count(most) / count(least));
@@ -153,7 +156,7 @@ fn ratio(ratio: &Quantity, bounds: Option<(&Quantity, &Quantity)>) -> Vec<String
     whys
 }
 
-/// What is wrong with a quota, which counts the same as long as it lives.
+/// Validates a ResourceQuota. Its scopes are immutable.
 pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = counted(value, &["spec", "hard"]);
     causes.extend(scopes(value));
@@ -163,14 +166,14 @@ pub(super) fn quota(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a quota.
+/// Validates the status of a ResourceQuota.
 pub(super) fn quota_status(value: &Value) -> Vec<StatusCause> {
     let mut causes = counted(value, &["status", "hard"]);
     causes.extend(counted(value, &["status", "used"]));
     causes
 }
 
-/// Amounts of what a quota can count.
+/// Validates the names and amounts of a resource list.
 fn counted(value: &Value, path: &[&str]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (name, amount) in amounts(value, path) {
@@ -199,24 +202,35 @@ fn scopes_of(quota: &Value) -> BTreeSet<&str> {
     tree::items(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str).collect()
 }
 
-/// The scopes as messages show them.
+/// The scopes in the form of error messages.
 fn shown_scopes(quota: &Value) -> Value {
     tree::get(quota, &["spec", "scopes"]).cloned().unwrap_or_default()
 }
 
-/// What is wrong with which objects a quota counts.
+/// Validates the scopes and the scope selector of a quota.
 fn scopes(value: &Value) -> Vec<StatusCause> {
     const SELECTOR: &str = "spec.scopeSelector.matchExpressions";
     let listed: Vec<&str> = tree::items(value, &["spec", "scopes"]).iter().filter_map(Value::as_str).collect();
     let complain = |why: &str| StatusCause::invalid("spec.scopes", shown_scopes(value), why);
     let hard = amounts(value, &["spec", "hard"]);
-    let misfits = |scope: &str| hard.iter().filter(|(name, _)| is_quota_name(name) && !is_about(scope, name)).count();
+    // Only these three scopes differ in the resources they apply to. Count each one once.
+    let misfits = ["BestEffort", "VolumeAttributesClass", ""]
+        .map(|scope| hard.iter().filter(|(name, _)| is_quota_name(name) && !is_about(scope, name)).count());
+    let misfits = |scope: &str| match scope {
+        "BestEffort" => misfits[0],
+        "VolumeAttributesClass" => misfits[1],
+        _ => misfits[2],
+    };
     let mut causes = Vec::new();
     for scope in &listed {
+        if causes.len() >= SCOPE_CAUSES_MAX {
+            return causes;
+        }
         if !SCOPES.contains(scope) {
             causes.push(complain("unsupported scope"));
         }
-        causes.extend((0..misfits(scope)).map(|_| complain("unsupported scope applied to resource")));
+        let room = SCOPE_CAUSES_MAX.saturating_sub(causes.len());
+        causes.extend((0..misfits(scope).min(room)).map(|_| complain("unsupported scope applied to resource")));
     }
     let has_conflict = |scopes: &[&str]| {
         let pairs = [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]];
@@ -226,12 +240,16 @@ fn scopes(value: &Value) -> Vec<StatusCause> {
     let expressions = tree::items(value, &["spec", "scopeSelector", "matchExpressions"]);
     let chosen: Vec<&str> = expressions.iter().map(|expression| tree::text(expression, &["scopeName"])).collect();
     for (expression, scope) in expressions.iter().zip(&chosen) {
+        if causes.len() >= SCOPE_CAUSES_MAX {
+            return causes;
+        }
         if !SCOPES.contains(scope) {
             causes.push(StatusCause::invalid(format!("{SELECTOR}.scopeName"), quoted(scope), "unsupported scope"));
         }
-        let shown = tree::get(value, &["spec", "scopeSelector"]).cloned().unwrap_or_default();
+        let shown = tree::get(value, &["spec", "scopeSelector"]).unwrap_or(&Value::Null);
         let why = "unsupported scope applied to resource";
-        causes.extend((0..misfits(scope)).map(|_| StatusCause::invalid(SELECTOR, &shown, why)));
+        let room = SCOPE_CAUSES_MAX.saturating_sub(causes.len());
+        causes.extend((0..misfits(scope).min(room)).map(|_| StatusCause::invalid(SELECTOR, shown, why)));
         causes.extend(scope_expression(SELECTOR, expression, scope));
     }
     let conflict = || StatusCause::invalid(SELECTOR, shown_scopes(value), "conflicting scopes");
@@ -239,7 +257,7 @@ fn scopes(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Whether objects of a scope have this resource. A pod that asks for nothing can only be counted.
+/// Whether the scope applies to this resource. Best-effort pods can only be counted.
 fn is_about(scope: &str, name: &str) -> bool {
     match scope {
         "BestEffort" => name == "pods",
@@ -281,4 +299,29 @@ fn is_quota_name(name: &str) -> bool {
         || matches!(plain, "cpu" | "memory" | "ephemeral-storage")
         || name == "requests.storage"
         || plain.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::complexity::{assert_linear, processor_time};
+
+    #[test]
+    fn many_scopes_are_checked_against_many_names() {
+        assert_linear(500, |count| {
+            let expression = r#"{"scopeName":"PriorityClass","operator":"Exists"}"#;
+            let expressions = vec![expression; count].join(",");
+            let listed = vec!["\"BestEffort\""; count].join(",");
+            let name = |number| format!(r#""requests.hugepages-{number}Ki":"1""#);
+            let hard: Vec<String> = (1..=count).map(name).collect();
+            let quota = format!(
+                r#"{{"spec":{{"hard":{{{}}},"scopes":[{listed}],"scopeSelector":{{"matchExpressions":[{expressions}]}}}}}}"#,
+                hard.join(",")
+            );
+            let quota = quota.parse().expect("valid JSON");
+            let start = processor_time();
+            assert_eq!(scopes(&quota).len(), SCOPE_CAUSES_MAX);
+            start
+        });
+    }
 }

@@ -1,4 +1,4 @@
-//! Claims: of volumes, and of devices by pods.
+//! Validates PersistentVolumeClaims and the resource claims of pods.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
@@ -10,12 +10,12 @@ use super::persistent_volume::access_modes;
 use super::{capacity, number, selector, text};
 use crate::object::{Meta, text_map, tree};
 
-/// Ways in which a volume may be used.
+/// The access modes of a volume.
 pub(super) const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-/// Where a class was named before claims had a field for it.
+/// The beta annotation that preceded `spec.storageClassName`.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-/// What is wrong with a claim, of which hardly anything can be changed later.
+/// Validates a PersistentVolumeClaim. Most of its spec is immutable.
 pub(super) fn claim(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let mut causes = spec_causes("spec", value.get("spec").unwrap_or(&nothing));
@@ -40,7 +40,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
         let field = format!("metadata.annotations[{CLASS_ANNOTATION}]");
         causes.push(StatusCause::invalid(field, quoted(now.as_deref().unwrap_or_default()), "field is immutable"));
     }
-    // A claim without a class may get one, and a claim without a volume its volume.
+    // An update may set a missing storage class, and a missing volume name.
     let fits = before.is_none() || class(value).as_deref() == before.as_deref();
     if is_upgrade || class(old).is_none() && class(value).is_some() && fits {
         tree::remove(&mut allowed, &["storageClassName"]);
@@ -58,7 +58,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
             tree::remove(spec, &["resources", "requests", "storage"]);
         }
     }
-    // Claims of earlier servers have only one of the names.
+    // Claims stored by older servers have only one of the two data source fields.
     data_source::align(&mut fixed);
     if allowed != fixed {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
@@ -70,7 +70,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
     };
     const REQUEST: [&str; 4] = ["spec", "resources", "requests", "storage"];
     let (size, kept) = (amount(value, &REQUEST), amount(old, &["status", "capacity", "storage"]));
-    // It may shrink to what a volume has that did not grow.
+    // An expansion may be reduced again, but not to the current capacity or below.
     if size < amount(old, &REQUEST) && size <= kept {
         let why = "field can not be less than status.capacity";
         causes.push(StatusCause::forbidden(REQUEST.join("."), why));
@@ -91,7 +91,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the specification of a claim.
+/// Validates the spec of a PersistentVolumeClaim.
 pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     let modes = access_modes(&format!("{field}.accessModes"), spec, "at least 1 access mode is required");
     let has_none = tree::items(spec, &["accessModes"]).is_empty();
@@ -108,16 +108,16 @@ pub(super) fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
         Some(_) => {}
     }
     let class = tree::text(spec, &["storageClassName"]);
-    causes.extend(text::kept_if_any(&format!("{field}.storageClassName"), class, dns1123_subdomain));
+    causes.extend(text::check_optional(&format!("{field}.storageClassName"), class, dns1123_subdomain));
     let mode = spec.get("volumeMode");
     causes.extend(text::optional_choice(&format!("{field}.volumeMode"), mode, &["Block", "Filesystem"]));
     causes.extend(data_sources(field, spec));
     let class = tree::text(spec, &["volumeAttributesClassName"]);
-    causes.extend(text::kept_if_any(&format!("{field}.volumeAttributesClassName"), class, dns1123_subdomain));
+    causes.extend(text::check_optional(&format!("{field}.volumeAttributesClassName"), class, dns1123_subdomain));
     causes
 }
 
-/// What a volume is filled with, under its two names.
+/// Validates `dataSource` and `dataSourceRef`.
 fn data_sources(field: &str, spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (plain, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
@@ -130,9 +130,9 @@ fn data_sources(field: &str, spec: &Value) -> Vec<StatusCause> {
             let why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
             causes.push(StatusCause::invalid(field.as_str(), quoted(kind), why));
         }
-        causes.extend(text::kept_if_any(&format!("{field}.apiGroup"), group, dns1123_subdomain));
+        causes.extend(text::check_optional(&format!("{field}.apiGroup"), group, dns1123_subdomain));
         let namespace = tree::text(source, &["namespace"]);
-        causes.extend(text::kept_if_any(&format!("{field}.namespace"), namespace, dns1123_label));
+        causes.extend(text::check_optional(&format!("{field}.namespace"), namespace, dns1123_label));
     }
     let (Some(plain), Some(reference)) = (plain, reference) else { return causes };
     let same = |part: &str| plain.get(part) == reference.get(part);
@@ -143,12 +143,12 @@ fn data_sources(field: &str, spec: &Value) -> Vec<StatusCause> {
     } else {
         return causes;
     };
-    // The value that the server shows is its own representation of a path, which has no fields to show.
+    // The real server prints a Go field path here, which renders as an empty structure.
     causes.push(StatusCause::invalid(field, "{}", why));
     causes
 }
 
-/// What is wrong with the status of a claim.
+/// Validates the status of a PersistentVolumeClaim.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     const STEPS: [&str; 5] = [
         "ControllerResizeInProgress",
@@ -186,7 +186,7 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
 }
 
 fn resource_key(field: &str, name: &str) -> Vec<StatusCause> {
-    let causes = text::kept(field, name, qualified_name);
+    let causes = text::check(field, name, qualified_name);
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     if causes.is_empty() && is_native {
         return number::one_of(field, name, &["storage"]).into_iter().collect();
@@ -194,7 +194,7 @@ fn resource_key(field: &str, name: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a template of claims that are made for pods.
+/// Validates the claim template of an ephemeral volume.
 pub(super) fn template(field: &str, template: Option<&Value>) -> Vec<StatusCause> {
     let Some(template) = template else { return vec![StatusCause::required(field, "")] };
     let nothing = Value::default();
@@ -204,7 +204,7 @@ pub(super) fn template(field: &str, template: Option<&Value>) -> Vec<StatusCause
     causes
 }
 
-/// What is wrong with metadata of what is yet to be made: it has labels and annotations, and nothing else.
+/// Validates the metadata of a claim template. Only labels and annotations are allowed.
 pub(super) fn template_metadata(field: &str, metadata: &Value) -> Vec<StatusCause> {
     let mut causes = annotations(&format!("{field}.annotations"), metadata.get("annotations"));
     causes.extend(labels(&format!("{field}.labels"), metadata.get("labels")));
@@ -214,7 +214,7 @@ pub(super) fn template_metadata(field: &str, metadata: &Value) -> Vec<StatusCaus
     causes
 }
 
-/// What is wrong with the claims of devices of a pod.
+/// Validates the resource claims of a pod.
 pub(super) fn of_pod(field: &str, claims: &[Value]) -> Vec<StatusCause> {
     const FIELDS: [(&str, &str, &str); 3] = [
         ("Name", "name", "\"\""),
@@ -241,13 +241,13 @@ pub(super) fn of_pod(field: &str, claims: &[Value]) -> Vec<StatusCause> {
         causes.extend(why.map(|why| StatusCause::invalid(field.as_str(), text::internal(claim, &FIELDS), why)));
         for (part, name) in sources.into_iter().zip(named) {
             let name = name.into_iter();
-            causes.extend(name.flat_map(|name| text::kept(&format!("{field}.{part}"), name, dns1123_subdomain)));
+            causes.extend(name.flat_map(|name| text::check(&format!("{field}.{part}"), name, dns1123_subdomain)));
         }
     }
     causes
 }
 
-/// What is wrong with the claims that a container takes from its pod.
+/// Validates the references of a container to the resource claims of its pod.
 pub(super) fn names(field: &str, claims: &[Value], spec: &Value) -> Vec<StatusCause> {
     let of_pod = tree::items(spec, &["resourceClaims"]).iter().map(|claim| tree::text(claim, &["name"]));
     let mut known: Vec<&str> = of_pod.filter(|name| !name.is_empty()).collect();

@@ -1,4 +1,4 @@
-//! Conditions as newer kinds have them.
+//! Validates `metav1.Condition` lists.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::metadata::quoted;
 use super::{number, text};
 use crate::object::tree;
 
-/// What is wrong with conditions, of which there is one of each type.
+/// Validates conditions. Their types must be unique.
 pub(super) fn conditions(field: &str, conditions: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut seen = HashSet::new();
@@ -22,7 +22,7 @@ pub(super) fn conditions(field: &str, conditions: &[Value]) -> Vec<StatusCause> 
     causes
 }
 
-/// A condition of a type that was there already.
+/// Reports a condition whose type occurred before.
 pub(super) fn repeated<'v>(field: &str, seen: &mut HashSet<&'v str>, condition: &'v Value) -> Option<StatusCause> {
     let kind = tree::text(condition, &["type"]);
     let is_known = !seen.insert(kind);
@@ -31,7 +31,7 @@ pub(super) fn repeated<'v>(field: &str, seen: &mut HashSet<&'v str>, condition: 
 
 fn condition(field: &str, condition: &Value) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(condition, &[part]);
-    let mut causes = text::kept(&format!("{field}.type"), text_of("type"), qualified_name);
+    let mut causes = text::check(&format!("{field}.type"), text_of("type"), qualified_name);
     causes.extend(number::one_of(format!("{field}.status"), text_of("status"), &["False", "True", "Unknown"]));
     if let Some(generation) = tree::int(condition, &["observedGeneration"]).filter(|generation| *generation < 0) {
         let why = "must be greater than or equal to zero";

@@ -1,4 +1,4 @@
-//! Config maps, secrets and leases.
+//! Validates ConfigMaps, Secrets and Leases.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{ByteString, Value};
@@ -7,13 +7,13 @@ use super::metadata::quoted;
 use super::number;
 use crate::object::{Meta, text_map, tree};
 
-/// All data of one object together, in bytes.
+/// Maximum total size of the data, in bytes.
 const DATA_MAX: usize = 1 << 20;
 
 const KEY_RULE: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  \
     or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// What is wrong with a config map.
+/// Validates a ConfigMap.
 pub(super) fn config_map(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let (data, binary) = (text_map(value.get("data")), text_map(value.get("binaryData")));
     let mut causes = Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn config_map(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     causes
 }
 
-/// What is wrong with a secret.
+/// Validates a Secret.
 pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let data = text_map(value.get("data"));
     let mut causes = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         "kubernetes.io/ssh-auth" => &["ssh-privatekey"],
         _ => &[],
     };
-    // An empty key to log in with is none.
+    // An empty `ssh-privatekey` counts as missing.
     let is_there = |key: &&str| data.get(key).is_some_and(|text| *key != "ssh-privatekey" || !text.is_empty());
     let missing = required.iter().filter(|key| !is_there(key));
     causes.extend(missing.map(|key| StatusCause::required(format!("data[{key}]"), "")));
@@ -88,7 +88,7 @@ pub(super) fn secret(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a lease.
+/// Validates a Lease.
 pub(super) fn lease(value: &Value) -> Vec<StatusCause> {
     const DURATION: [&str; 2] = ["spec", "leaseDurationSeconds"];
     let duration = tree::int(value, &DURATION).filter(|seconds| *seconds <= 0);
@@ -96,7 +96,7 @@ pub(super) fn lease(value: &Value) -> Vec<StatusCause> {
     duration.into_iter().chain(number::not_negative(value, &["spec", "leaseTransitions"])).collect()
 }
 
-/// What has been made immutable stays as it is, and immutable.
+/// Rejects changes of `fields`, and of `immutable` itself, once `immutable` is set.
 fn frozen(value: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<StatusCause> {
     const WHY: &str = "field is immutable when `immutable` is set";
     let Some(old) = old.filter(|old| tree::is_true(old, &["immutable"])) else { return Vec::new() };
@@ -110,10 +110,10 @@ fn frozen(value: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<StatusCaus
 }
 
 fn key(field: &str, key: &str) -> Vec<StatusCause> {
-    super::text::kept(&format!("{field}[{key}]"), key, key_complaints)
+    super::text::check(&format!("{field}[{key}]"), key, key_complaints)
 }
 
-/// What is wrong with a key of data.
+/// Returns the problems of a data key.
 pub(super) fn key_complaints(key: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     if key.len() > 253 {
@@ -136,7 +136,7 @@ fn is_json_object(bytes: &[u8]) -> bool {
     matches!(Value::from_json(bytes), Ok(Value::Object(_) | Value::Null))
 }
 
-/// How long data is that was written in base64.
+/// The decoded length of base64 data, 0 if it is invalid.
 pub(super) fn decoded_length(base64: &str) -> usize {
     ByteString::from_base64(base64.as_bytes()).map_or(0, |bytes| bytes.len())
 }

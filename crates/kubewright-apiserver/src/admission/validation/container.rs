@@ -1,4 +1,4 @@
-//! Containers of pods.
+//! Validates the containers of pods.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +10,15 @@ use super::metadata::quoted;
 use super::{capacity, claim, environment, mount, number, probe, restart, security, selector, text};
 use crate::object::tree;
 
-/// A pod around its containers.
-pub(super) struct Surroundings<'a> {
+/// The pod that contains the containers.
+pub(super) struct PodContext<'a> {
     pub(super) spec: &'a Value,
-    /// Volumes with which nothing is wrong; others cannot be mounted.
+    /// Valid volumes by name. Other volumes cannot be mounted.
     pub(super) volumes: HashMap<&'a str, &'a Value>,
 }
 
-/// What is wrong with the containers of a pod.
-pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+/// Validates all containers of a pod.
+pub(super) fn all(field: &str, pod: &PodContext<'_>) -> Vec<StatusCause> {
     let spec = pod.spec;
     let mut causes = Vec::new();
     let containers = tree::items(spec, &["containers"]);
@@ -42,7 +42,8 @@ pub(super) fn all(field: &str, pod: &Surroundings<'_>) -> Vec<StatusCause> {
         causes.extend(self::container(&field, container, pod));
         causes.extend(restart::policy(&field, container));
         causes.extend(unique(&field, container, &mut names));
-        // They run one after the other, so only their own ports can be in each other's way.
+        // Init containers run one after the other, so their host ports only conflict within one
+        // container.
         causes.extend(self::host_ports(&field, container, &mut HashSet::new()));
         causes.extend(probe::all(&field, container, true, spec));
         let is_sidecar = tree::text(container, &["restartPolicy"]) == "Always";
@@ -67,14 +68,14 @@ fn unique(field: &str, container: &Value, seen: &mut HashSet<String>) -> Option<
     is_repeated.then(|| StatusCause::duplicate(format!("{field}.name"), quoted(name)))
 }
 
-/// Nobody pulls an image with spaces around its name. In a template they may mean something to somebody.
+/// Rejects an image name with surrounding whitespace. Templates are not checked.
 pub(super) fn padded_image(field: &str, container: &Value) -> Option<StatusCause> {
     let image = tree::text(container, &["image"]);
     let why = "must not have leading or trailing whitespace";
     (image.trim() != image).then(|| StatusCause::invalid(format!("{field}.image"), quoted(image), why))
 }
 
-/// A container that somebody adds to look into a pod has no part in what the pod does.
+/// Validates an ephemeral container, which must not set ports, probes, lifecycle or resources.
 fn ephemeral(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let mut causes: Vec<_> = padded_image(field, container).into_iter().collect();
@@ -107,8 +108,8 @@ fn ephemeral(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a container of any kind.
-fn container(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+/// Validates the fields that all kinds of containers share.
+fn container(field: &str, container: &Value, pod: &PodContext<'_>) -> Vec<StatusCause> {
     let spec = pod.spec;
     let name = tree::text(container, &["name"]);
     let mut causes = text::required(&format!("{field}.name"), name, dns1123_label);
@@ -162,7 +163,7 @@ fn ports(field: &str, container: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Whether a change of what a container may use starts it again.
+/// Validates the resize policies of a container.
 fn resize(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     let policies = tree::items(container, &["resizePolicy"]);
     let mut seen = HashSet::new();
@@ -182,7 +183,7 @@ fn resize(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Ports of nodes, each of which only one container of a pod can have.
+/// Rejects host ports that another container has already claimed, and records them in `taken`.
 pub(super) fn host_ports(field: &str, container: &Value, taken: &mut HashSet<String>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, port) in tree::items(container, &["ports"]).iter().enumerate() {
@@ -205,7 +206,7 @@ fn resources(field: &str, container: &Value, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with amounts that somebody asks for, and may have at the most, of what this rule knows.
+/// Validates resource requests and limits. `name_rule` validates their names.
 pub(super) fn requirements(field: &str, resources: &Value, name_rule: NameRule) -> Vec<StatusCause> {
     let amounts = |kind: &str| capacity::amounts(resources, &[kind]);
     let (limits, requested) = (amounts("limits"), amounts("requests"));
@@ -213,7 +214,7 @@ pub(super) fn requirements(field: &str, resources: &Value, name_rule: NameRule) 
     for (name, amount) in &requested {
         let amount_field = format!("{field}.requests[{name}]");
         causes.extend(amount_causes(&amount_field, name, amount, name_rule));
-        // Amounts are in the order of their names.
+        // `limits` is sorted by name.
         let limit = limits.binary_search_by(|(have, _)| have.cmp(name)).ok().map(|at| &limits[at].1);
         let shown = quoted(&amount.to_string());
         let requests_field = format!("{field}.requests");
@@ -234,19 +235,19 @@ pub(super) fn requirements(field: &str, resources: &Value, name_rule: NameRule) 
         }
         causes.extend(huge_pages(&amount_field, name, amount));
     }
-    causes.extend(lone_pages(field, limits.iter().chain(&requested)));
+    causes.extend(huge_pages_only(field, limits.iter().chain(&requested)));
     causes
 }
 
-/// What is wrong with amounts of what runs a pod.
+/// Validates the overhead of a pod or a RuntimeClass.
 pub(super) fn limits(field: &str, limits: &Value) -> Vec<StatusCause> {
     let limits = capacity::amounts(limits, &[]);
     let mut causes = amounts(&format!("{field}.limits"), &limits, resource_name);
-    causes.extend(lone_pages(field, limits.iter()));
+    causes.extend(huge_pages_only(field, limits.iter()));
     causes
 }
 
-/// What is wrong with the name of a resource.
+/// Validates a resource name at a field path.
 pub(super) type NameRule = fn(&str, &str) -> Vec<StatusCause>;
 
 fn amounts(field: &str, amounts: &[(Str, Quantity)], name_rule: NameRule) -> Vec<StatusCause> {
@@ -259,8 +260,11 @@ fn amounts(field: &str, amounts: &[(Str, Quantity)], name_rule: NameRule) -> Vec
     causes
 }
 
-/// Who has pages only could do nothing with them.
-fn lone_pages<'a>(field: &str, mut amounts: impl Iterator<Item = &'a (Str, Quantity)> + Clone) -> Option<StatusCause> {
+/// Rejects huge pages without cpu or memory.
+fn huge_pages_only<'a>(
+    field: &str,
+    mut amounts: impl Iterator<Item = &'a (Str, Quantity)> + Clone,
+) -> Option<StatusCause> {
     let has_pages = amounts.clone().any(|(name, _)| name.starts_with("hugepages-"));
     let is_alone = has_pages && !amounts.any(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
     is_alone.then(|| StatusCause::forbidden(field, "HugePages require cpu or memory"))
@@ -272,20 +276,20 @@ fn amount_causes(field: &str, name: &str, amount: &Quantity, name_rule: NameRule
     if amount.signum() < 0 {
         causes.push(StatusCause::invalid(field, shown.as_str(), "must be greater than or equal to 0"));
     }
-    // What others have invented is counted in whole pieces.
+    // Extended resources are integers.
     if name.contains('/') && !name.contains("kubernetes.io/") && amount.milli_value() % 1000 != 0 {
         causes.push(StatusCause::invalid(field, shown.as_str(), "must be an integer"));
     }
     causes
 }
 
-/// Whether more of it may be promised than there is.
+/// Whether the resource can be overcommitted.
 pub(super) fn is_shared(name: &str) -> bool {
     let is_native = !name.contains('/') || name.contains("kubernetes.io/");
     is_native && !name.starts_with("hugepages-")
 }
 
-/// Pages come in whole numbers, or not at all.
+/// Rejects an amount that is not a multiple of the huge page size.
 fn huge_pages(field: &str, name: &str, amount: &Quantity) -> Option<StatusCause> {
     let size = name.strip_prefix("hugepages-")?.parse::<Quantity>().ok();
     let is_whole = size
@@ -294,9 +298,9 @@ fn huge_pages(field: &str, name: &str, amount: &Quantity) -> Option<StatusCause>
     (!is_whole).then(|| StatusCause::invalid(field, quoted(&amount.to_string()), &why))
 }
 
-/// What is wrong with the name of a resource that need not be one of a container.
+/// Validates a resource name of any object, such as a quota or a volume.
 pub(super) fn any_resource_name(field: &str, name: &str) -> Vec<StatusCause> {
-    let mut causes = text::kept(field, name, qualified_name);
+    let mut causes = text::check(field, name, qualified_name);
     if !name.contains('/') && !is_container_resource(name) && !is_standard_resource(name) {
         let why = "must be a standard resource type or fully qualified";
         causes.push(StatusCause::invalid(field, quoted(name), why));
@@ -304,7 +308,7 @@ pub(super) fn any_resource_name(field: &str, name: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Names without a domain are those that Kubernetes knows.
+/// Validates a resource name of a container. An unqualified name must be a standard one.
 pub(super) fn resource_name(field: &str, name: &str) -> Vec<StatusCause> {
     let mut complaints = qualified_name(name);
     if !name.contains('/') && !is_container_resource(name) {
@@ -322,7 +326,7 @@ fn is_container_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-")
 }
 
-/// What a quota or a volume may have, and a container may not.
+/// Whether this is a standard resource of quotas and volumes that containers cannot have.
 fn is_standard_resource(name: &str) -> bool {
     const OTHERS: [&str; 17] = [
         "configmaps",

@@ -1,22 +1,23 @@
-//! Admission policies: what they say, and when.
+//! Validates admission policies and their bindings.
 
 use std::collections::HashSet;
 
+use kubewright_cel::{Environment, Type, is_identifier};
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::{dns1123_subdomain, qualified_name};
+use kubewright_core::validation::{dns1035_label, dns1123_subdomain, qualified_name};
 
 use super::metadata::{path_segment, quoted};
 use super::{condition, number, selector, text, webhook};
 use crate::admission::control::{mutation_environment, policy_environment};
-use crate::cel::{Environment, Program, Type, is_identifier};
 use crate::object::{Meta, tree};
 use crate::table::JsonPath;
 
 const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;
 
-/// What is wrong with that by which any policy says when it applies, and with the variables that it begins with.
+/// Validates the fields that all policies share: failure policy, match conditions, parameters and
+/// variables.
 fn scope(spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let policy = tree::text(spec, &["failurePolicy"]);
     let mut causes: Vec<_> =
@@ -31,7 +32,7 @@ fn scope(spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             }
         }
     }
-    // Those that are there stay, even if they would no longer be taken.
+    // Unchanged expressions are accepted, even if the current rules would reject them.
     let is_same = |part: &&str| old.is_some_and(|old| tree::get(old, &["spec", part]) == spec.get(part));
     if !["matchConditions", "paramKind"].iter().all(is_same) {
         causes.extend(match_conditions("spec.matchConditions", spec));
@@ -50,7 +51,7 @@ fn scope(spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the kind of parameters.
+/// Validates a `paramKind`.
 fn parameters(kind: &Value) -> Vec<StatusCause> {
     const VERSION: &str = "spec.paramKind.apiVersion";
     let joined = |shown: &str, complaints: Vec<String>| {
@@ -60,12 +61,12 @@ fn parameters(kind: &Value) -> Vec<StatusCause> {
     let text = tree::text(kind, &["apiVersion"]);
     match text.split('/').collect::<Vec<_>>()[..] {
         [""] => causes.push(StatusCause::required(VERSION, "")),
-        [version] => causes.extend(joined(version, text::dns1035_label(version))),
+        [version] => causes.extend(joined(version, dns1035_label(version))),
         [group, version] => {
             causes.extend(joined(group, dns1123_subdomain(group)).filter(|_| !group.is_empty()));
             match version {
                 "" => causes.push(StatusCause::invalid(VERSION, quoted(text), "version must be specified")),
-                version => causes.extend(joined(version, text::dns1035_label(version))),
+                version => causes.extend(joined(version, dns1035_label(version))),
             }
         }
         _ => {
@@ -74,7 +75,7 @@ fn parameters(kind: &Value) -> Vec<StatusCause> {
         }
     }
     let name = tree::text(kind, &["kind"]);
-    let complaints = text::dns1035_label(&name.to_lowercase());
+    let complaints = dns1035_label(&name.to_lowercase());
     if name.is_empty() {
         causes.push(StatusCause::required("spec.paramKind.kind", ""));
     } else if !complaints.is_empty() {
@@ -84,7 +85,7 @@ fn parameters(kind: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with which requests a policy is about.
+/// Validates the match constraints of a policy.
 fn matched(field: &str, matching: &Value) -> Vec<StatusCause> {
     let policy = tree::text(matching, &["matchPolicy"]);
     let mut causes: Vec<_> =
@@ -102,7 +103,7 @@ fn matched(field: &str, matching: &Value) -> Vec<StatusCause> {
             let names = tree::items(rule, &["resourceNames"]);
             for (index, name) in names.iter().enumerate() {
                 let (field, text) = (format!("{field}.resourceNames[{index}]"), name.as_str().unwrap_or_default());
-                causes.extend(text::kept(&field, text, path_segment));
+                causes.extend(text::check(&field, text, path_segment));
                 if names[..index].contains(name) {
                     causes.push(StatusCause::duplicate(field, quoted(text)));
                 }
@@ -113,7 +114,7 @@ fn matched(field: &str, matching: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the conditions under which a policy or a webhook is asked.
+/// Validates the match conditions of a policy or a webhook.
 pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
     let conditions = tree::items(value, &["matchConditions"]);
     let mut causes = Vec::new();
@@ -137,7 +138,7 @@ pub(super) fn match_conditions(field: &str, value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a policy.
+/// Validates a ValidatingAdmissionPolicy.
 pub(super) fn policy(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
     let mut causes = scope(spec, old);
@@ -154,7 +155,7 @@ pub(super) fn policy(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with what is said to those who break a rule.
+/// Validates the message, message expression and reason of a validation.
 fn message(field: &str, validation: &Value) -> Vec<StatusCause> {
     const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
     let mut causes = Vec::new();
@@ -175,7 +176,7 @@ fn message(field: &str, validation: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with what a policy writes down of each request.
+/// Validates the audit annotations of a policy.
 fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if annotations.len() > ANNOTATIONS_MAX {
@@ -185,7 +186,7 @@ fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
     let mut keys = HashSet::new();
     for (index, annotation) in annotations.iter().enumerate() {
         let (field, key) = (format!("spec.auditAnnotations[{index}]"), tree::text(annotation, &["key"]));
-        causes.extend(text::kept(&format!("{field}.key"), &format!("{policy}/{key}"), qualified_name));
+        causes.extend(text::check(&format!("{field}.key"), &format!("{policy}/{key}"), qualified_name));
         let path = format!("{field}.valueExpression");
         match tree::text(annotation, &["valueExpression"]).trim() {
             "" => causes.push(StatusCause::required(path, "valueExpression is not specified")),
@@ -198,7 +199,7 @@ fn annotations(policy: &str, annotations: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a policy: warnings say what they are about.
+/// Validates the status of a ValidatingAdmissionPolicy: each warning needs a field and a text.
 pub(super) fn policy_status(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, warning) in tree::items(value, &["status", "typeChecking", "expressionWarnings"]).iter().enumerate() {
@@ -217,7 +218,7 @@ pub(super) fn policy_status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a policy that changes objects.
+/// Validates a MutatingAdmissionPolicy.
 pub(super) fn mutating_policy(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
     let mut causes = scope(spec, old);
@@ -229,8 +230,8 @@ pub(super) fn mutating_policy(value: &Value, old: Option<&Value>) -> Vec<StatusC
         let path = format!("spec.mutations[{index}]");
         let patch = tree::text(mutation, &["patchType"]);
         let (field, wanted) = match patch {
-            "ApplyConfiguration" => ("applyConfiguration", Type::Named("Object")),
-            "JSONPatch" => ("jsonPatch", Type::list(Type::Named("JSONPatch"))),
+            "ApplyConfiguration" => ("applyConfiguration", Type::Opaque("Object")),
+            "JSONPatch" => ("jsonPatch", Type::list(Type::Opaque("JSONPatch"))),
             "" => {
                 causes.push(StatusCause::required(format!("{path}.patchType"), ""));
                 continue;
@@ -250,7 +251,7 @@ pub(super) fn mutating_policy(value: &Value, old: Option<&Value>) -> Vec<StatusC
     causes
 }
 
-/// What is wrong with a binding, which says what happens to those who break a rule where there are rules to break.
+/// Validates a policy binding. Only bindings of validating policies have `validationActions`.
 pub(super) fn binding(value: &Value, has_actions: bool) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -268,7 +269,7 @@ fn reference(field: &str, reference: &Value) -> Vec<StatusCause> {
     const BOTH: &str = "name and selector are mutually exclusive";
     let (name, chosen) = (tree::text(reference, &["name"]), reference.get("selector"));
     let is_both = !name.is_empty() && chosen.is_some();
-    let mut causes = text::kept_if_any(&format!("{field}.name"), name, path_segment);
+    let mut causes = text::check_optional(&format!("{field}.name"), name, path_segment);
     causes.extend(is_both.then(|| StatusCause::forbidden(format!("{field}.name"), BOTH)));
     let selector_field = format!("{field}.selector");
     causes.extend(chosen.into_iter().flat_map(|chosen| selector::selector(&selector_field, chosen)));
@@ -318,10 +319,10 @@ fn expression(path: String, text: &str, wanted: &Type) -> Option<StatusCause> {
     expression_in(&policy_environment(), path, text, wanted)
 }
 
-fn expression_in(environment: &Environment<'_>, path: String, text: &str, wanted: &Type) -> Option<StatusCause> {
-    match Program::compile(text, environment) {
+fn expression_in(environment: &Environment, path: String, text: &str, wanted: &Type) -> Option<StatusCause> {
+    match environment.compile(text) {
         Err(error) => Some(StatusCause::invalid(path, quoted(text), &format!("compilation failed: {error}"))),
-        Ok(program) if !program.result.fits(wanted) => {
+        Ok(program) if !program.result_type().is_compatible(wanted) => {
             Some(StatusCause::invalid(path, quoted(text), &format!("must evaluate to {wanted}")))
         }
         Ok(_) => None,

@@ -1,16 +1,15 @@
-//! CustomResourceDefinitions: their names, their versions, and what each version says.
+//! Validates CustomResourceDefinitions.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::validation::{dns1035_label, dns1123_subdomain};
 
 use super::metadata::quoted;
 use super::{definition_version, number, text, webhook};
 use crate::admission::approval;
 use crate::object::{Meta, tree};
-use crate::schema::structural_complaints;
 
-/// What is wrong with a definition.
+/// Validates a CustomResourceDefinition.
 pub(super) fn definition(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (group, plural) = (tree::text(value, &["spec", "group"]), tree::text(value, &["spec", "names", "plural"]));
@@ -59,12 +58,12 @@ fn check_group(group: &str) -> Option<StatusCause> {
     }
 }
 
-/// What is wrong with the names that a definition has been given.
+/// Validates the accepted names in the status.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     check_names("status.acceptedNames", tree::get(value, &["status", "acceptedNames"]).unwrap_or(&Value::Null))
 }
 
-/// Names that are there have to fit their places.
+/// Validates the syntax of all names that are set.
 fn check_names(field: &str, names: &Value) -> Vec<StatusCause> {
     let text = |field: &str| tree::text(names, &[field]);
     let mut causes = Vec::new();
@@ -101,7 +100,8 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let versions = tree::items(value, &["spec", "versions"]);
     let known = old.map(|old| tree::items(old, &["spec", "versions"])).unwrap_or_default();
     let known: Vec<_> = known.iter().map(|version| tree::get(version, &["schema", "openAPIV3Schema"])).collect();
-    // What all versions have in common is checked once, where the real server keeps it.
+    // The internal type of the real server moves values that all versions share to the spec.
+    // Validate such a value once, under that path.
     let has_one_schema = versions.iter().all(|version| version.get("schema") == versions[0].get("schema"));
     for (index, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
@@ -112,7 +112,7 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         match tree::get(version, &["schema", "openAPIV3Schema"]) {
             None => causes.push(StatusCause::required(path, "")),
             Some(_) if has_one_schema && index > 0 => {}
-            // A schema that has been accepted is not refused later.
+            // An accepted schema stays accepted.
             Some(schema) if known.contains(&Some(schema)) => {}
             Some(schema) => {
                 let path = if has_one_schema { "spec.validation.openAPIV3Schema" } else { &path };
@@ -120,7 +120,7 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
                 if has_status(version) || (has_one_schema && versions.iter().any(has_status)) {
                     causes.extend(definition_version::root_beside_status(path, schema));
                 }
-                causes.extend(structural_complaints(path, schema));
+                causes.extend(kubewright_schema::validate_schema(path, schema));
             }
         }
     }
@@ -136,7 +136,7 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// Who converts objects, under the names that the real server has for it inside.
+/// Validates the conversion. Paths use the field names of the real server's internal type.
 fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const PATH: &str = "spec.conversion";
     let Some(found) = tree::get(value, &["spec", "conversion"]) else { return Vec::new() };
@@ -158,7 +158,7 @@ fn check_conversion(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
         None => causes.push(StatusCause::required(client, "required when strategy is set to Webhook")),
         Some(config) => causes.extend(webhook::client_config(&client, config)),
     }
-    // What is there already may name versions of which nobody knows.
+    // An update may keep a list without any known review version.
     let was_recognized = |old: &Value| {
         let versions = tree::items(old, &["spec", "conversion", "webhook", "conversionReviewVersions"]);
         versions.is_empty() || versions.iter().any(is_known_review)
@@ -176,7 +176,8 @@ fn is_known_review(version: &Value) -> bool {
     matches!(version.as_str(), Some("v1" | "v1beta1"))
 }
 
-/// A version that objects may be stored in cannot leave, and the one that they are stored in has to be among them.
+/// Validates the stored versions: each must be in `spec.versions`, and the storage version must be
+/// listed.
 fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "status.storedVersions";
     let (versions, stored) =
@@ -205,8 +206,8 @@ fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a part of a path, in one sentence.
+/// Joins all problems of a DNS label into one message.
 fn label_complaint(name: &str) -> Option<String> {
-    let complaints = text::dns1035_label(name);
+    let complaints = dns1035_label(name);
     (!complaints.is_empty()).then(|| complaints.join(","))
 }

@@ -1,4 +1,4 @@
-//! One version of a CustomResourceDefinition: its deprecation, its columns, and where it finds what it shows.
+//! Validates one version of a CustomResourceDefinition.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -6,19 +6,20 @@ use kubewright_core::meta::v1::StatusCause;
 use super::metadata::quoted;
 use crate::object::tree;
 
-/// What a column can hold.
+/// The types of a printer column.
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-/// How a column can be written.
+/// The formats of a printer column.
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-/// How many fields selectors may name.
+/// Maximum number of selectable fields.
 const SELECTABLE_MAX: usize = 8;
-/// How long a warning may be, in bytes.
+/// Maximum length of a deprecation warning, in bytes.
 const WARNING_MAX: usize = 256;
 
-/// What is wrong with a version, which is the one with this index among all.
+/// Validates the version at `index` of `all`.
 pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) -> Vec<StatusCause> {
     let mut causes = deprecation(path, version);
-    // What all versions have in common is checked once, where the real server keeps it.
+    // The internal type of the real server moves values that all versions share to the spec.
+    // Validate such a value once, under that path.
     let place = |field: &str| match all.iter().all(|other| other.get(field) == version.get(field)) {
         true if index > 0 => None,
         true => Some(format!("spec.{field}")),
@@ -37,8 +38,8 @@ pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) 
     causes
 }
 
-/// What the root of a schema may say where a status is checked by itself, by a part of the schema: nothing that the part
-/// would not say.
+/// Validates the root of a schema with a status subresource. The status is validated against its
+/// part of the schema only, so constraints at the root would not apply to it.
 pub(super) fn root_beside_status(path: &str, schema: &Value) -> Option<StatusCause> {
     const ALLOWED: [(&str, &str); 22] = [
         ("description", "Description"),
@@ -96,7 +97,7 @@ fn deprecation(path: &str, version: &Value) -> Vec<StatusCause> {
     problems.iter().map(|why| StatusCause::invalid(field.clone(), quoted(warning), why)).collect()
 }
 
-/// Replicas are found below the spec and the status.
+/// Validates the paths of the scale subresource, which must be below `.spec` or `.status`.
 fn scale(path: &str, version: &Value) -> Vec<StatusCause> {
     let Some(scale) = tree::get(version, &["subresources", "scale"]) else { return Vec::new() };
     let mut causes = Vec::new();
@@ -151,7 +152,7 @@ fn column(path: &str, column: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Selectors name fields that hold one plain value, by a path of names.
+/// Validates the selectable fields. Each must point to a scalar field of the schema.
 fn selectable(path: &str, version: &Value) -> Vec<StatusCause> {
     let (mut causes, mut known) = (Vec::new(), Vec::new());
     let schema = tree::get(version, &["schema", "openAPIV3Schema"]).unwrap_or(&Value::Null);
@@ -176,9 +177,10 @@ fn selectable(path: &str, version: &Value) -> Vec<StatusCause> {
                        Enum string fields and strings with formats are allowed.";
             causes.push(StatusCause::invalid(path.clone(), quoted(found), why));
         }
-        match known.contains(&found) {
-            true => causes.push(StatusCause::duplicate(path, quoted(found))),
-            false => known.push(found),
+        if known.contains(&found) {
+            causes.push(StatusCause::duplicate(path, quoted(found)))
+        } else {
+            known.push(found)
         }
     }
     if known.len() > SELECTABLE_MAX {
@@ -187,7 +189,7 @@ fn selectable(path: &str, version: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// The schema at a path of names, or why there is none.
+/// Resolves a path of field names in the schema, or says why it cannot.
 fn place_of<'a>(path: &str, schema: &'a Value) -> Result<&'a Value, String> {
     let names = path.strip_prefix('.').ok_or_else(|| {
         let first = path.split(['.', '[']).next().unwrap_or_default();

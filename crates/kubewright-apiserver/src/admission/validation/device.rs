@@ -1,32 +1,32 @@
-//! Devices: their names, how they are chosen and configured, and their classes.
+//! Validates DeviceClasses, and the device names, selectors and configurations of all DRA kinds.
 
+use kubewright_cel::{Environment, SizeLimits, Type};
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_subdomain;
 use kubewright_core::{Str, Value};
 
 use super::metadata::quoted;
 use super::text;
-use crate::cel::{Extent, Field, Program, Type};
 use crate::object::{to_json, tree};
 
-/// The most items that most lists about devices have.
+/// Maximum length of most device lists.
 pub(super) const LIST_MAX: usize = 32;
-/// The longest domain and the longest name of an attribute or a capacity, in bytes.
+/// Maximum lengths of the domain and the identifier of a qualified name, in bytes.
 const DOMAIN_MAX: usize = 63;
 const ID_MAX: usize = 32;
-/// The longest text or version that is an attribute, in bytes.
+/// Maximum length of a string or version attribute, in bytes.
 pub(super) const VALUE_MAX: usize = 64;
-/// The most attributes and capacities of a device.
+/// Maximum number of attributes and capacities of a device.
 pub(super) const ATTRIBUTES_MAX: usize = 32;
-/// The longest name of a pool, in bytes.
+/// Maximum length of a pool name, in bytes.
 const POOL_MAX: usize = 253;
-/// The longest expression, in bytes, and what it may cost at most.
+/// Maximum length and CEL cost of a selector expression.
 const EXPRESSION_MAX: usize = 10 << 10;
 const COST_MAX: u64 = 1_000_000;
-/// The longest parameters for a driver, in bytes.
+/// Maximum size of opaque driver parameters, in bytes.
 pub(super) const PARAMETERS_MAX: usize = 10 << 10;
 
-/// What is wrong with a class of devices.
+/// Validates a DeviceClass.
 pub(super) fn class(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -41,7 +41,7 @@ pub(super) fn class(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with items of a list. Where there are too many, nothing else is looked at.
+/// Applies `rule` to each item. A list longer than `max` gets only that error.
 pub(super) fn each(
     field: &str,
     items: &[Value],
@@ -54,7 +54,7 @@ pub(super) fn each(
     items.iter().enumerate().flat_map(|(index, item)| rule(&format!("{field}[{index}]"), item)).collect()
 }
 
-/// The same for items of which no two have the same key.
+/// Like [`each`], and rejects items with equal keys.
 pub(super) fn distinct(
     field: &str,
     items: &[Value],
@@ -71,17 +71,17 @@ pub(super) fn distinct(
     causes
 }
 
-/// The name of an item, which makes it distinct.
+/// The name of an item, as a key for [`distinct`].
 pub(super) fn name_of(item: &Value) -> String {
     tree::text(item, &["name"]).to_owned()
 }
 
-/// A text as its own key.
-pub(super) fn itself(item: &Value) -> String {
+/// A string item as its own key for [`distinct`].
+pub(super) fn string_key(item: &Value) -> String {
     item.as_str().unwrap_or_default().to_owned()
 }
 
-/// What is wrong with the expressions that choose devices.
+/// Validates the CEL selectors of a class or a request.
 pub(super) fn selectors(field: &str, request: &Value) -> Vec<StatusCause> {
     each(field, tree::items(request, &["selectors"]), LIST_MAX, selector)
 }
@@ -95,14 +95,14 @@ fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
     if expression.is_empty() {
         return vec![StatusCause::required(field, "")];
     }
-    let environment = [("device", device()), ("cel", Type::Meta)];
-    let cause = match Program::compile(expression, &environment) {
+    let environment = Environment::new().variable("device", device()).with_bindings();
+    let cause = match environment.compile(expression) {
         Err(error) => StatusCause::invalid(field, quoted(expression), &format!("compilation failed: {error}")),
-        Ok(program) if !matches!(program.result, Type::Bool | Type::Dyn) => {
-            let why = format!("must evaluate to bool or the unknown type, not {}", program.result);
+        Ok(program) if !matches!(program.result_type(), Type::Bool | Type::Dyn) => {
+            let why = format!("must evaluate to bool or the unknown type, not {}", program.result_type());
             StatusCause::invalid(field, quoted(expression), &why)
         }
-        Ok(program) if program.max_cost(&environment, &extent()) > COST_MAX => {
+        Ok(program) if environment.max_cost(&program, &device_limits()) > COST_MAX => {
             StatusCause::forbidden(field, "too complex, exceeds cost limit")
         }
         Ok(_) => return Vec::new(),
@@ -110,43 +110,42 @@ fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
     vec![cause]
 }
 
-/// What expressions see of a device: attributes and capacities by domain, then by name.
+/// The CEL type of a device: attributes and capacities by domain, then by name.
 fn device() -> Type {
     let by_name = |ty: Type| Type::map(Type::map(ty));
-    let fields = [
+    Type::object([
         ("driver", Type::String),
         ("attributes", by_name(Type::Dyn)),
-        ("capacity", by_name(Type::Named("quantity"))),
+        ("capacity", by_name(Type::Opaque("quantity"))),
         ("allowMultipleAllocations", Type::Bool),
-    ];
-    Type::Object(std::sync::Arc::new(
-        fields.into_iter().map(|(name, ty)| (Str::from(name), Field { name: name.into(), ty })).collect(),
-    ))
+    ])
 }
 
-/// How large all that is at most.
-fn extent() -> Extent {
-    let text = |max: usize| Extent { max: max as u64, ..Extent::default() };
-    let by_name = |value: Extent| {
-        let map = |keys: usize, items: Extent| Extent {
+/// The size limits of a device, for the CEL cost estimate.
+fn device_limits() -> SizeLimits {
+    let text = |max: usize| SizeLimits::scalar(max as u64);
+    let by_name = |value: SizeLimits| {
+        let map = |keys: usize, items: SizeLimits| SizeLimits {
             max: ATTRIBUTES_MAX as u64,
             keys: Some(keys as u64),
             items: Some(Box::new(items)),
-            ..Extent::default()
+            ..SizeLimits::default()
         };
-        // All attributes are of one size, by whatever name.
-        map(DOMAIN_MAX, Extent { has_named_items: true, ..map(ID_MAX, value) })
+        map(DOMAIN_MAX, SizeLimits { has_named_items: true, ..map(ID_MAX, value) })
     };
     let fields = [
         ("driver", text(DOMAIN_MAX)),
         ("attributes", by_name(text(VALUE_MAX))),
-        ("capacity", by_name(Extent::default())),
-        ("allowMultipleAllocations", Extent::default()),
+        ("capacity", by_name(SizeLimits::default())),
+        ("allowMultipleAllocations", SizeLimits::default()),
     ];
-    Extent { fields: fields.into_iter().map(|(name, extent)| (Str::from(name), extent)).collect(), ..Extent::default() }
+    SizeLimits {
+        fields: fields.into_iter().map(|(name, limits)| (Str::from(name), limits)).collect(),
+        ..SizeLimits::default()
+    }
 }
 
-/// What is wrong with parameters for a driver.
+/// Validates the opaque parameters of a driver.
 pub(super) fn config(field: &str, config: &Value) -> Vec<StatusCause> {
     let field = format!("{field}.opaque");
     let Some(opaque) = config.get("opaque") else { return vec![StatusCause::required(field, "")] };
@@ -155,7 +154,7 @@ pub(super) fn config(field: &str, config: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with data that only a driver understands.
+/// Validates raw driver data.
 pub(super) fn raw(field: &str, data: Option<&Value>, max: usize) -> Option<StatusCause> {
     match data.filter(|data| !data.is_null()) {
         None => Some(StatusCause::required(field, "")),
@@ -167,24 +166,24 @@ pub(super) fn raw(field: &str, data: Option<&Value>, max: usize) -> Option<Statu
     }
 }
 
-/// What is wrong with the name of a driver.
+/// Validates a driver name.
 pub(super) fn driver(field: &str, name: &str) -> Vec<StatusCause> {
     let too_long = (name.len() > DOMAIN_MAX).then(|| StatusCause::too_long(field, DOMAIN_MAX));
     let rest = text::required(field, name, |name| dns1123_subdomain(&name.to_lowercase()));
     too_long.into_iter().chain(rest).collect()
 }
 
-/// What is wrong with the name of a pool, such as `node/part`.
+/// Validates a pool name, such as `node/part`.
 pub(super) fn pool(field: &str, name: &str) -> Vec<StatusCause> {
     if name.is_empty() {
         return vec![StatusCause::required(field, "")];
     }
     let too_long = (name.len() > POOL_MAX).then(|| StatusCause::too_long(field, POOL_MAX));
-    let parts = name.split('/').flat_map(|part| text::kept(field, part, dns1123_subdomain));
+    let parts = name.split('/').flat_map(|part| text::check(field, part, dns1123_subdomain));
     too_long.into_iter().chain(parts).collect()
 }
 
-/// What is wrong with the name of an attribute or a capacity, with or without a domain.
+/// Validates the name of an attribute or a capacity. The domain is optional.
 pub(super) fn qualified(field: &str, name: &str) -> Vec<StatusCause> {
     let parts: Vec<&str> = name.split('/').collect();
     match parts[..] {
@@ -200,12 +199,12 @@ pub(super) fn qualified(field: &str, name: &str) -> Vec<StatusCause> {
             }
             causes
         }
-        // The real server takes these, too.
+        // The real server accepts names with several slashes, too.
         _ => Vec::new(),
     }
 }
 
-/// The same with a domain.
+/// Like [`qualified`], with a required domain.
 pub(super) fn fully_qualified(field: &str, name: &str) -> Vec<StatusCause> {
     let mut causes = qualified(field, name);
     if !name.contains('/') {
@@ -230,7 +229,7 @@ fn identifier(field: &str, id: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Names of what others have invented have a domain that is not the project's own.
+/// Whether this is an extended resource name: its domain is not one of Kubernetes.
 fn is_extended(name: &str) -> bool {
     let is_foreign = name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.");
     is_foreign && kubewright_core::validation::qualified_name(&format!("requests.{name}")).is_empty()

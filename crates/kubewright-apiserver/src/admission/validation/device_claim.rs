@@ -1,20 +1,20 @@
-//! Claims of devices, and the templates that they are made from.
+//! Validates ResourceClaims and ResourceClaimTemplates.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 
-use super::device::{LIST_MAX, config, distinct, each, fully_qualified, itself, name_of, selectors};
+use super::device::{LIST_MAX, config, distinct, each, fully_qualified, name_of, selectors, string_key};
 use super::metadata::quoted;
 use super::{claim, number, text};
 use crate::object::tree;
 
-/// The most requests of which the first one that can be met counts.
+/// Maximum number of subrequests in `firstAvailable`.
 const ALTERNATIVES_MAX: usize = 8;
-/// What a taint does.
+/// Taint effects.
 pub(super) const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// What is wrong with a claim, which asks for the same as long as it lives.
+/// Validates a ResourceClaim. Its spec is immutable.
 pub(super) fn claim(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     match old {
         Some(old) => number::immutable(value, old, &["spec"]).into_iter().collect(),
@@ -22,7 +22,7 @@ pub(super) fn claim(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
 }
 
-/// What is wrong with a template of claims.
+/// Validates a ResourceClaimTemplate. Its spec is immutable.
 pub(super) fn template(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     if let Some(old) = old {
         return number::immutable(value, old, &["spec"]).into_iter().collect();
@@ -46,7 +46,7 @@ fn spec_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
 }
 
 fn request(field: &str, request: &Value) -> Vec<StatusCause> {
-    let mut causes = text::kept(&format!("{field}.name"), tree::text(request, &["name"]), dns1123_label);
+    let mut causes = text::check(&format!("{field}.name"), tree::text(request, &["name"]), dns1123_label);
     let alternatives = tree::items(request, &["firstAvailable"]);
     match (request.get("exactly"), alternatives.is_empty()) {
         (None, true) => {
@@ -60,25 +60,25 @@ fn request(field: &str, request: &Value) -> Vec<StatusCause> {
         (None, false) => {
             let field = format!("{field}.firstAvailable");
             let alternative = |field: &str, one: &Value| {
-                let mut causes = text::kept(&format!("{field}.name"), tree::text(one, &["name"]), dns1123_label);
-                causes.extend(wish(field, one));
+                let mut causes = text::check(&format!("{field}.name"), tree::text(one, &["name"]), dns1123_label);
+                causes.extend(device_rules(field, one));
                 causes
             };
             causes.extend(distinct(&field, alternatives, ALTERNATIVES_MAX, alternative, name_of));
         }
-        (Some(exactly), true) => causes.extend(wish(&format!("{field}.exactly"), exactly)),
+        (Some(exactly), true) => causes.extend(device_rules(&format!("{field}.exactly"), exactly)),
     }
     causes
 }
 
-/// Which devices, and how many of them.
-fn wish(field: &str, wish: &Value) -> Vec<StatusCause> {
-    let class = tree::text(wish, &["deviceClassName"]);
+/// Validates the device class, selectors, count and tolerations of a request or a subrequest.
+fn device_rules(field: &str, request: &Value) -> Vec<StatusCause> {
+    let class = tree::text(request, &["deviceClassName"]);
     let mut causes = text::required(&format!("{field}.deviceClassName"), class, dns1123_subdomain);
-    causes.extend(selectors(&format!("{field}.selectors"), wish));
-    let count = tree::int(wish, &["count"]).unwrap_or_default();
+    causes.extend(selectors(&format!("{field}.selectors"), request));
+    let count = tree::int(request, &["count"]).unwrap_or_default();
     let count_field = format!("{field}.count");
-    match tree::text(wish, &["allocationMode"]) {
+    match tree::text(request, &["allocationMode"]) {
         "All" if count != 0 => {
             let why = "must not be specified when allocationMode is 'All'";
             causes.push(StatusCause::invalid(count_field, count, why));
@@ -88,7 +88,7 @@ fn wish(field: &str, wish: &Value) -> Vec<StatusCause> {
         }
         mode => causes.extend(number::one_of(format!("{field}.allocationMode"), mode, &["All", "ExactCount"])),
     }
-    for (index, one) in tree::items(wish, &["tolerations"]).iter().enumerate() {
+    for (index, one) in tree::items(request, &["tolerations"]).iter().enumerate() {
         causes.extend(toleration(&format!("{field}.tolerations[{index}]"), one));
     }
     causes
@@ -96,7 +96,7 @@ fn wish(field: &str, wish: &Value) -> Vec<StatusCause> {
 
 fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(toleration, &[part]);
-    let mut causes = text::kept_if_any(&format!("{field}.key"), text_of("key"), qualified_name);
+    let mut causes = text::check_optional(&format!("{field}.key"), text_of("key"), qualified_name);
     let value = text_of("value");
     match text_of("operator") {
         "Exists" if !value.is_empty() => {
@@ -104,7 +104,7 @@ fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(format!("{field}.value"), quoted(value), why));
         }
         "Exists" => {}
-        "Equal" => causes.extend(text::kept(&format!("{field}.value"), value, label_value)),
+        "Equal" => causes.extend(text::check(&format!("{field}.value"), value, label_value)),
         operator => causes.extend(text::choice(&format!("{field}.operator"), operator, &["Equal", "Exists"])),
     }
     if !text_of("effect").is_empty() {
@@ -113,7 +113,7 @@ fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Devices that are alike, or different, in an attribute.
+/// Validates a constraint over a device attribute.
 fn constraint(field: &str, constraint: &Value, requests: &[Value]) -> Vec<StatusCause> {
     let mut causes = names(field, constraint, requests);
     let attribute = ["matchAttribute", "distinctAttribute"]
@@ -130,7 +130,7 @@ fn constraint(field: &str, constraint: &Value, requests: &[Value]) -> Vec<Status
     causes
 }
 
-/// What is wrong with a configuration that is for some requests of a claim.
+/// Validates a configuration that applies to some requests of a claim.
 pub(super) fn for_requests(field: &str, value: &Value, requests: &[Value]) -> Vec<StatusCause> {
     let mut causes = names(field, value, requests);
     causes.extend(config(field, value));
@@ -139,10 +139,10 @@ pub(super) fn for_requests(field: &str, value: &Value, requests: &[Value]) -> Ve
 
 fn names(field: &str, value: &Value, requests: &[Value]) -> Vec<StatusCause> {
     let rule = |field: &str, name: &Value| reference(field, name.as_str().unwrap_or_default(), requests);
-    distinct(&format!("{field}.requests"), tree::items(value, &["requests"]), LIST_MAX, rule, itself)
+    distinct(&format!("{field}.requests"), tree::items(value, &["requests"]), LIST_MAX, rule, string_key)
 }
 
-/// What is wrong with the name of a request, or of an alternative of it: `request/alternative`.
+/// Validates a reference to a request, or to a subrequest in the form `request/subrequest`.
 pub(super) fn reference(field: &str, name: &str, requests: &[Value]) -> Vec<StatusCause> {
     let why = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
     let unknown = || StatusCause::invalid(field, quoted(name), why);
@@ -150,7 +150,7 @@ pub(super) fn reference(field: &str, name: &str, requests: &[Value]) -> Vec<Stat
     if parts.len() > 2 {
         return vec![unknown()];
     }
-    let mut causes: Vec<_> = parts.iter().flat_map(|part| text::kept(field, part, dns1123_label)).collect();
+    let mut causes: Vec<_> = parts.iter().flat_map(|part| text::check(field, part, dns1123_label)).collect();
     let find = |list: &[Value], name: &str| list.iter().find(|one| tree::text(one, &["name"]) == name).cloned();
     let is_known = find(requests, parts[0]).is_some_and(|request| {
         parts.get(1).is_none_or(|part| find(tree::items(&request, &["firstAvailable"]), part).is_some())

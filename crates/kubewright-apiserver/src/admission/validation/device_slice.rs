@@ -1,4 +1,4 @@
-//! Slices of devices: what a driver offers on a node, or on many.
+//! Validates ResourceSlices.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
@@ -10,16 +10,16 @@ use super::metadata::quoted;
 use super::{affinity, device_status, number, text};
 use crate::object::tree;
 
-/// The most devices of a slice, and the most where some of them need more work.
+/// Maximum number of devices, and the lower maximum when devices have taints or consume counters.
 const DEVICES_MAX: usize = 128;
 const DEMANDING_DEVICES_MAX: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
 const CONSUMED_SETS_MAX: usize = 2;
 const TAINTS_MAX: usize = 16;
-/// The most amounts that may be asked for one by one.
+/// Maximum number of `validValues`.
 const AMOUNTS_MAX: usize = 10;
 
-/// What is wrong with a slice, which stays with its driver, its pool and its node.
+/// Validates a ResourceSlice. Its driver, pool and node are immutable.
 pub(super) fn slice(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -60,7 +60,7 @@ pub(super) fn slice(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// Where the devices of a slice are: at one node, at some, at all, or each one says it.
+/// Validates the node selection of a slice. Exactly one field of it must be set.
 fn place(spec: &Value) -> Vec<StatusCause> {
     const WHY: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
     let mut causes = Vec::new();
@@ -72,7 +72,7 @@ fn place(spec: &Value) -> Vec<StatusCause> {
         }
         Some(name) => {
             set.push("`nodeName`");
-            causes.extend(text::kept("spec.nodeName", name, dns1123_subdomain));
+            causes.extend(text::check("spec.nodeName", name, dns1123_subdomain));
         }
         None => {}
     }
@@ -112,7 +112,7 @@ fn device_causes(field: &str, device: &Value, before: Option<&Value>, chooses_no
         let entries = device.get(part).and_then(Value::as_object);
         entries.into_iter().flat_map(|entries| entries.iter())
     };
-    let mut causes = text::kept(&format!("{field}.name"), tree::text(device, &["name"]), dns1123_label);
+    let mut causes = text::check(&format!("{field}.name"), tree::text(device, &["name"]), dns1123_label);
     let count = entries("attributes").count() + entries("capacity").count();
     if count > ATTRIBUTES_MAX {
         let why = format!("the total number of attributes and capacities must not exceed {ATTRIBUTES_MAX}");
@@ -146,7 +146,7 @@ fn device_causes(field: &str, device: &Value, before: Option<&Value>, chooses_no
     causes
 }
 
-/// Where a device is, if each one says it.
+/// Validates the node selection of a device, which is allowed with `perDeviceNodeSelection` only.
 fn device_place(field: &str, device: &Value, chooses_nodes: bool) -> Vec<StatusCause> {
     const WHY: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
@@ -162,7 +162,7 @@ fn device_place(field: &str, device: &Value, chooses_nodes: bool) -> Vec<StatusC
         Some("") => causes.push(StatusCause::invalid(format!("{field}.nodeName"), "\"\"", "must not be empty")),
         Some(name) => {
             set.push("`nodeName`");
-            causes.extend(text::kept(&format!("{field}.nodeName"), name, dns1123_subdomain));
+            causes.extend(text::check(&format!("{field}.nodeName"), name, dns1123_subdomain));
         }
         None => {}
     }
@@ -197,7 +197,7 @@ fn attribute(field: &str, attribute: &Value) -> Vec<StatusCause> {
     }
     if let Some(version) = text_of("version") {
         let field = format!("{field}.version");
-        if !crate::cel::is_version(version) {
+        if kubewright_cel::Semver::parse(version).is_none() {
             let why = "must be a string compatible with semver.org spec 2.0.0";
             causes.push(StatusCause::invalid(field.as_str(), quoted(version), why));
         }
@@ -218,13 +218,13 @@ fn attribute(field: &str, attribute: &Value) -> Vec<StatusCause> {
 
 fn taint(field: &str, taint: &Value) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(taint, &[part]);
-    let mut causes = text::kept(&format!("{field}.key"), text_of("key"), qualified_name);
-    causes.extend(text::kept_if_any(&format!("{field}.value"), text_of("value"), label_value));
+    let mut causes = text::check(&format!("{field}.key"), text_of("key"), qualified_name);
+    causes.extend(text::check_optional(&format!("{field}.value"), text_of("value"), label_value));
     causes.extend(text::choice(&format!("{field}.effect"), text_of("effect"), &EFFECTS));
     causes
 }
 
-/// Counters that devices share, or that one uses, by the name in this field.
+/// Validates a counter set. `name` is the field with its name.
 fn counters(field: &str, set: &Value, name: &str) -> Vec<StatusCause> {
     let mut causes = text::required(&format!("{field}.{name}"), tree::text(set, &[name]), dns1123_label);
     let field = format!("{field}.counters");
@@ -234,7 +234,7 @@ fn counters(field: &str, set: &Value, name: &str) -> Vec<StatusCause> {
         count if count > LIST_MAX => causes.push(StatusCause::too_many(field, count, LIST_MAX)),
         _ => {
             let names = counters.into_iter().flat_map(|counters| counters.keys());
-            causes.extend(names.flat_map(|name| text::kept(&format!("{field}[{name}]"), name, dns1123_label)));
+            causes.extend(names.flat_map(|name| text::check(&format!("{field}[{name}]"), name, dns1123_label)));
         }
     }
     causes
@@ -244,7 +244,7 @@ fn amount(value: Option<&Value>) -> Option<Quantity> {
     value?.as_str()?.parse().ok()
 }
 
-/// What may be asked for of a capacity that several share: amounts one by one, or a range.
+/// Validates the request policy of a shared capacity: `validValues` or `validRange`.
 fn request_policy(field: &str, policy: &Value, all: &Quantity) -> Vec<StatusCause> {
     let amounts = tree::items(policy, &["validValues"]);
     let range = policy.get("validRange");

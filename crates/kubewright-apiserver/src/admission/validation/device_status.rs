@@ -1,10 +1,10 @@
-//! What a claim of devices was given, and who uses it.
+//! Validates the status of ResourceClaims.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, qualified_name};
 
-use super::device::{LIST_MAX, PARAMETERS_MAX, distinct, driver, each, itself, pool, raw};
+use super::device::{LIST_MAX, PARAMETERS_MAX, distinct, driver, each, pool, raw, string_key};
 use super::device_claim::{for_requests, reference};
 use super::metadata::quoted;
 use super::{address, affinity, condition, number, text};
@@ -13,13 +13,13 @@ use crate::object::{Meta, tree};
 const RESERVED_MAX: usize = 256;
 const CONDITIONS_MAX: usize = 8;
 const ADDRESSES_MAX: usize = 16;
-/// The longest name of an interface and the longest address of hardware, in bytes.
+/// Maximum lengths of an interface name and a hardware address, in bytes.
 const INTERFACE_MAX: usize = 256;
 const HARDWARE_MAX: usize = 128;
-/// The most conditions that a device has to meet before a pod is bound.
+/// Maximum number of binding conditions of a device.
 const BINDING_MAX: usize = 4;
 
-/// What is wrong with the status of a claim.
+/// Validates the status of a ResourceClaim.
 pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const RESERVED: &str = "status.reservedFor";
     let nothing = Value::default();
@@ -47,7 +47,7 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Which device is meant, in one text.
+/// Identifies an allocated device: `driver/pool/device/shareID`.
 fn id(device: &Value) -> String {
     let parts = ["driver", "pool", "device", "shareID"].map(|part| tree::text(device, &[part]));
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
@@ -71,7 +71,7 @@ fn allocated(claim: &Value, allocation: &Value) -> Vec<StatusCause> {
         let source = text::choice(&format!("{field}.source"), source, &["FromClaim", "FromClass"]);
         source.into_iter().chain(for_requests(field, config, requests)).collect()
     };
-    // Those of the class and those of the claim.
+    // The configurations come from the class and from the claim, hence twice the limit.
     causes.extend(each(&format!("{FIELD}.devices.config"), list("config"), 2 * LIST_MAX, config));
     if let Some(chosen) = allocation.get("nodeSelector") {
         causes.extend(affinity::node_selector(&format!("{FIELD}.nodeSelector"), chosen));
@@ -82,11 +82,11 @@ fn allocated(claim: &Value, allocation: &Value) -> Vec<StatusCause> {
 fn names(field: &str, device: &Value) -> Vec<StatusCause> {
     let mut causes = driver(&format!("{field}.driver"), tree::text(device, &["driver"]));
     causes.extend(pool(&format!("{field}.pool"), tree::text(device, &["pool"])));
-    causes.extend(text::kept(&format!("{field}.device"), tree::text(device, &["device"]), dns1123_label));
+    causes.extend(text::check(&format!("{field}.device"), tree::text(device, &["device"]), dns1123_label));
     causes
 }
 
-/// Which part of a device that several share.
+/// Validates a share ID, which must be a UUID.
 fn share(field: &str, device: &Value) -> Option<StatusCause> {
     let id = device.get("shareID")?.as_str()?;
     let is_hexadecimal = |(index, c): (usize, u8)| match index {
@@ -107,7 +107,7 @@ fn share(field: &str, device: &Value) -> Option<StatusCause> {
     Some(StatusCause::invalid(format!("{field}.shareID"), quoted(id), &why))
 }
 
-/// What is said of a device by its driver.
+/// Validates a device status.
 fn device_causes(field: &str, device: &Value, results: &[Value]) -> Vec<StatusCause> {
     let mut causes = names(field, device);
     causes.extend(share(field, device));
@@ -132,15 +132,15 @@ fn device_causes(field: &str, device: &Value, results: &[Value]) -> Vec<StatusCa
     }
     let rule =
         |field: &str, ip: &Value| address::of_interface(field, ip.as_str().unwrap_or_default()).into_iter().collect();
-    causes.extend(distinct(&format!("{field}.ips"), tree::items(network, &["ips"]), ADDRESSES_MAX, rule, itself));
+    causes.extend(distinct(&format!("{field}.ips"), tree::items(network, &["ips"]), ADDRESSES_MAX, rule, string_key));
     causes
 }
 
-/// Conditions that have to come true before a pod is bound, and those that mean they will not.
+/// Validates the binding conditions and the binding failure conditions.
 pub(super) fn binding(field: &str, device: &Value) -> Vec<StatusCause> {
     const LISTS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
     let [met, failed] = LISTS.map(|list| tree::items(device, &[list]));
-    let rule = |field: &str, kind: &Value| text::kept(field, kind.as_str().unwrap_or_default(), qualified_name);
+    let rule = |field: &str, kind: &Value| text::check(field, kind.as_str().unwrap_or_default(), qualified_name);
     let mut causes = Vec::new();
     for (list, kinds) in LISTS.into_iter().zip([met, failed]) {
         causes.extend(each(&format!("{field}.{list}"), kinds, BINDING_MAX, rule));

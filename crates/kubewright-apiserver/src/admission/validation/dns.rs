@@ -1,4 +1,4 @@
-//! How a pod finds names.
+//! Validates the DNS settings of pods.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -11,7 +11,7 @@ const SERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_LENGTH_MAX: usize = 2048;
 
-/// What is wrong with how a pod with this specification asks for names.
+/// Validates the DNS policy and configuration of a pod spec.
 pub(super) fn config(field: &str, spec: &Value) -> Vec<StatusCause> {
     let config = spec.get("dnsConfig");
     let servers = tree::items(spec, &["dnsConfig", "nameservers"]);
@@ -47,7 +47,7 @@ pub(super) fn config(field: &str, spec: &Value) -> Vec<StatusCause> {
         ));
     }
     for (index, search) in searches.iter().filter_map(Value::as_str).enumerate() {
-        // A dot alone is the root, and underscores are allowed as they are in names of services.
+        // "." is the root domain. Underscores are allowed as in SRV names.
         if search == "." {
             continue;
         }
@@ -56,7 +56,7 @@ pub(super) fn config(field: &str, spec: &Value) -> Vec<StatusCause> {
             let relaxed = text.split('.').map(|part| part.replace('_', "a")).collect::<Vec<_>>().join(".");
             if dns1123_subdomain(&relaxed).is_empty() { Vec::new() } else { dns1123_subdomain(text) }
         };
-        causes.extend(text::kept(&format!("{field}.searches[{index}]"), plain, rule));
+        causes.extend(text::check(&format!("{field}.searches[{index}]"), plain, rule));
     }
     for (index, option) in tree::items(config, &["options"]).iter().enumerate() {
         if tree::text(option, &["name"]).is_empty() {
@@ -66,14 +66,14 @@ pub(super) fn config(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the names that are written into a pod's file of hosts.
+/// Validates host aliases, which the kubelet writes into `/etc/hosts`.
 pub(super) fn host_aliases(field: &str, aliases: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, alias) in aliases.iter().enumerate() {
         let field = format!("{field}[{index}]");
         causes.extend(address::ip(&format!("{field}.ip"), tree::text(alias, &["ip"])));
         for (index, name) in tree::items(alias, &["hostnames"]).iter().filter_map(Value::as_str).enumerate() {
-            causes.extend(text::kept(&format!("{field}.hostnames[{index}]"), name, dns1123_subdomain));
+            causes.extend(text::check(&format!("{field}.hostnames[{index}]"), name, dns1123_subdomain));
         }
     }
     causes

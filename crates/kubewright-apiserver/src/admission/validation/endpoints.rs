@@ -1,4 +1,4 @@
-//! Where services lead: endpoints, and slices of them.
+//! Validates Endpoints and EndpointSlices.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ const ENDPOINTS_MAX: usize = 1000;
 const HINTS_MAX: usize = 8;
 const TOPOLOGY_MAX: usize = 16;
 
-/// What is wrong with endpoints.
+/// Validates Endpoints.
 pub(super) fn endpoints(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, subset) in tree::items(value, &["subsets"]).iter().enumerate() {
@@ -42,9 +42,9 @@ pub(super) fn endpoints(value: &Value) -> Vec<StatusCause> {
 fn address(field: &str, value: &Value) -> Vec<StatusCause> {
     let (field_of, text_of) = (|part: &str| format!("{field}.{part}"), |part: &str| tree::text(value, &[part]));
     let mut causes: Vec<_> = address::ip(&field_of("ip"), text_of("ip")).into_iter().collect();
-    causes.extend(text::kept_if_any(&field_of("hostname"), text_of("hostname"), dns1123_label));
+    causes.extend(text::check_optional(&field_of("hostname"), text_of("hostname"), dns1123_label));
     if value.get("nodeName").is_some() {
-        causes.extend(text::kept(&field_of("nodeName"), text_of("nodeName"), dns1123_subdomain));
+        causes.extend(text::check(&field_of("nodeName"), text_of("nodeName"), dns1123_subdomain));
     }
     causes.extend(address::not_special(&field_of("ip"), text_of("ip")));
     causes
@@ -54,17 +54,17 @@ fn port(field: &str, port: &Value, needs_name: bool) -> Vec<StatusCause> {
     let name = tree::text(port, &["name"]);
     let mut causes = match name {
         "" if needs_name => vec![StatusCause::required(format!("{field}.name"), "")],
-        name => text::kept_if_any(&format!("{field}.name"), name, dns1123_label),
+        name => text::check_optional(&format!("{field}.name"), name, dns1123_label),
     };
     causes.extend(number::port(format!("{field}.port"), tree::int(port, &["port"]).unwrap_or_default()));
     causes.extend(text::choice(&format!("{field}.protocol"), tree::text(port, &["protocol"]), &PROTOCOLS));
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        causes.extend(text::kept(&format!("{field}.appProtocol"), protocol, qualified_name));
+        causes.extend(text::check(&format!("{field}.appProtocol"), protocol, qualified_name));
     }
     causes
 }
 
-/// What is wrong with a slice of endpoints, whose addresses stay of one kind.
+/// Validates an EndpointSlice. Its address type is immutable.
 pub(super) fn slice(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let kind = tree::text(value, &["addressType"]);
     let mut causes: Vec<_> = text::choice("addressType", kind, &["FQDN", "IPv4", "IPv6"]).into_iter().collect();
@@ -101,7 +101,7 @@ fn endpoint(field: &str, endpoint: &Value, kind: &str) -> Vec<StatusCause> {
     }
     let text_of = |part: &str| endpoint.get(part).and_then(Value::as_str);
     let node = text_of("nodeName").into_iter();
-    causes.extend(node.flat_map(|node| text::kept(&format!("{field}.nodeName"), node, dns1123_subdomain)));
+    causes.extend(node.flat_map(|node| text::check(&format!("{field}.nodeName"), node, dns1123_subdomain)));
     let topology_field = format!("{field}.deprecatedTopology");
     let topology = endpoint.get("deprecatedTopology");
     let count = topology.and_then(Value::as_object).map_or(0, |labels| labels.len());
@@ -110,7 +110,7 @@ fn endpoint(field: &str, endpoint: &Value, kind: &str) -> Vec<StatusCause> {
     }
     causes.extend(metadata::labels(&topology_field, topology));
     let name = text_of("hostname").into_iter();
-    causes.extend(name.flat_map(|name| text::kept(&format!("{field}.hostname"), name, dns1123_label)));
+    causes.extend(name.flat_map(|name| text::check(&format!("{field}.hostname"), name, dns1123_label)));
     causes.extend(hints(&format!("{field}.hints"), endpoint));
     causes
 }
@@ -166,7 +166,7 @@ fn hints(field: &str, endpoint: &Value) -> Vec<StatusCause> {
             if hints[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
                 causes.push(StatusCause::duplicate(field.as_str(), quoted(name)));
             }
-            causes.extend(text::kept(&field, name, rule));
+            causes.extend(text::check(&field, name, rule));
         }
     }
     causes
@@ -176,13 +176,13 @@ fn slice_ports(ports: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         let (field, name) = (format!("ports[{index}]"), tree::text(port, &["name"]));
-        causes.extend(text::kept_if_any(&format!("{field}.name"), name, dns1123_label));
+        causes.extend(text::check_optional(&format!("{field}.name"), name, dns1123_label));
         if ports[..index].iter().any(|other| tree::text(other, &["name"]) == name) {
             causes.push(StatusCause::duplicate(format!("{field}.name"), quoted(name)));
         }
         causes.extend(text::choice(&format!("{field}.protocol"), tree::text(port, &["protocol"]), &PROTOCOLS));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            causes.extend(text::kept(&format!("{field}.appProtocol"), protocol, qualified_name));
+            causes.extend(text::check(&format!("{field}.appProtocol"), protocol, qualified_name));
         }
     }
     causes

@@ -1,4 +1,4 @@
-//! Variables of containers, and the fields of a pod that they and volumes can show.
+//! Validates environment variables of containers, and references to pod fields.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
@@ -8,7 +8,7 @@ use super::metadata::quoted;
 use super::{config, number, text};
 use crate::object::tree;
 
-/// Fields of a pod that variables can show.
+/// Pod fields that environment variables can reference.
 const FIELDS: [&str; 9] = [
     "metadata.name",
     "metadata.namespace",
@@ -20,7 +20,7 @@ const FIELDS: [&str; 9] = [
     "status.podIP",
     "status.podIPs",
 ];
-/// Fields of a pod that have a name for others, though not for every purpose.
+/// Pod fields that some kinds of references support.
 const KNOWN_FIELDS: [&str; 6] = [
     "metadata.annotations",
     "metadata.labels",
@@ -29,7 +29,7 @@ const KNOWN_FIELDS: [&str; 6] = [
     "spec.host",
     "status.phase",
 ];
-/// Amounts of a container that can be shown.
+/// Container resources that a reference can expose.
 const AMOUNTS: [&str; 6] = [
     "limits.cpu",
     "limits.ephemeral-storage",
@@ -40,7 +40,7 @@ const AMOUNTS: [&str; 6] = [
 ];
 const UNITS: [&str; 13] = ["1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei"];
 
-/// What is wrong with a variable.
+/// Validates an environment variable.
 pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
     let name = tree::text(variable, &["name"]);
     let mut causes = text::required(&format!("{field}.name"), name, name_complaints);
@@ -55,7 +55,7 @@ pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
     for kind in ["configMapKeyRef", "secretKeyRef"] {
         let Some(reference) = from.get(kind) else { continue };
         let name = tree::text(reference, &["name"]);
-        causes.extend(text::kept(&format!("{field}.{kind}.name"), name, dns1123_subdomain));
+        causes.extend(text::check(&format!("{field}.{kind}.name"), name, dns1123_subdomain));
         let key = tree::text(reference, &["key"]);
         causes.extend(text::required(&format!("{field}.{kind}.key"), key, config::key_complaints));
     }
@@ -76,7 +76,7 @@ pub(super) fn variable(field: &str, variable: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a reference to a variable that a file in a volume sets.
+/// Validates a `fileKeyRef`.
 fn file_key(field: &str, file: &Value) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(file, &[part]);
     let mut causes = text::required(&format!("{field}.key"), text_of("key"), name_complaints);
@@ -95,20 +95,20 @@ fn name_complaints(name: &str) -> Vec<String> {
     if is_name { Vec::new() } else { vec![why.to_owned()] }
 }
 
-/// What is wrong with what gives many variables at once.
+/// Validates an `envFrom` list.
 pub(super) fn sources(field: &str, sources: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         let inner = format!("{field}[{index}]");
         let prefix = tree::text(source, &["prefix"]);
-        causes.extend(text::kept_if_any(&format!("{inner}.prefix"), prefix, name_complaints));
+        causes.extend(text::check_optional(&format!("{inner}.prefix"), prefix, name_complaints));
         let named = ["configMapRef", "secretRef"].map(|kind| (kind, source.get(kind)));
         for (kind, reference) in named {
             let Some(reference) = reference else { continue };
             let name = tree::text(reference, &["name"]);
             causes.extend(text::required(&format!("{inner}.{kind}.name"), name, dns1123_subdomain));
         }
-        // The server does not say which of them it is about.
+        // The real server omits the index and the field of the source here.
         let why = match named.iter().filter(|(_, reference)| reference.is_some()).count() {
             0 => "must specify one of: `configMapRef` or `secretRef`",
             1 => continue,
@@ -119,7 +119,7 @@ pub(super) fn sources(field: &str, sources: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a reference to a field of the pod.
+/// Validates a `fieldRef`. `shown` are the supported paths.
 pub(super) fn field_reference(field: &str, reference: &Value, shown: &[&str]) -> Vec<StatusCause> {
     let path = tree::text(reference, &["fieldPath"]);
     if path.is_empty() {
@@ -135,8 +135,8 @@ pub(super) fn field_reference(field: &str, reference: &Value, shown: &[&str]) ->
     }
     if let Some((path, key)) = path.strip_suffix("']").and_then(|path| path.split_once("['")) {
         return match path {
-            "metadata.annotations" => text::kept(field, &key.to_lowercase(), qualified_name),
-            "metadata.labels" => text::kept(field, key, qualified_name),
+            "metadata.annotations" => text::check(field, &key.to_lowercase(), qualified_name),
+            "metadata.labels" => text::check(field, key, qualified_name),
             path => unconverted(format!("field label does not support subscript: {path}['{key}']")),
         };
     }
@@ -146,7 +146,7 @@ pub(super) fn field_reference(field: &str, reference: &Value, shown: &[&str]) ->
     number::one_of(format!("{field}.fieldPath"), path, shown).into_iter().collect()
 }
 
-/// What is wrong with a reference to an amount of a container, which a volume has to name.
+/// Validates a `resourceFieldRef`. In a volume, the container name is required.
 pub(super) fn amount_reference(field: &str, reference: &Value, is_volume: bool) -> Vec<StatusCause> {
     let resource = tree::text(reference, &["resource"]);
     let mut causes = Vec::new();

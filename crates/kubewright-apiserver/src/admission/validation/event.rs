@@ -1,7 +1,8 @@
-//! Events, which belong where the object is that they are about.
+//! Validates Events.
 //!
-//! Those of both groups are stored in the form of the core group, and checked in it. One with an `eventTime` is of the newer kind, whichever
-//! group it comes through; the newer group takes no others, and lets only the series of an event change.
+//! Events of both groups are stored and validated in the core/v1 form. An event with an `eventTime`
+//! is a new-style event, whichever group it comes through. The group `events.k8s.io` accepts only
+//! new-style events, and allows changes of `series` only.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -11,11 +12,11 @@ use super::metadata::quoted;
 use super::text;
 use crate::object::{Meta, tree};
 
-/// How long the texts of an event may be, and what it says in words.
+/// Maximum lengths of the string fields and of the note, in bytes.
 const TEXT_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 
-/// The fields of the two structures in an event as the server shows its own types.
+/// The fields of ObjectReference and EventSource with their Go names, for messages.
 const REFERENCE: [(&str, &str, &str); 7] = [
     ("Kind", "kind", "\"\""),
     ("Namespace", "namespace", "\"\""),
@@ -27,12 +28,12 @@ const REFERENCE: [(&str, &str, &str); 7] = [
 ];
 const SOURCE: [(&str, &str, &str); 2] = [("Component", "component", "\"\""), ("Host", "host", "\"\"")];
 
-/// What is wrong with an event of the core group.
+/// Validates an event written through the core group.
 pub(super) fn core(value: &Value) -> Vec<StatusCause> {
     any(value, "reportingComponent")
 }
 
-/// What is wrong with an event of the newer group, given in the form of the core group.
+/// Validates an event written through `events.k8s.io`, given in the core/v1 form.
 pub(super) fn newer(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = any(value, "reportingController");
     if old.is_none_or(|old| old.get("series") != value.get("series")) {
@@ -40,12 +41,12 @@ pub(super) fn newer(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     match old {
         Some(old) => causes.extend(changes(value, old)),
-        None => causes.extend(news(value)),
+        None => causes.extend(new_style(value)),
     }
     causes
 }
 
-/// What is wrong with any event. The one who reports it is called differently in the two groups.
+/// Validates what both groups require. `reporter` is the group's name of the reporter field.
 fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
     let (about, namespace) = (tree::text(value, &["involvedObject", "namespace"]), value.namespace());
     let is_newer = set(value, "eventTime").is_some();
@@ -67,7 +68,7 @@ fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
     if said("reportingComponent").is_empty() {
         causes.push(StatusCause::required(reporter, ""));
     }
-    causes.extend(text::kept(reporter, said("reportingComponent"), qualified_name));
+    causes.extend(text::check(reporter, said("reportingComponent"), qualified_name));
     let too_long = |field: &str, max: usize| {
         let why = format!("can have at most {max} characters");
         (said(field).len() > max).then(|| StatusCause::invalid(field, quoted(""), &why))
@@ -82,7 +83,7 @@ fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with how often an event has happened.
+/// Validates the series of an event.
 fn series(value: &Value) -> Vec<StatusCause> {
     let Some(series) = set(value, "series") else { return Vec::new() };
     let mut causes = Vec::new();
@@ -95,8 +96,8 @@ fn series(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with an event as one that the newer group makes.
-fn news(value: &Value) -> Vec<StatusCause> {
+/// Validates the rules that only new-style events have.
+fn new_style(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if set(value, "eventTime").is_none() {
         causes.push(StatusCause::required("eventTime", ""));
@@ -111,9 +112,9 @@ fn news(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What must not change through the newer group.
+/// Rejects changes of an event through `events.k8s.io`.
 fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
-    // The order of the real server, which looks at the reason twice.
+    // The order of the real server, which compares `reason` twice.
     let fields = [
         "involvedObject",
         "reason",
@@ -145,7 +146,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
     changed.map(|field| StatusCause::invalid(name(field), shown(field), "field is immutable")).collect()
 }
 
-/// The value of a field that says something: not one by which Go shows that it was left out.
+/// The value of a field, unless it is a Go zero value, which means unset.
 fn set<'v>(value: &'v Value, field: &str) -> Option<&'v Value> {
     let is_zero = |value: &Value| match value {
         Value::Null | Value::Int(0) => true,

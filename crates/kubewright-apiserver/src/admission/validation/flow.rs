@@ -1,4 +1,4 @@
-//! What shares a server out among requests.
+//! Validates FlowSchemas and PriorityLevelConfigurations.
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use crate::object::{Meta, tree};
 
 const PRECEDENCE_MAX: i64 = 10_000;
 const QUEUES_MAX: i64 = 10_000_000;
-/// So many bits of a hash are there to deal a hand of queues with.
+/// Bits of the flow hash that shuffle sharding can use.
 const HASH_BITS: u32 = 60;
 const VERBS: [&str; 9] = ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
 
-/// What is wrong with the status of a schema or of a level.
+/// Validates the status of both kinds.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     let conditions = tree::items(value, &["status", "conditions"]);
     let mut causes = Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a schema of requests.
+/// Validates a FlowSchema.
 pub(super) fn schema(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -57,7 +57,7 @@ pub(super) fn schema(value: &Value) -> Vec<StatusCause> {
     const LEVEL: &str = "spec.priorityLevelConfiguration.name";
     match tree::text(spec, &["priorityLevelConfiguration", "name"]) {
         "" => causes.push(StatusCause::required(LEVEL, "must reference a priority level")),
-        name => causes.extend(text::kept(LEVEL, name, dns1123_subdomain)),
+        name => causes.extend(text::check(LEVEL, name, dns1123_subdomain)),
     }
     for (index, rule) in tree::items(spec, &["rules"]).iter().enumerate() {
         causes.extend(self::rule(&format!("spec.rules[{index}]"), rule));
@@ -101,7 +101,7 @@ fn has_wildcard(items: &[Value]) -> bool {
     items.iter().any(|item| item.as_str() == Some("*"))
 }
 
-/// A list is not empty, and all of it or some, not both.
+/// Requires a list that is not empty and does not mix `*` with other values.
 fn listed(field: &str, part: &str, what: &str, items: &[Value], empty: &str) -> Option<StatusCause> {
     let field = format!("{field}.{part}");
     if items.is_empty() {
@@ -146,7 +146,7 @@ fn resource_rule(field: &str, rule: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Subjects: what the kind says, the field, and all fields.
+/// Validates a subject. Each row of `KINDS` is a kind and its field.
 fn subject(field: &str, subject: &Value) -> Vec<StatusCause> {
     const KINDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
     let kind = tree::text(subject, &["kind"]);
@@ -166,14 +166,14 @@ fn subject(field: &str, subject: &Value) -> Vec<StatusCause> {
             if name.is_empty() {
                 causes.push(StatusCause::required(format!("{inner}.name"), ""));
             } else if part == "serviceAccount" && name != "*" {
-                causes.extend(text::kept(&format!("{inner}.name"), name, dns1123_subdomain));
+                causes.extend(text::check(&format!("{inner}.name"), name, dns1123_subdomain));
             }
             let namespace = tree::text(named, &["namespace"]);
             if part == "serviceAccount" && namespace.is_empty() {
                 let why = "must specify namespace for service account";
                 causes.push(StatusCause::required(format!("{inner}.namespace"), why));
             }
-            causes.extend(text::kept_if_any(&format!("{inner}.namespace"), namespace, dns1123_label));
+            causes.extend(text::check_optional(&format!("{inner}.namespace"), namespace, dns1123_label));
         }
     }
     for (kind, other) in KINDS.into_iter().filter(|(_, other)| *other != part && subject.get(other).is_some()) {
@@ -197,7 +197,7 @@ fn page(field: &str, path: &str) -> Option<StatusCause> {
     Some(StatusCause::invalid(field, quoted(path), why))
 }
 
-/// What is wrong with a level of priority.
+/// Validates a PriorityLevelConfiguration.
 pub(super) fn level(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -297,7 +297,7 @@ fn queuing(field: &str, queuing: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Bits that it takes to deal so many cards of so many.
+/// Bits of entropy needed to deal `hand` cards from a deck of `deck` cards.
 fn entropy(deck: i64, hand: i64) -> u32 {
     (hand as f64 * (deck as f64).log2()).ceil() as u32
 }

@@ -1,5 +1,5 @@
-//! Schemas and levels that every server has, and that are what they are: who could change them could lock the administrator out, or let
-//! everybody in.
+//! Validates the mandatory flow schemas and priority levels. Their specs are immutable: a change
+//! could lock out the administrator or exempt all traffic.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -7,7 +7,7 @@ use kubewright_core::meta::v1::StatusCause;
 use super::text;
 use crate::object::{Meta, tree};
 
-/// Names and specs of schemas.
+/// Names and specs of the mandatory flow schemas.
 const SCHEMAS: [(&str, &str); 2] = [
     (
         "catch-all",
@@ -27,7 +27,8 @@ const SCHEMAS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Names and specs of levels. What is said of `exempt` may be changed, and is left out.
+/// Names and specs of the mandatory priority levels. The `exempt` field may change, so it is not
+/// listed.
 const LEVELS: [(&str, &str); 2] = [
     (
         "catch-all",
@@ -36,7 +37,7 @@ const LEVELS: [(&str, &str); 2] = [
     ("exempt", r#"{"type":"Exempt"}"#),
 ];
 
-/// What is wrong with a schema that every server has.
+/// Reports a mandatory flow schema whose spec differs.
 pub(super) fn schema(value: &Value) -> Option<StatusCause> {
     let fixed = fixed(&SCHEMAS, value)?;
     let spec = value.get("spec").cloned().unwrap_or_default();
@@ -53,7 +54,7 @@ pub(super) fn schema(value: &Value) -> Option<StatusCause> {
     (spec != fixed).then(|| StatusCause::invalid("spec", shown(), &why()))
 }
 
-/// What is wrong with a level that every server has.
+/// Reports a mandatory priority level whose spec differs.
 pub(super) fn level(value: &Value) -> Option<StatusCause> {
     let fixed = fixed(&LEVELS, value)?;
     let spec = value.get("spec").cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Jobs, and jobs that are made again and again.
+//! Validates Jobs and CronJobs.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::validation::dns1123_label;
@@ -8,16 +8,17 @@ use super::metadata::quoted;
 use super::{job_policy, number, pod, schedule, selector, text, workload};
 use crate::object::{Meta, text_map, tree};
 
-/// A name that still fits when the time of each job is added to it.
+/// Maximum CronJob name length: the controller appends the time of each job.
 const CRON_NAME_MAX: usize = 52;
-/// So many pods an indexed job may have at a time.
+/// Maximum parallelism of an indexed job.
 const INDEXED_MAX: i64 = 100_000;
-/// So many when each index is tried again by itself and there are more than that.
+/// Maximum parallelism and `maxFailedIndexes` with `backoffLimitPerIndex` and more than
+/// [`INDEXED_MAX`] completions.
 const HIGH_MAX: i64 = 10_000;
-/// The longest name of who looks after a job, in bytes.
+/// Maximum length of `managedBy`, in bytes.
 const MANAGER_MAX: usize = 63;
 
-/// What is wrong with a job.
+/// Validates a Job.
 pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = if old.is_none() { generated(value) } else { Vec::new() };
     causes.extend(spec_causes("spec", value.get("spec").unwrap_or(&Value::Null), old.and_then(|old| old.get("spec"))));
@@ -38,7 +39,7 @@ pub(super) fn job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a selector that the server made, and with the labels by which it finds pods: nobody else's.
+/// Validates a generated selector: it must select by the labels of this job only.
 fn generated(value: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "spec.template.metadata.labels";
     let (uid, name) = (value.uid(), value.name());
@@ -72,7 +73,7 @@ fn generated(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A job finds the pods that it makes.
+/// Validates that the selector matches the pod template.
 fn selection(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let chosen = tree::get(value, &["spec", "selector"]);
@@ -85,7 +86,7 @@ fn selection(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Pods with indexes are hosts whose names end with them, and have to fit.
+/// Validates that the host name of the last index is a DNS label.
 fn host_name(value: &Value) -> Option<StatusCause> {
     let is_indexed = tree::text(value, &["spec", "completionMode"]) == "Indexed";
     let count = tree::int(value, &["spec", "completions"]).filter(|count| is_indexed && *count > 0)?;
@@ -94,7 +95,7 @@ fn host_name(value: &Value) -> Option<StatusCause> {
     (!dns1123_label(&longest).is_empty()).then(|| StatusCause::invalid("metadata.name", quoted(value.name()), &why))
 }
 
-/// A job with indexes becomes larger or smaller, all its pods with it. Others stay as large as they are.
+/// Allows changes of `completions` for indexed jobs only, together with `parallelism`.
 fn completions_change(value: &Value, old: &Value) -> Option<StatusCause> {
     const PATH: [&str; 2] = ["spec", "completions"];
     if tree::text(value, &["spec", "completionMode"]) != "Indexed" {
@@ -107,7 +108,7 @@ fn completions_change(value: &Value, old: &Value) -> Option<StatusCause> {
     })
 }
 
-/// The template stays, but for where pods of a job go that is suspended, and what they ask for.
+/// Rejects template changes. In a suspended job, scheduling directives and resources may change.
 fn template_change(value: &Value, old: &Value) -> Option<StatusCause> {
     const DIRECTIVES: [&[&str]; 6] = [
         &["spec", "affinity", "nodeAffinity"],
@@ -125,7 +126,7 @@ fn template_change(value: &Value, old: &Value) -> Option<StatusCause> {
         for path in DIRECTIVES {
             tree::remove(&mut template, path);
         }
-        // An affinity to nothing is none.
+        // After the removal above, an empty affinity equals no affinity.
         for path in [&["spec", "affinity"][..], &["metadata"]] {
             if tree::get(&template, path).and_then(Value::as_object).is_some_and(|left| left.is_empty()) {
                 tree::remove(&mut template, path);
@@ -144,7 +145,7 @@ fn template_change(value: &Value, old: &Value) -> Option<StatusCause> {
     (now != before).then(|| StatusCause::invalid("spec.template", shown, "field is immutable"))
 }
 
-/// What is wrong with a job that is made again and again.
+/// Validates a CronJob.
 pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let text = tree::text(value, &["spec", "schedule"]);
@@ -180,7 +181,7 @@ pub(super) fn cron_job(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the specification of a job at `field` that takes the place of `old`.
+/// Validates a job spec at `field` that replaces `old`.
 fn spec_causes(field: &str, spec: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const COUNTS: [&str; 7] = [
         "parallelism",
@@ -216,7 +217,7 @@ fn spec_causes(field: &str, spec: &Value, old: Option<&Value>) -> Vec<StatusCaus
     let before = old.and_then(|old| old.get("template"));
     causes.extend(pod::changed_template(&format!("{field}.template"), template, before));
     let field = format!("{field}.template.spec.restartPolicy");
-    // The pods of a job end, so they are not always started again.
+    // Job pods must terminate, so `Always` is not allowed.
     match tree::text(spec, &["template", "spec", "restartPolicy"]) {
         "" | "Always" => causes.push(StatusCause::required(field, "valid values: \"OnFailure\", \"Never\"")),
         policy @ ("OnFailure" | "Never") => {
@@ -230,7 +231,7 @@ fn spec_causes(field: &str, spec: &Value, old: Option<&Value>) -> Vec<StatusCaus
     causes
 }
 
-/// When a job is done, and how many of its pods may fail.
+/// Validates the completion mode and the back-off limits.
 fn completion(field: &str, spec: &Value) -> Vec<StatusCause> {
     const HIGH: &str = "when completions are above 100000 and used with backoff limit per index";
     let number = |part: &str| tree::int(spec, &[part]);

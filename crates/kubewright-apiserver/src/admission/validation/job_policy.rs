@@ -1,4 +1,4 @@
-//! What the ends of pods mean for their job.
+//! Validates the pod failure policy and the success policy of jobs.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -11,10 +11,10 @@ use crate::object::tree;
 const RULES_MAX: usize = 20;
 const CODES_MAX: usize = 255;
 const PATTERNS_MAX: usize = 20;
-/// The longest list of indexes, in bytes.
+/// Maximum length of an index list, in bytes.
 const INDEXES_MAX: usize = 64 << 10;
 
-/// A choice that has to be made, with the words for a missing one.
+/// A required enum value. The message for a missing one lists the allowed values.
 fn listed_choice(field: String, text: &str, allowed: &[&str]) -> Option<StatusCause> {
     if text.is_empty() {
         let shown: Vec<String> = allowed.iter().map(|one| quoted(one)).collect();
@@ -23,7 +23,7 @@ fn listed_choice(field: String, text: &str, allowed: &[&str]) -> Option<StatusCa
     number::one_of(field, text, allowed)
 }
 
-/// What is wrong with what the failures of pods mean.
+/// Validates the pod failure policy.
 pub(super) fn failure(field: &str, spec: &Value) -> Vec<StatusCause> {
     let Some(policy) = spec.get("podFailurePolicy") else { return Vec::new() };
     let (rules, field) = (tree::items(policy, &["rules"]), format!("{field}.rules"));
@@ -55,7 +55,7 @@ fn failure_rule(field: &str, rule: &Value, spec: &Value) -> Vec<StatusCause> {
     }
     for (index, pattern) in conditions.iter().enumerate() {
         let field = format!("{conditions_field}[{index}]");
-        causes.extend(text::kept(&format!("{field}.type"), tree::text(pattern, &["type"]), qualified_name));
+        causes.extend(text::check(&format!("{field}.type"), tree::text(pattern, &["type"]), qualified_name));
         let status = tree::text(pattern, &["status"]);
         causes.extend(listed_choice(format!("{field}.status"), status, &["False", "True", "Unknown"]));
     }
@@ -64,7 +64,7 @@ fn failure_rule(field: &str, rule: &Value, spec: &Value) -> Vec<StatusCause> {
         (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
         _ => return causes,
     };
-    causes.push(text::invalid_unseen(field, why));
+    causes.push(text::invalid_without_value(field, why));
     causes
 }
 
@@ -103,7 +103,7 @@ fn exit_codes(field: &str, rule: &Value, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with what the successes of pods mean.
+/// Validates the success policy.
 pub(super) fn success(field: &str, spec: &Value) -> Vec<StatusCause> {
     let Some(policy) = spec.get("successPolicy") else { return Vec::new() };
     if tree::text(spec, &["completionMode"]) != "Indexed" {
@@ -164,7 +164,7 @@ fn success_rule(field: &str, rule: &Value, completions: i64) -> Vec<StatusCause>
     causes
 }
 
-/// How many indexes a text such as `0,2-4` names, in growing order and below `completions`.
+/// Counts the indexes of a list such as `0,2-4`. They must ascend and be below `completions`.
 pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String> {
     let (mut count, mut last) = (0, None);
     for part in text.split(',').filter(|_| !text.is_empty()) {
@@ -178,7 +178,7 @@ pub(super) fn count_indexes(text: &str, completions: i64) -> Result<i64, String>
     Ok(count)
 }
 
-/// The first and the last index of a text such as `2-4` or `3`.
+/// Parses an interval such as `2-4` or `3` into its first and last index.
 pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
     let parts: Vec<&str> = text.split('-').collect();
     if parts.len() > 2 {
@@ -201,7 +201,7 @@ pub(super) fn interval(text: &str, completions: i64) -> Result<(i64, i64), Strin
     }
 }
 
-/// What is wrong with when a pod is replaced.
+/// Validates the pod replacement policy.
 pub(super) fn replacement(field: &str, spec: &Value) -> Option<StatusCause> {
     let allowed: &[&str] = match spec.get("podFailurePolicy") {
         Some(_) => &["Failed"],

@@ -1,7 +1,7 @@
-//! What is said of a job by who looks after it.
+//! Validates the status of Jobs.
 //!
-//! Most rules count only where what they are about has changed: a status that an older server has accepted can still
-//! be added to, and one that a change of the specification made wrong can be put right in several steps.
+//! Most rules apply only when a field that they read has changed. So a status that an older server
+//! accepted can still be updated, and an inconsistent one can be repaired step by step.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::object::tree;
 
 const CONDITIONS: &str = "status.conditions";
 
-/// What is wrong with the status of a job.
+/// Validates the status of a Job.
 pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     let change = Change { now: value, before: old };
     let mut causes: Vec<_> = ["active", "succeeded", "failed", "ready", "terminating"]
@@ -31,19 +31,19 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A status and the one before it.
+/// The new and the old version of the job.
 struct Change<'a> {
     now: &'a Value,
     before: &'a Value,
 }
 
 impl Change<'_> {
-    /// Whether a field of the status is another than before.
+    /// Whether a status field changed.
     fn is_of(&self, field: &str) -> bool {
         tree::get(self.now, &["status", field]) != tree::get(self.before, &["status", field])
     }
 
-    /// Whether a condition is true now and was not before, or the other way round.
+    /// Whether a condition changed between true and not true.
     fn is_of_condition(&self, kind: &str) -> bool {
         is_true(self.now, kind) != is_true(self.before, kind)
     }
@@ -52,7 +52,7 @@ impl Change<'_> {
         is_finished(self.now) != is_finished(self.before)
     }
 
-    /// A job ends in one way, and then has a time of it.
+    /// Validates the terminal conditions and the completion time.
     fn end(&self) -> Vec<StatusCause> {
         const FIELD: &str = "status.completionTime";
         let job = self.now;
@@ -61,7 +61,7 @@ impl Change<'_> {
         for other in ["Failed", "FailureTarget"] {
             if (is_changed || self.is_of_condition(other)) && is_complete && is_true(job, other) {
                 let why = format!("cannot set Complete=True and {other}=true conditions");
-                causes.push(text::invalid_unseen(CONDITIONS, &why));
+                causes.push(text::invalid_without_value(CONDITIONS, &why));
             }
         }
         let end = tree::get(job, &["status", "completionTime"]);
@@ -89,13 +89,13 @@ impl Change<'_> {
             let is_due = self.is_of_condition(end) || self.is_of_condition(target);
             if is_due && is_true(job, end) && !is_true(job, target) {
                 let why = format!("cannot set {end}=True condition without the {target}=true condition");
-                causes.push(text::invalid_unseen(CONDITIONS, &why));
+                causes.push(text::invalid_without_value(CONDITIONS, &why));
             }
         }
         causes
     }
 
-    /// A job that has ended has no pods left, and began at some time.
+    /// Validates that a finished job has no active pods and has a start time.
     fn counts_at_end(&self) -> Vec<StatusCause> {
         let job = self.now;
         let mut causes = Vec::new();
@@ -120,7 +120,7 @@ impl Change<'_> {
         causes
     }
 
-    /// Indexes are written in order, and none has both succeeded and failed.
+    /// Validates the index lists: sorted, valid, and disjoint.
     fn indexes(&self) -> Vec<StatusCause> {
         const COMPLETED: &str = "status.completedIndexes";
         const FAILED: &str = "status.failedIndexes";
@@ -182,17 +182,17 @@ impl Change<'_> {
         causes
     }
 
-    /// What a job has come to is not taken back.
+    /// Rejects the removal of terminal conditions and decreasing counters.
     fn steps_back(&self) -> Vec<StatusCause> {
         let (job, old) = (self.now, self.before);
         let mut causes = Vec::new();
         for kind in ["Failed", "Complete", "FailureTarget"] {
             if is_true(old, kind) && !is_true(job, kind) {
                 let why = format!("cannot disable the terminal {kind}=True condition");
-                causes.push(text::invalid_unseen(CONDITIONS, &why));
+                causes.push(text::invalid_without_value(CONDITIONS, &why));
             }
         }
-        // A job that is made smaller loses what its last indexes did.
+        // Scaling an elastic job down drops the results of its last indexes.
         let spec = |field: &str| tree::get(job, &["spec", field]);
         let is_elastic = spec("completionMode").and_then(Value::as_str) == Some("Indexed")
             && spec("completions") == spec("parallelism");
@@ -220,17 +220,17 @@ impl Change<'_> {
         let [met, was_met] = [job, old].map(|job| is_true(job, "SuccessCriteriaMet"));
         if was_met && !met {
             let why = "cannot disable the SuccessCriteriaMet=True condition";
-            causes.push(text::invalid_unseen(CONDITIONS, why));
+            causes.push(text::invalid_without_value(CONDITIONS, why));
         }
         if is_true(old, "Complete") && !was_met && met {
             let why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
-            causes.push(text::invalid_unseen(CONDITIONS, why));
+            causes.push(text::invalid_without_value(CONDITIONS, why));
         }
         causes
     }
 }
 
-/// Pods that have ended and are not counted yet are each named once.
+/// Validates that uncounted terminated pods are listed once.
 fn uncounted(value: &Value) -> Vec<StatusCause> {
     let mut seen: HashSet<&str> = HashSet::new();
     let mut causes = Vec::new();
@@ -249,24 +249,24 @@ fn uncounted(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Who has succeeded has not failed.
+/// Validates that `SuccessCriteriaMet` excludes failure, and that a success policy requires it.
 fn success(value: &Value) -> Vec<StatusCause> {
     let is_met = is_true(value, "SuccessCriteriaMet");
     let mut causes = Vec::new();
     for other in ["Failed", "FailureTarget"] {
         if is_met && is_true(value, other) {
             let why = format!("cannot set SuccessCriteriaMet=True and {other}=true conditions");
-            causes.push(text::invalid_unseen(CONDITIONS, &why));
+            causes.push(text::invalid_without_value(CONDITIONS, &why));
         }
     }
     if tree::get(value, &["spec", "successPolicy"]).is_some() && !is_met && is_true(value, "Complete") {
         let why = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
-        causes.push(text::invalid_unseen(CONDITIONS, why));
+        causes.push(text::invalid_without_value(CONDITIONS, why));
     }
     causes
 }
 
-/// The first index that both texts name. What cannot be read is complained of elsewhere.
+/// The first index that is in both lists. Syntax errors are reported elsewhere.
 fn overlap(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let intervals = |text: &str| -> Vec<(i64, i64)> {
         text.split(',').filter_map(|part| interval(part, completions).ok()).collect()

@@ -1,18 +1,18 @@
-//! What was stored before a rule was there may stay as it is.
+//! Ratcheting validation: an update may keep values that are already invalid in the stored object.
 
 use kubewright_core::meta::v1::StatusCause;
 
-/// The nodes that a pod can have.
+/// The path of required node affinity terms.
 const REQUIRED_TERMS: &str = ".nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[";
 
-/// The complaints that are not about something that was so before. `before` says what was wrong then.
-pub(super) fn fresh(mut causes: Vec<StatusCause>, before: impl FnOnce() -> Vec<StatusCause>) -> Vec<StatusCause> {
-    // Hardly ever there are any, and who has nothing to say need not look back.
+/// Keeps only causes that are new: `before` returns the causes of the old object.
+pub(super) fn new_causes(mut causes: Vec<StatusCause>, before: impl FnOnce() -> Vec<StatusCause>) -> Vec<StatusCause> {
+    // Most objects are valid, so validate the old one only when needed.
     if causes.is_empty() {
         return causes;
     }
     let before = before();
-    // One label that no node can have stands for all of them.
+    // One invalid required label in the old object excuses all of them, as in the real server.
     let had_labels = before.iter().any(is_about_required_label);
     let was_so = |cause: &StatusCause| before.contains(cause) || (had_labels && is_about_required_label(cause));
     causes.retain(|cause| !was_so(cause));

@@ -1,4 +1,4 @@
-//! Rules for the metadata of all objects.
+//! Validates object metadata.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,13 @@ use kubewright_core::{Str, Value};
 use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 
-/// All annotations of an object together, in bytes.
+/// Maximum total size of the annotations, in bytes.
 const ANNOTATIONS_MAX: usize = 256 << 10;
 
-/// Finalizers without a domain that are known all the same.
+/// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
-/// What is wrong with the metadata of a new object.
+/// Validates the metadata of a new object.
 pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (name, prefix) = (value.name(), value.meta_text("generateName"));
@@ -33,7 +33,7 @@ pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the metadata of an object that takes the place of another.
+/// Validates the metadata of an updated object.
 pub(super) fn update(resource: &Resource, old: &Value, new: &Value) -> Vec<StatusCause> {
     let mut causes = any(resource, new);
     if old.is_being_deleted() {
@@ -73,7 +73,7 @@ fn any(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with annotations.
+/// Validates annotations.
 pub(super) fn annotations(field: &str, annotations: Option<&Value>) -> Vec<StatusCause> {
     let annotations = text_map(annotations);
     let mut causes = Vec::new();
@@ -87,7 +87,7 @@ pub(super) fn annotations(field: &str, annotations: Option<&Value>) -> Vec<Statu
     causes
 }
 
-/// What is wrong with labels.
+/// Validates labels.
 pub(super) fn labels(field: &str, labels: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (key, value) in text_map(labels).iter() {
@@ -135,14 +135,14 @@ fn owners(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// An owner as messages show it, with its fields in the order of the API.
+/// An owner reference in the form of error messages, with its fields in API order.
 fn shown_owner(owner: &Value) -> String {
     let fields = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
     let shown = fields.iter().filter_map(|field| Some(format!("{field:?}:{}", owner.get(field)?)));
     format!("{{{}}}", shown.collect::<Vec<_>>().join(","))
 }
 
-/// The beginning of a name as if the name went on, which one may that ends with a dash.
+/// A valid name for checking `generateName`: a trailing dash is allowed there.
 fn masked(prefix: &str) -> Cow<'_, str> {
     match prefix.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
@@ -163,7 +163,7 @@ fn name_complaints(resource: &Resource, name: &str) -> Vec<String> {
         ("networking.k8s.io", "ipaddresses") => super::address::name(name),
         ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
         ("", "services") => in_characters(dns1123_label(name)),
-        // Nobody cares what these are called, as long as they can be asked for.
+        // These names only need to be usable as a path segment.
         ("rbac.authorization.k8s.io", _)
         | ("", "events")
         | ("policy", "poddisruptionbudgets")
@@ -177,12 +177,12 @@ fn subdomain(name: &str) -> Vec<String> {
     in_characters(dns1123_subdomain(name))
 }
 
-/// Names are measured in characters, as messages say it.
+/// Messages about object names measure in characters, as those of the real server.
 fn in_characters(complaints: Vec<String>) -> Vec<String> {
     complaints.into_iter().map(|complaint| complaint.replace(" bytes", " characters")).collect()
 }
 
-/// What is wrong with a name that may be nearly anything, as long as it is one part of a path.
+/// Returns the problems of a name that must be a path segment and nothing more.
 pub(crate) fn path_segment(name: &str) -> Vec<String> {
     let complaint = match name {
         "." | ".." => Some(format!("may not be '{name}'")),
@@ -191,7 +191,7 @@ pub(crate) fn path_segment(name: &str) -> Vec<String> {
     complaint.into_iter().collect()
 }
 
-/// A text in quotes, as messages show values.
+/// A quoted text, as in error messages.
 pub(super) fn quoted(text: &str) -> String {
     format!("{text:?}")
 }

@@ -1,4 +1,4 @@
-//! Rules that objects have to keep, in the server's words for those who break them.
+//! Validates objects. Messages equal those of kube-apiserver.
 
 mod access;
 mod address;
@@ -63,12 +63,11 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 pub(crate) use metadata::path_segment;
-pub(crate) use text::dns1035_label;
 
+use crate::admission::Part;
 use crate::catalog::Resource;
-use crate::registry::Part;
 
-/// What is wrong with a new object.
+/// Validates a new object.
 pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     let mut causes = metadata::create(resource, value);
     if let Some(custom) = &resource.custom {
@@ -78,7 +77,7 @@ pub(super) fn create(resource: &Resource, value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with an object that takes the place of another. What may stay because it was there is in `warnings`.
+/// Validates an update. Violations that the old object already had may become `warnings`.
 pub(super) fn update(
     resource: &Resource,
     old: &Value,

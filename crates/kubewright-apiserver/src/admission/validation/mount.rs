@@ -1,17 +1,17 @@
-//! Volumes as containers see them: directories and devices.
+//! Validates volume mounts and volume devices of containers.
 
 use std::collections::HashSet;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
-use super::container::Surroundings;
+use super::container::PodContext;
 use super::metadata::quoted;
 use super::text;
 use crate::object::tree;
 
-/// What is wrong with the directories of a container.
-pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+/// Validates the volume mounts of a container.
+pub(super) fn mounts(field: &str, container: &Value, pod: &PodContext<'_>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mounts = tree::items(container, &["volumeMounts"]);
     let mut places = HashSet::new();
@@ -41,7 +41,7 @@ pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> 
             let why = "must not already exist as a path in volumeDevices";
             causes.push(StatusCause::invalid(format!("{inner}.mountPath"), quoted(place), why));
         }
-        // From here on the server leaves the index out of its paths.
+        // The real server omits the index in the paths below.
         let (path, expression) = (tree::text(mount, &["subPath"]), tree::text(mount, &["subPathExpr"]));
         causes.extend(text::descending(&format!("{field}.subPath"), path));
         if !expression.is_empty() && !path.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn mounts(field: &str, container: &Value, pod: &Surroundings<'_>) -> 
     causes
 }
 
-/// The texts that these items have in a field.
+/// The values of a string field of all items.
 fn texts_of<'v>(items: &'v [Value], field: &str) -> HashSet<&'v str> {
     items.iter().map(|item| tree::text(item, &[field])).collect()
 }
@@ -90,8 +90,8 @@ fn read_only(field: &str, mount: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the devices of a container.
-pub(super) fn devices(field: &str, container: &Value, pod: &Surroundings<'_>) -> Vec<StatusCause> {
+/// Validates the volume devices of a container.
+pub(super) fn devices(field: &str, container: &Value, pod: &PodContext<'_>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let devices = tree::items(container, &["volumeDevices"]);
     let mounts = tree::items(container, &["volumeMounts"]);
@@ -129,7 +129,7 @@ pub(super) fn devices(field: &str, container: &Value, pod: &Surroundings<'_>) ->
         if !paths.insert(path) {
             complain("devicePath", path, "must be unique");
         }
-        if text::without_backsteps("", path).is_some() {
+        if text::no_parent_segments("", path).is_some() {
             complain("devicePath", path, "can not contain backsteps ('..')");
         }
         if mount_names.contains(name) {

@@ -1,4 +1,4 @@
-//! Namespaces.
+//! Validates Namespaces.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -7,7 +7,7 @@ use super::super::security;
 use super::metadata::quoted;
 use crate::object::{Meta, tree};
 
-/// What is wrong with a namespace. Labels that were there before are not looked at again.
+/// Validates a namespace. Unchanged labels are not validated again.
 pub(super) fn namespace(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     match old {
         Some(old) if old.meta("labels") == value.meta("labels") => Vec::new(),
@@ -15,12 +15,13 @@ pub(super) fn namespace(value: &Value, old: Option<&Value>) -> Vec<StatusCause> 
     }
 }
 
-/// What is wrong with the status of a namespace, whose phase says whether it is being deleted.
+/// Validates the phase of a namespace: `Terminating` exactly when it is being deleted.
 pub(super) fn status(value: &Value) -> Option<StatusCause> {
     let phase = tree::text(value, &["status", "phase"]);
-    let (wanted, why) = match value.is_being_deleted() {
-        false => ("Active", "may only be 'Active' if `deletionTimestamp` is empty"),
-        true => ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+    let (wanted, why) = if value.is_being_deleted() {
+        ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
+    } else {
+        ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
     };
     (phase != wanted).then(|| StatusCause::invalid("status.Phase", quoted(phase), why))
 }

@@ -1,4 +1,4 @@
-//! Ingresses and their classes.
+//! Validates Ingresses, IngressClasses, IPAddresses and ServiceCIDRs.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use super::metadata::{path_segment, quoted};
 use super::{address, number, selector, text};
 use crate::object::{Meta, text_map, tree};
 
-/// Where a class was named before ingresses had a field for it.
+/// The annotation that preceded `spec.ingressClassName`.
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
-/// The longest name of a controller, in bytes.
+/// Maximum length of a controller name, in bytes.
 const CONTROLLER_MAX: usize = 250;
 
-/// What is wrong with the status of an ingress. Addresses that were there before may stay what they are.
+/// Validates the status of an Ingress. Addresses that `old` has are accepted.
 pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const WAYS: [&str; 3] = ["status", "loadBalancer", "ingress"];
     let known: HashSet<&str> = tree::items(old, &WAYS).iter().map(|way| tree::text(way, &["ip"])).collect();
@@ -31,7 +31,7 @@ pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with an ingress. Names of secrets that were wrong before may stay so.
+/// Validates an Ingress. Secret names that were already invalid are accepted.
 pub(super) fn ingress(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let rules = tree::items(value, &["spec", "rules"]);
@@ -53,20 +53,20 @@ pub(super) fn ingress(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             causes.extend(self::path(&format!("{field}.http.paths[{index}]"), path));
         }
     }
-    let secret = |tls: &Value| text::kept_if_any("", tree::text(tls, &["secretName"]), dns1123_subdomain);
+    let secret = |tls: &Value| text::check_optional("", tree::text(tls, &["secretName"]), dns1123_subdomain);
     let is_lax = old.is_some_and(|old| tree::items(old, &["spec", "tls"]).iter().any(|tls| !secret(tls).is_empty()));
     for (index, tls) in tree::items(value, &["spec", "tls"]).iter().enumerate() {
         let field = format!("spec.tls[{index}]");
         for (position, name) in tree::items(tls, &["hosts"]).iter().filter_map(Value::as_str).enumerate() {
-            causes.extend(text::kept(&format!("{field}.hosts[{position}]"), name, host_complaints));
+            causes.extend(text::check(&format!("{field}.hosts[{position}]"), name, host_complaints));
         }
         if !is_lax {
             let name = tree::text(tls, &["secretName"]);
-            causes.extend(text::kept_if_any(&format!("{field}.secretName"), name, dns1123_subdomain));
+            causes.extend(text::check_optional(&format!("{field}.secretName"), name, dns1123_subdomain));
         }
     }
     let class = tree::get(value, &["spec", "ingressClassName"]).and_then(Value::as_str);
-    causes.extend(class.into_iter().flat_map(|name| text::kept("spec.ingressClassName", name, dns1123_subdomain)));
+    causes.extend(class.into_iter().flat_map(|name| text::check("spec.ingressClassName", name, dns1123_subdomain)));
     let annotation = text_map(value.meta("annotations")).get(CLASS_ANNOTATION).cloned();
     if let (Some(annotation), Some(class), None) = (annotation, class, old)
         && annotation != class
@@ -81,10 +81,10 @@ fn host(field: &str, host: &str) -> Vec<StatusCause> {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     let why = "must be a DNS name, not an IP address";
     let address = is_address.then(|| StatusCause::invalid(field, quoted(host), why));
-    address.into_iter().chain(text::kept_if_any(field, host, host_complaints)).collect()
+    address.into_iter().chain(text::check_optional(field, host, host_complaints)).collect()
 }
 
-/// What is wrong with the name of a host, whose first part may stand for any.
+/// Returns the problems of a host name. Its first label may be a wildcard.
 fn host_complaints(host: &str) -> Vec<String> {
     if !host.contains('*') {
         return dns1123_subdomain(host);
@@ -161,19 +161,19 @@ fn backend(field: &str, backend: &Value) -> Vec<StatusCause> {
 fn reference(field: &str, reference: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
-        causes.extend(text::kept(&format!("{field}.apiGroup"), group, dns1123_subdomain));
+        causes.extend(text::check(&format!("{field}.apiGroup"), group, dns1123_subdomain));
     }
     for part in ["kind", "name"] {
         let inner = format!("{field}.{part}");
         match tree::text(reference, &[part]) {
             "" => causes.push(StatusCause::required(inner, &format!("{part} is required"))),
-            text => causes.extend(text::kept(&inner, text, path_segment)),
+            text => causes.extend(text::check(&inner, text, path_segment)),
         }
     }
     causes
 }
 
-/// What is wrong with a class of ingresses, whose controller stays the same.
+/// Validates an IngressClass. Its controller is immutable.
 pub(super) fn ingress_class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let changed = old.and_then(|old| number::immutable(value, old, &["spec", "controller"]));
     let mut causes: Vec<_> = changed.into_iter().collect();
@@ -191,7 +191,7 @@ pub(super) fn ingress_class(value: &Value, old: Option<&Value>) -> Vec<StatusCau
             let why = "`parameters.scope` is set to 'Namespace'";
             causes.push(StatusCause::required("spec.parameters.namespace", why));
         }
-        ("Namespace", Some(name)) => causes.extend(text::kept("spec.parameters.namespace", name, dns1123_label)),
+        ("Namespace", Some(name)) => causes.extend(text::check("spec.parameters.namespace", name, dns1123_label)),
         ("Cluster", Some(_)) => {
             let why = "`parameters.scope` is set to 'Cluster'";
             causes.push(StatusCause::forbidden("spec.parameters.namespace", why));
@@ -202,7 +202,7 @@ pub(super) fn ingress_class(value: &Value, old: Option<&Value>) -> Vec<StatusCau
     causes
 }
 
-/// What is wrong with an address that belongs to something.
+/// Validates an IPAddress.
 pub(super) fn ip_address(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     if let Some(old) = old {
         return number::immutable(value, old, &["spec", "parentRef"]).into_iter().collect();
@@ -211,15 +211,15 @@ pub(super) fn ip_address(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
         return vec![StatusCause::required("spec.parentRef", "")];
     };
     let text_of = |part: &str| tree::text(parent, &[part]);
-    let mut causes = text::kept_if_any("spec.parentRef.group", text_of("group"), dns1123_subdomain);
+    let mut causes = text::check_optional("spec.parentRef.group", text_of("group"), dns1123_subdomain);
     for part in ["resource", "name"] {
         causes.extend(text::required(&format!("spec.parentRef.{part}"), text_of(part), path_segment));
     }
-    causes.extend(text::kept_if_any("spec.parentRef.namespace", text_of("namespace"), path_segment));
+    causes.extend(text::check_optional("spec.parentRef.namespace", text_of("namespace"), path_segment));
     causes
 }
 
-/// What is wrong with ranges of addresses for services.
+/// Validates a ServiceCIDR.
 pub(super) fn service_ranges(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const FIELD: &str = "spec.cidrs";
     if let Some(old) = old {

@@ -1,4 +1,4 @@
-//! Nodes, and the classes of what runs pods on them.
+//! Validates Nodes and RuntimeClasses.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::metadata::{self, quoted};
 use super::{address, capacity, config, container, number, pod, text};
 use crate::object::tree;
 
-/// What is wrong with a node.
+/// Validates a Node.
 pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(old) = old else {
         let mut causes = taints(value);
@@ -45,7 +45,7 @@ pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a node.
+/// Validates the status of a Node.
 pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     let mut causes = amounts(value);
     causes.extend(addresses(value));
@@ -53,7 +53,7 @@ pub(super) fn status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What keeps pods away. The server looks for them in the metadata when it complains.
+/// Validates taints. As in the real server, error paths start with `metadata`.
 fn taints(value: &Value) -> Vec<StatusCause> {
     const FIELDS: [(&str, &str, &str); 4] = [
         ("Key", "key", "\"\""),
@@ -66,7 +66,7 @@ fn taints(value: &Value) -> Vec<StatusCause> {
     let mut seen = HashSet::new();
     for (index, taint) in taints.iter().enumerate() {
         let (field, text_of) = (format!("metadata.taints[{index}]"), |part: &str| tree::text(taint, &[part]));
-        causes.extend(text::kept(&format!("{field}.key"), text_of("key"), qualified_name));
+        causes.extend(text::check(&format!("{field}.key"), text_of("key"), qualified_name));
         let complaints = label_value(text_of("value"));
         if !complaints.is_empty() {
             let shown = quoted(text_of("value"));
@@ -159,18 +159,18 @@ fn config_source(field: &str, source: &Value, is_status: bool) -> Vec<StatusCaus
         let inner = format!("{field}.{part}");
         match tree::text(map, &[part]) {
             "" => causes.push(StatusCause::required(inner, &format!("{part} must be set"))),
-            text => causes.extend(text::kept(&inner, text, rule)),
+            text => causes.extend(text::check(&inner, text, rule)),
         }
     }
     causes
 }
 
-/// What is wrong with a class of what runs pods.
+/// Validates a RuntimeClass.
 pub(super) fn runtime_class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     if let Some(old) = old {
         return number::immutable(value, old, &["handler"]).into_iter().collect();
     }
-    let mut causes = text::kept("handler", tree::text(value, &["handler"]), dns1123_label);
+    let mut causes = text::check("handler", tree::text(value, &["handler"]), dns1123_label);
     if let Some(fixed) = tree::get(value, &["overhead", "podFixed"]) {
         causes.extend(container::limits("overhead", fixed));
     }

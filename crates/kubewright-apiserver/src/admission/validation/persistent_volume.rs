@@ -1,4 +1,4 @@
-//! Volumes of the cluster.
+//! Validates PersistentVolumes.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -9,7 +9,7 @@ use super::metadata::quoted;
 use super::{affinity, capacity, leniency, number, text, volume_source};
 use crate::object::{Meta, tree};
 
-/// Sources of volumes of the cluster, in the order in which they are looked for.
+/// PersistentVolume sources, in the order of validation.
 const SOURCES: [&str; 22] = [
     "hostPath",
     "gcePersistentDisk",
@@ -35,13 +35,13 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// What is wrong with a volume. What was wrong before with its specification may stay so.
+/// Validates a PersistentVolume. A spec that was already invalid is accepted.
 pub(super) fn volume(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
     let causes_of = |spec| spec_causes("spec", spec, value.name(), false);
     let before = || old.map(|old| causes_of(old.get("spec").unwrap_or(&nothing))).unwrap_or_default();
-    let mut causes = leniency::fresh(causes_of(spec), before);
+    let mut causes = leniency::new_causes(causes_of(spec), before);
     let Some(old) = old else { return causes };
     let before = old.get("spec").unwrap_or(&nothing);
     if sources(spec, before) != sources(before, before) {
@@ -65,7 +65,7 @@ pub(super) fn volume(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// The source without a secret that may still be added.
+/// The volume sources for comparison, without a CSI expand secret that the update may still add.
 fn sources(spec: &Value, before: &Value) -> Vec<Value> {
     let found = SOURCES.into_iter().filter_map(|name| spec.get(name));
     let mut found: Vec<Value> = found.cloned().collect();
@@ -75,8 +75,8 @@ fn sources(spec: &Value, before: &Value) -> Vec<Value> {
     found
 }
 
-/// What is wrong with the specification of a volume. One that is written into what attaches it is not of the cluster, and
-/// a driver's.
+/// Validates a PersistentVolume spec. An inline spec (of a VolumeAttachment) must be a CSI volume
+/// and has no claim or capacity.
 pub(super) fn spec_causes(field: &str, spec: &Value, name: &str, is_inline: bool) -> Vec<StatusCause> {
     const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
     let forbidden = |part: &str, why: &str| StatusCause::forbidden(format!("{field}.{part}"), why);
@@ -126,7 +126,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, name: &str, is_inline: bool
     if is_inline && !class.is_empty() {
         causes.push(forbidden("storageClassName", NOT_INLINE));
     } else {
-        causes.extend(text::kept_if_any(&format!("{field}.storageClassName"), class, dns1123_subdomain));
+        causes.extend(text::check_optional(&format!("{field}.storageClassName"), class, dns1123_subdomain));
     }
     match spec.get("volumeMode").and_then(Value::as_str) {
         Some(mode) if is_inline && mode != "Filesystem" => {
@@ -141,7 +141,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, name: &str, is_inline: bool
         if class.is_empty() {
             causes.push(StatusCause::required(class_field, "an empty string is disallowed"));
         } else {
-            causes.extend(text::kept(&class_field, class, dns1123_subdomain));
+            causes.extend(text::check(&class_field, class, dns1123_subdomain));
         }
         if spec.get("csi").is_none() {
             let why = "has to be specified when using volumeAttributesClassName";
@@ -151,7 +151,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, name: &str, is_inline: bool
     causes
 }
 
-/// What is wrong with the ways in which a volume may be used.
+/// Validates access modes.
 pub(super) fn access_modes(field: &str, spec: &Value, why: &str) -> Vec<StatusCause> {
     let modes: Vec<&str> = tree::items(spec, &["accessModes"]).iter().filter_map(Value::as_str).collect();
     let mut causes = Vec::new();
@@ -188,7 +188,7 @@ fn capacity_causes(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// There is exactly one source. Messages spell some of them otherwise than the API does.
+/// Validates that there is exactly one source. Some names in messages differ from the API's.
 fn source(field: &str, spec: &Value, name: &str, is_inline: bool) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut has_one = false;

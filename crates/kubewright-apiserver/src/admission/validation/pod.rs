@@ -1,4 +1,4 @@
-//! Pods, and the templates of pods.
+//! Validates Pods and pod templates.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::object::tree;
 
-/// What is wrong with a pod. What was wrong before with its specification may stay so.
+/// Validates a Pod. A spec that was already invalid is accepted.
 pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
     let mut causes = annotation::of_pod(value, old);
-    causes.extend(leniency::fresh(whole(value), || old.map(whole).unwrap_or_default()));
+    causes.extend(leniency::new_causes(whole(value), || old.map(whole).unwrap_or_default()));
     match old {
         Some(old) => {
             causes.extend(annotation::changes(value, old));
@@ -38,13 +38,13 @@ pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the specification of a pod that is no template.
+/// Validates the spec of a Pod, including the rules that do not apply to templates.
 fn whole(pod: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = pod.get("spec").unwrap_or(&nothing);
     let mut causes = spec_causes("spec", spec, Some(pod));
     if tree::text(spec, &["serviceAccountName"]).is_empty() {
-        causes.extend(tokens_of_nobody(spec));
+        causes.extend(tokens_without_account(spec));
     }
     for list in ["containers", "initContainers"] {
         for (index, container) in tree::items(spec, &[list]).iter().enumerate() {
@@ -54,17 +54,17 @@ fn whole(pod: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a template of pods at `field` that takes the place of `old`. What was wrong with that may stay so.
+/// Validates a pod template at `field` that replaces `old`. Problems that `old` has are accepted.
 pub(super) fn changed_template(field: &str, template: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let before = || old.map(|old| self::template(field, old)).unwrap_or_default();
-    leniency::fresh(self::template(field, template), before)
+    leniency::new_causes(self::template(field, template), before)
 }
 
-/// What is wrong with a template of pods at `field`.
+/// Validates a pod template at `field`.
 pub(super) fn template(field: &str, template: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = template.get("spec").unwrap_or(&nothing);
-    // The server leaves the metadata out of these paths.
+    // The real server omits `metadata` in these paths.
     let mut causes = metadata::labels(&format!("{field}.labels"), tree::get(template, &["metadata", "labels"]));
     causes.extend(annotations(&format!("{field}.annotations"), tree::get(template, &["metadata", "annotations"])));
     causes.extend(spec_causes(&format!("{field}.spec"), spec, None));
@@ -75,8 +75,8 @@ pub(super) fn template(field: &str, template: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A token for a pod without an account is one of nobody.
-fn tokens_of_nobody(spec: &Value) -> Vec<StatusCause> {
+/// Rejects projected service account tokens in a pod without a service account.
+fn tokens_without_account(spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (at, volume) in tree::items(spec, &["volumes"]).iter().enumerate() {
         for (index, source) in tree::items(volume, &["projected", "sources"]).iter().enumerate() {
@@ -89,7 +89,7 @@ fn tokens_of_nobody(spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the specification of a pod at `field`, of this pod unless it is in a template.
+/// Validates a pod spec at `field`. `pod` is `None` for a template.
 pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut volumes: HashMap<&str, &Value> = HashMap::new();
@@ -107,7 +107,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec
         causes.extend(complaints);
     }
     causes.extend(claim::of_pod(&format!("{field}.resourceClaims"), tree::items(spec, &["resourceClaims"])));
-    causes.extend(container::all(field, &container::Surroundings { spec, volumes }));
+    causes.extend(container::all(field, &container::PodContext { spec, volumes }));
     causes.extend(pod_resources::whole(&format!("{field}.resources"), spec));
     causes.extend(system::host_network(field, spec, pod.is_some()));
     let policy = tree::text(spec, &["restartPolicy"]);
@@ -129,18 +129,18 @@ pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec
     causes
 }
 
-/// What has to happen before a pod is ready, or has a node.
+/// Validates readiness gates and scheduling gates.
 fn gates(field: &str, spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, gate) in tree::items(spec, &["readinessGates"]).iter().enumerate() {
         let field = format!("{field}.readinessGates[{index}].conditionType");
-        causes.extend(text::kept(&field, tree::text(gate, &["conditionType"]), qualified_name));
+        causes.extend(text::check(&field, tree::text(gate, &["conditionType"]), qualified_name));
     }
     let gates = tree::items(spec, &["schedulingGates"]);
     let mut seen = HashSet::new();
     for (index, gate) in gates.iter().enumerate() {
         let (field, name) = (format!("{field}.schedulingGates[{index}]"), tree::text(gate, &["name"]));
-        causes.extend(text::kept(&field, name, qualified_name));
+        causes.extend(text::check(&field, name, qualified_name));
         if !seen.insert(name) {
             causes.push(StatusCause::duplicate(field, quoted(name)));
         }
@@ -148,10 +148,10 @@ fn gates(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Where and for whom a pod runs, and for how long.
+/// Validates the scheduling and host name fields, the deadline and the overhead.
 fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
     let named = |part: &str, rule: fn(&str) -> Vec<String>| {
-        text::kept_if_any(&format!("{field}.{part}"), tree::text(spec, &[part]), rule)
+        text::check_optional(&format!("{field}.{part}"), tree::text(spec, &[part]), rule)
     };
     let mut causes = named("serviceAccountName", dns1123_subdomain);
     causes.extend(named("nodeName", dns1123_subdomain));
@@ -177,7 +177,7 @@ fn place(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A name of a pod's own for its host, which is not the node's, nor the one that the cluster would give it.
+/// Validates `hostnameOverride`, which excludes `setHostnameAsFQDN` and the host network.
 fn host_name(field: &str, spec: &Value) -> Vec<StatusCause> {
     const HOST_NAME_MAX: usize = 64;
     let name = tree::text(spec, &["hostnameOverride"]);
@@ -185,7 +185,7 @@ fn host_name(field: &str, spec: &Value) -> Vec<StatusCause> {
         return Vec::new();
     }
     let own = format!("{field}.hostnameOverride");
-    let mut causes = text::kept(&own, name, dns1123_subdomain);
+    let mut causes = text::check(&own, name, dns1123_subdomain);
     if name.len() > HOST_NAME_MAX {
         causes.push(StatusCause::too_long(own.as_str(), HOST_NAME_MAX));
     }
@@ -199,7 +199,7 @@ fn host_name(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with tolerations.
+/// Validates tolerations.
 pub(super) fn tolerations(field: &str, tolerations: &[Value]) -> Vec<StatusCause> {
     let tolerations = tolerations.iter().enumerate();
     tolerations.flat_map(|(index, one)| toleration(&format!("{field}[{index}]"), one)).collect()
@@ -208,7 +208,7 @@ pub(super) fn tolerations(field: &str, tolerations: &[Value]) -> Vec<StatusCause
 fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     let text = |part: &str| tree::text(toleration, &[part]);
     let (key, operator, value, effect) = (text("key"), text("operator"), text("value"), text("effect"));
-    let mut causes = text::kept_if_any(&format!("{field}.key"), key, qualified_name);
+    let mut causes = text::check_optional(&format!("{field}.key"), key, qualified_name);
     if key.is_empty() && operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         causes.push(StatusCause::invalid(format!("{field}.operator"), quoted(operator), why));
@@ -237,10 +237,10 @@ fn toleration(field: &str, toleration: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What taints do.
+/// Taint effects.
 pub(super) const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 
-/// A toleration as messages show it.
+/// A toleration in the form of error messages.
 pub(super) fn shown_toleration(toleration: &Value) -> String {
     const FIELDS: [(&str, &str, &str); 5] = [
         ("Key", "key", "\"\""),

@@ -1,15 +1,15 @@
-//! What a pod asks for as a whole: as much at least as its containers do.
+//! Validates pod-level resources, which must cover the resources of the containers.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use super::super::defaulting::pod_amounts::is_for_pods;
-use super::super::limits::containers_total;
+use super::super::pod_totals::containers_totals;
 use super::metadata::quoted;
 use super::{capacity, container};
 use crate::object::tree;
 
-/// What is wrong with what a pod with this specification asks for.
+/// Validates the pod-level resources of a spec.
 pub(super) fn whole(field: &str, spec: &Value) -> Vec<StatusCause> {
     let Some(resources) = spec.get("resources") else { return Vec::new() };
     if tree::text(spec, &["os", "name"]) == "windows" {
@@ -36,12 +36,13 @@ fn name(field: &str, name: &str) -> Vec<StatusCause> {
 fn consistency(field: &str, spec: &Value, resources: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for kind in ["requests", "limits"] {
+        let totals = containers_totals(spec, kind);
         for (name, amount) in capacity::amounts(resources, &[kind]) {
-            // Containers may share a limit, unless it is one of pages.
+            // Containers may overcommit the pod limit, except for huge pages.
             if kind == "limits" && !name.starts_with("hugepages-") {
                 continue;
             }
-            if let Some(total) = containers_total(spec, kind, &name).filter(|total| *total > amount) {
+            if let Some(total) = totals.get(&name).filter(|total| **total > amount) {
                 let why = format!("must be greater than or equal to aggregate container {kind} of {total}");
                 let shown = quoted(&amount.to_string());
                 causes.push(StatusCause::invalid(format!("{field}.{kind}[{name}]"), shown, &why));
@@ -53,7 +54,7 @@ fn consistency(field: &str, spec: &Value, resources: &Value) -> Vec<StatusCause>
         for (name, limit) in capacity::amounts(container, &["resources", "limits"]) {
             let most = of_pod.binary_search_by(|(have, _)| have.cmp(&name)).ok().map(|at| &of_pod[at].1);
             if let Some(most) = most.filter(|most| limit > **most) {
-                // The server looks for the container in the resources of the pod.
+                // The path of the real server, which puts the container below the pod's resources.
                 let field = format!("{field}.containers[{index}][{name}].limits");
                 let why = format!("must be less than or equal to pod limits of {most}");
                 causes.push(StatusCause::invalid(field, quoted(&limit.to_string()), &why));

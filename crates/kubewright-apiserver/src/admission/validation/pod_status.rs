@@ -1,4 +1,4 @@
-//! What is said of a pod by who runs it.
+//! Validates the status of pods.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -8,7 +8,7 @@ use super::metadata::quoted;
 use super::{address, annotation, number, security, text};
 use crate::object::tree;
 
-/// What is wrong with the status of a pod.
+/// Validates the status of a Pod.
 pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const CLASS: [&str; 2] = ["status", "qosClass"];
     let mut causes = annotation::changes(value, old);
@@ -25,7 +25,7 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
             known.find(|one| tree::text(one, &["name"]) == name).is_some_and(|one| starts_again(one, old, code))
         }));
     }
-    // Nobody starts these again.
+    // Ephemeral containers never restart.
     causes.extend(transitions(value, old, "ephemeralContainerStatuses", |_, _| false));
     causes.extend(claims(value));
     causes.extend(extended_claim(value));
@@ -57,13 +57,13 @@ fn conditions(value: &Value) -> Vec<StatusCause> {
         let (field, kind) = (format!("status.conditions[{index}]"), tree::text(condition, &["type"]));
         causes.extend(generation(&field, condition));
         if !["PodScheduled", "Ready", "Initialized"].contains(&kind) {
-            causes.extend(text::kept(&format!("{field}.Type"), kind, qualified_name));
+            causes.extend(text::check(&format!("{field}.Type"), kind, qualified_name));
         }
     }
     causes
 }
 
-/// A node may be meant for a pod that has none.
+/// Rejects a new `nominatedNodeName` once the pod is bound.
 fn nominated_node(value: &Value, old: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "status.nominatedNodeName";
     let node = |pod: &Value| tree::text(pod, &["status", "nominatedNodeName"]).to_owned();
@@ -71,7 +71,7 @@ fn nominated_node(value: &Value, old: &Value) -> Vec<StatusCause> {
     if now.is_empty() || now == node(old) {
         return Vec::new();
     }
-    let mut causes = text::kept(FIELD, &now, dns1123_subdomain);
+    let mut causes = text::check(FIELD, &now, dns1123_subdomain);
     if !tree::text(old, &["spec", "nodeName"]).is_empty() {
         let why = "may not be set on pods that are already bound to a node";
         causes.push(StatusCause::forbidden(FIELD, why));
@@ -79,7 +79,8 @@ fn nominated_node(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A container that has ended stays so, unless it is to be started again after ending with this code.
+/// Rejects leaving the terminated state, unless `starts_again` allows a restart after the exit
+/// code.
 fn transitions(value: &Value, old: &Value, list: &str, starts_again: impl Fn(&str, i64) -> bool) -> Vec<StatusCause> {
     let end = |status: &Value| {
         let ended = tree::get(status, &["state", "terminated"])?;
@@ -99,7 +100,7 @@ fn transitions(value: &Value, old: &Value, list: &str, starts_again: impl Fn(&st
     causes
 }
 
-/// Whether a container is started again: by its rules, by its own policy, by that of its pod.
+/// Whether the kubelet restarts a container: by its rules, else its policy, else that of the pod.
 fn starts_again(container: &Value, pod: &Value, code: i64) -> bool {
     let by = |policy: &str| match policy {
         "OnFailure" => code != 0,
@@ -123,7 +124,7 @@ fn starts_again(container: &Value, pod: &Value, code: i64) -> bool {
     }
 }
 
-/// Claims that were made for a pod are those that it asks for.
+/// Validates the status of resource claims: each must be one of the spec.
 fn claims(value: &Value) -> Vec<StatusCause> {
     let asked = tree::items(value, &["spec", "resourceClaims"]);
     let statuses = tree::items(value, &["status", "resourceClaimStatuses"]);
@@ -140,13 +141,13 @@ fn claims(value: &Value) -> Vec<StatusCause> {
             causes.push(StatusCause::duplicate(field.as_str(), &shown));
         }
         if let Some(claim) = status.get("resourceClaimName").and_then(Value::as_str) {
-            causes.extend(text::kept(&field, claim, dns1123_subdomain));
+            causes.extend(text::check(&field, claim, dns1123_subdomain));
         }
     }
     causes
 }
 
-/// The claim that was made for resources which devices stand for.
+/// Validates the claim for extended resources backed by DRA.
 fn extended_claim(value: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "status.extendedResourceClaimStatus";
     let Some(status) = tree::get(value, &["status", "extendedResourceClaimStatus"]) else { return Vec::new() };
@@ -174,8 +175,8 @@ fn extended_claim(value: &Value) -> Vec<StatusCause> {
             }
             Some(_) => {}
         }
-        // The server leaves the mapping out of this path.
-        causes.extend(text::kept(&format!("{FIELD}.requestName"), request, dns1123_label));
+        // The real server omits the mapping in this path.
+        causes.extend(text::check(&format!("{FIELD}.requestName"), request, dns1123_label));
         if mappings[..index].contains(mapping) {
             for part in ["containerName", "resourceName", "requestName"] {
                 causes.push(StatusCause::duplicate(format!("{field}.{part}"), quoted(text_of(part))));
@@ -187,7 +188,7 @@ fn extended_claim(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// At most one address of each family. Those that were there before may stay what they are.
+/// Allows one address per IP family. Addresses that `old` has are accepted.
 fn addresses(value: &Value, old: &Value, list: &str) -> Vec<StatusCause> {
     let field = format!("status.{list}");
     let of = |pod: &Value| -> Vec<Value> {
@@ -213,7 +214,7 @@ fn addresses(value: &Value, old: &Value, list: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Who the first process of a container is.
+/// Validates the user of the first process of each container.
 fn users(value: &Value, list: &str) -> Vec<StatusCause> {
     let system = tree::text(value, &["spec", "os", "name"]);
     let mut causes = Vec::new();
@@ -233,7 +234,7 @@ fn users(value: &Value, list: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// The health of what a container was given, which it has to have asked for.
+/// Validates the health of allocated resources, which the container must request.
 fn allocated(value: &Value, list: &str, containers: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, status) in tree::items(value, &["status", list]).iter().enumerate() {

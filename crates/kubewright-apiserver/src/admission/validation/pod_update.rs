@@ -1,4 +1,4 @@
-//! What of a pod can be changed once it is there.
+//! Validates pod updates, which may change few fields.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,10 +10,11 @@ use super::metadata::quoted;
 use super::{container, leniency, pod};
 use crate::object::{text_map, tree};
 
-/// What a container can get more or less of while it runs.
+/// Resources that can be resized in place.
 const RESIZABLE: [&str; 2] = ["cpu", "memory"];
 
-/// What is wrong with the changes of a pod: images, its deadline, tolerations and gates are nearly all that changes.
+/// Validates a pod update. Images, the deadline, tolerations and gates are nearly all that may
+/// change.
 pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for list in ["containers", "initContainers"] {
@@ -61,7 +62,7 @@ pub(super) fn changes(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the containers by which somebody looks into a pod: there may be more of them, and no others.
+/// Validates an update of ephemeral containers: existing ones are immutable, new ones are allowed.
 pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
     let containers = |pod| tree::items(pod, &["spec", "ephemeralContainers"]);
     let mut causes = content(new, old);
@@ -79,7 +80,7 @@ pub(super) fn ephemeral(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with what a pod and its containers may use from now on.
+/// Validates an in-place resize.
 pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
     let mut causes = content(new, old);
     if quality_of_service(new) != quality_of_service(old) {
@@ -108,7 +109,7 @@ pub(super) fn resize(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A container or a pod that had a limit, or asked for something, goes on to do so.
+/// Rejects the removal of a cpu or memory limit or request.
 fn removed(field: &str, now: &Value, before: &Value) -> Vec<StatusCause> {
     let is_gone = |kind: &str, name: &str| {
         let get = |container| tree::get(container, &["resources", kind, name]);
@@ -120,7 +121,7 @@ fn removed(field: &str, now: &Value, before: &Value) -> Vec<StatusCause> {
     gone.map(complain).collect()
 }
 
-/// What containers and the pod itself have that cannot change while they run.
+/// All resources except resizable ones, of the containers and of the pod.
 fn other_amounts(pod: &Value) -> Vec<Value> {
     let containers = ["containers", "initContainers"].into_iter().flat_map(|list| tree::items(pod, &["spec", list]));
     let all = containers.chain(pod.get("spec"));
@@ -140,17 +141,17 @@ fn other_amounts(pod: &Value) -> Vec<Value> {
 
 fn content(new: &Value, old: &Value) -> Vec<StatusCause> {
     let causes = |pod: &Value| pod::spec_causes("spec", pod.get("spec").unwrap_or(&Value::Null), Some(pod));
-    leniency::fresh(causes(new), || causes(old))
+    leniency::new_causes(causes(new), || causes(old))
 }
 
 enum Deadline {
     Fine,
-    /// Nothing else is looked at.
+    /// Stops validation of the update.
     Refused(StatusCause),
     Gone(StatusCause),
 }
 
-/// A deadline may come nearer.
+/// Validates the deadline, which may only decrease.
 fn deadline(new: &Value, old: &Value) -> Deadline {
     const FIELD: &str = "spec.activeDeadlineSeconds";
     let seconds = |pod: &Value| tree::int(pod, &["spec", "activeDeadlineSeconds"]);
@@ -169,16 +170,16 @@ fn deadline(new: &Value, old: &Value) -> Deadline {
     }
 }
 
-/// Tolerations may be added, and those that are there may last longer or shorter.
+/// Allows new tolerations, and changes of `tolerationSeconds`.
 fn tolerations(new: &Value, old: &Value) -> Vec<StatusCause> {
     let now = tree::items(new, &["spec", "tolerations"]);
-    let lasting = |toleration: &Value| {
+    let without_seconds = |toleration: &Value| {
         let mut toleration = toleration.clone();
         tree::remove(&mut toleration, &["tolerationSeconds"]);
         toleration
     };
-    let kept: HashSet<String> = now.iter().map(|one| lasting(one).to_string()).collect();
-    let is_kept = |before: &Value| kept.contains(&lasting(before).to_string());
+    let kept: HashSet<String> = now.iter().map(|one| without_seconds(one).to_string()).collect();
+    let is_kept = |before: &Value| kept.contains(&without_seconds(before).to_string());
     if !tree::items(old, &["spec", "tolerations"]).iter().all(is_kept) {
         let why = "existing toleration can not be modified except its tolerationSeconds";
         return vec![StatusCause::forbidden("spec.tolerations", why)];
@@ -186,7 +187,7 @@ fn tolerations(new: &Value, old: &Value) -> Vec<StatusCause> {
     pod::tolerations("spec.tolerations", now)
 }
 
-/// All that may change is put back as it was; what still differs may not.
+/// Resets the mutable fields to the old values, and rejects any difference that remains.
 fn other_changes(new: &Value, old: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let mut allowed = new.get("spec").cloned().unwrap_or_default();
@@ -200,13 +201,13 @@ fn other_changes(new: &Value, old: &Value) -> Vec<StatusCause> {
         }
     }
     for field in ["activeDeadlineSeconds", "tolerations", "schedulingGates"] {
-        put_back(&mut allowed, &before, &[field]);
+        restore_field(&mut allowed, &before, &[field]);
     }
     let grace = |spec: &Value| tree::int(spec, &["terminationGracePeriodSeconds"]);
     if grace(&before).is_some_and(|seconds| seconds < 0) && grace(&allowed) == Some(1) {
-        put_back(&mut allowed, &before, &["terminationGracePeriodSeconds"]);
+        restore_field(&mut allowed, &before, &["terminationGracePeriodSeconds"]);
     }
-    // Who holds a pod back decides where it may go.
+    // While a pod is gated, its scheduling directives may become stricter.
     if !tree::items(&before, &["schedulingGates"]).is_empty() {
         let [now, then] = [&allowed, &before].map(|spec| text_map(spec.get("nodeSelector")));
         if then.iter().any(|(key, value)| now.get(key) != Some(value)) {
@@ -214,7 +215,7 @@ fn other_changes(new: &Value, old: &Value) -> Vec<StatusCause> {
             let shown = allowed.get("nodeSelector").cloned().unwrap_or_default();
             causes.push(StatusCause::invalid("spec.nodeSelector", shown, why));
         }
-        put_back(&mut allowed, &before, &["nodeSelector"]);
+        restore_field(&mut allowed, &before, &["nodeSelector"]);
         causes.extend(gated_affinity(&mut allowed, &before));
     }
     if allowed != before {
@@ -226,7 +227,8 @@ fn other_changes(new: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// The nodes that fit may become fewer: terms stay, and get more requirements. Preferences may change freely.
+/// Allows stricter required terms: terms stay and get more requirements. Preferences may change
+/// freely.
 fn gated_affinity(allowed: &mut Value, before: &Value) -> Vec<StatusCause> {
     const NODE: [&str; 2] = ["affinity", "nodeAffinity"];
     const FIELD: &str = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
@@ -250,7 +252,7 @@ fn gated_affinity(allowed: &mut Value, before: &Value) -> Vec<StatusCause> {
             }
         }
     }
-    put_back(allowed, before, &NODE);
+    restore_field(allowed, before, &NODE);
     if before.get("affinity").is_none()
         && tree::get(allowed, &["affinity"]).is_some_and(|left| left.as_object().is_some_and(|left| left.is_empty()))
     {
@@ -259,7 +261,7 @@ fn gated_affinity(allowed: &mut Value, before: &Value) -> Vec<StatusCause> {
     causes
 }
 
-fn put_back(value: &mut Value, before: &Value, path: &[&str]) {
+fn restore_field(value: &mut Value, before: &Value, path: &[&str]) {
     match tree::get(before, path) {
         Some(old) => tree::set(value, path, old.clone()),
         None => drop(tree::remove(value, path)),

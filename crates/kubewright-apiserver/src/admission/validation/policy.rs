@@ -1,4 +1,4 @@
-//! What limits and moves others: disruption budgets, priorities, network policies.
+//! Validates PodDisruptionBudgets, PriorityClasses and NetworkPolicies.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -7,13 +7,13 @@ use super::metadata::quoted;
 use super::{address, condition, number, selector};
 use crate::object::{Meta, tree};
 
-/// The highest priority that is not the system's own.
+/// Maximum user-definable priority.
 const HIGHEST_PRIORITY: i64 = 1_000_000_000;
-/// The priorities of the system.
+/// The system priority classes.
 const SYSTEM_PRIORITIES: [(&str, i64); 2] =
     [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 
-/// What is wrong with a disruption budget.
+/// Validates a PodDisruptionBudget.
 pub(super) fn disruption_budget(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -41,7 +41,7 @@ pub(super) fn disruption_budget(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a disruption budget.
+/// Validates the status of a PodDisruptionBudget.
 pub(super) fn budget_status(value: &Value) -> Vec<StatusCause> {
     let mut causes = condition::conditions("status.conditions", tree::items(value, &["status", "conditions"]));
     for field in ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"] {
@@ -50,7 +50,7 @@ pub(super) fn budget_status(value: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a class of priority, which stays what it is.
+/// Validates a PriorityClass. Its value and preemption policy are immutable.
 pub(super) fn priority_class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (name, priority) = (value.name(), tree::int(value, &["value"]).unwrap_or_default());
@@ -83,7 +83,7 @@ pub(super) fn priority_class(value: &Value, old: Option<&Value>) -> Vec<StatusCa
     causes
 }
 
-/// What is wrong with a network policy.
+/// Validates a NetworkPolicy.
 pub(super) fn network_policy(value: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);

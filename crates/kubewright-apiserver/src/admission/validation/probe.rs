@@ -1,4 +1,4 @@
-//! How containers are looked after: probes, and what is done when they start and stop.
+//! Validates probes and lifecycle hooks.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -7,8 +7,8 @@ use super::metadata::quoted;
 use super::{number, selector};
 use crate::object::tree;
 
-/// What is wrong with what a container does when it starts and stops, and with its probes. One that only prepares a pod
-/// has none of them, unless it goes on beside the others.
+/// Validates lifecycle hooks and probes. Init containers have none, except restartable ones
+/// (sidecars).
 pub(super) fn all(field: &str, container: &Value, is_init: bool, spec: &Value) -> Vec<StatusCause> {
     let is_brief = is_init && tree::text(container, &["restartPolicy"]) != "Always";
     let grace = tree::int(spec, &["terminationGracePeriodSeconds"]).unwrap_or_default();
@@ -56,7 +56,7 @@ fn probe(field: &str, probe: &Value, grace: i64) -> Vec<StatusCause> {
     causes
 }
 
-/// What is done is exactly one of these kinds.
+/// Validates a handler, which has exactly one of `kinds`.
 fn handler(field: &str, handler: &Value, kinds: &[&str], grace: i64) -> Vec<StatusCause> {
     let found: Vec<&str> = kinds.iter().copied().filter(|kind| handler.get(kind).is_some()).collect();
     let mut causes = Vec::new();

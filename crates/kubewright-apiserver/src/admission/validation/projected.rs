@@ -1,4 +1,4 @@
-//! Volumes whose files are keys of objects, fields of the pod, or tokens.
+//! Validates ConfigMap, Secret, downward API and projected volumes.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use super::metadata::quoted;
 use super::{environment, selector, text};
 use crate::object::tree;
 
-/// Fields of a pod that files can show.
+/// Pod fields that files can expose.
 const FIELDS: [&str; 5] =
     ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-/// The shortest life of a token, in seconds.
+/// Minimum token lifetime, in seconds.
 const TOKEN_MIN: i64 = 600;
 
-/// What is wrong with a volume of a config map or a secret.
+/// Validates a ConfigMap or Secret volume.
 pub(super) fn keys(field: &str, kind: &str, source: &Value) -> Vec<StatusCause> {
     let name = if kind == "secret" { "secretName" } else { "name" };
     let mut causes = text::missing(field, source, &[name]);
@@ -37,14 +37,14 @@ fn item(field: &str, item: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a volume of fields of the pod.
+/// Validates a downward API volume.
 pub(super) fn downward(field: &str, source: &Value) -> Vec<StatusCause> {
     let mode = text::file_mode(&format!("{field}.defaultMode"), tree::int(source, &["defaultMode"]));
     let files = tree::items(source, &["items"]).iter();
     mode.into_iter().chain(files.flat_map(|file| self::file(field, file))).collect()
 }
 
-/// The server does not say which file it is about.
+/// Validates a downward API file. As in the real server, the path omits the index.
 fn file(field: &str, file: &Value) -> Vec<StatusCause> {
     let mut causes = text::missing(field, file, &["path"]);
     causes.extend(text::unreserved(&format!("{field}.path"), tree::text(file, &["path"])));
@@ -67,7 +67,7 @@ fn file(field: &str, file: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a volume that brings several together.
+/// Validates a projected volume.
 pub(super) fn projected(field: &str, source: &Value) -> Vec<StatusCause> {
     let mode = text::file_mode(&format!("{field}.defaultMode"), tree::int(source, &["defaultMode"]));
     let mut causes: Vec<_> = mode.into_iter().collect();
@@ -110,7 +110,7 @@ fn unique(field: &str, path: &str, shown: &str, paths: &mut HashSet<String>) -> 
     Some(StatusCause::invalid(field, quoted(shown), "conflicting duplicate paths"))
 }
 
-/// The path of a token is complained about at the volume, its life at the source.
+/// Validates a token source. Its path is reported at the volume, its lifetime at the source.
 fn token(field: &str, inner: &str, token: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if let Some(seconds) = tree::int(token, &["expirationSeconds"]) {
@@ -123,7 +123,7 @@ fn token(field: &str, inner: &str, token: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the life of a token.
+/// Validates a token lifetime.
 pub(super) fn token_life(field: &str, seconds: i64) -> Option<StatusCause> {
     let why = match seconds {
         seconds if seconds < TOKEN_MIN => "may not specify a duration less than 10 minutes",

@@ -1,4 +1,4 @@
-//! Whether a container starts again when it has ended: by its own policy, or by rules about how it ended.
+//! Validates the restart policy and the restart rules of containers.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -9,7 +9,7 @@ use crate::object::tree;
 const RULES_MAX: usize = 20;
 const CODES_MAX: usize = 255;
 
-/// What is wrong with when a container starts again.
+/// Validates the restart policy and the restart rules of a container.
 pub(super) fn policy(field: &str, container: &Value) -> Vec<StatusCause> {
     let (policy_field, rules_field) = (format!("{field}.restartPolicy"), format!("{field}.restartPolicyRules"));
     let rules = tree::items(container, &["restartPolicyRules"]);

@@ -1,4 +1,4 @@
-//! Schedules of cron: five fields, or a word that stands for them; and the time zones they are meant in.
+//! Validates cron schedules and time zones.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use kubewright_core::meta::v1::StatusCause;
 
 use super::metadata::quoted;
 
-/// A field: its least and greatest number, and names for numbers from the least on.
+/// A cron field: its minimum, its maximum, and names for its values from the minimum on.
 const FIELDS: [(i64, i64, &[&str]); 5] = [
     (0, 59, &[]),
     (0, 23, &[]),
@@ -16,7 +16,7 @@ const FIELDS: [(i64, i64, &[&str]); 5] = [
 ];
 const WORDS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
 
-/// What is wrong with a schedule.
+/// Returns the problem of a schedule.
 pub(super) fn complaint(schedule: &str) -> Option<String> {
     let has_zone = schedule.starts_with("TZ=") || schedule.starts_with("CRON_TZ=");
     if has_zone {
@@ -36,10 +36,10 @@ pub(super) fn complaint(schedule: &str) -> Option<String> {
     })
 }
 
-/// Where systems keep what they know of time zones.
+/// The time zone database of the system.
 const ZONES: &str = "/usr/share/zoneinfo";
 
-/// What is wrong with a time zone. On a system that knows none, any that could be the name of one is taken.
+/// Validates a time zone. Without a database on this system, every well-formed name is accepted.
 pub(super) fn zone(field: &str, zone: &str) -> Option<StatusCause> {
     let is_byte = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_' | b'+');
     let is_part = |part: &str| {
@@ -64,7 +64,7 @@ pub(super) fn zone(field: &str, zone: &str) -> Option<StatusCause> {
     Some(StatusCause::invalid(field, quoted(zone), why))
 }
 
-/// Checks one of `*`, `n`, `n-m`, each perhaps with `/step`.
+/// Validates `*`, `n` or `n-m`, with an optional `/step`.
 fn range(text: &str, least: i64, most: i64, names: &[&str]) -> Result<(), String> {
     let (bounds, step) = match text.split('/').collect::<Vec<_>>()[..] {
         [bounds] => (bounds, None),
@@ -87,7 +87,7 @@ fn range(text: &str, least: i64, most: i64, names: &[&str]) -> Result<(), String
     let step = match step {
         None => 1,
         Some(step) => {
-            // A single number with a step goes on to the end.
+            // A single number with a step extends to the maximum.
             if !bounds.contains('-') {
                 end = most;
             }
@@ -117,7 +117,7 @@ fn number(text: &str) -> Result<i64, String> {
     }
 }
 
-/// Whether a text is a duration such as `1h30m`.
+/// Whether this is a Go duration such as `1h30m`.
 fn is_duration(text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {

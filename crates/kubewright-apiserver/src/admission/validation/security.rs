@@ -1,4 +1,4 @@
-//! What pods and containers may do, and as whom.
+//! Validates the security contexts of pods and containers.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use super::metadata::quoted;
 use super::{number, text};
 use crate::object::tree;
 
-/// The longest path of a profile on a node, in bytes.
+/// Maximum length of the path of a localhost profile, in bytes.
 const PROFILE_MAX: usize = 4095;
 const SYSCTL_RULE: &str = "must have at most 253 characters and match regex \
     ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
-/// What is wrong with the security context of a pod with this specification.
+/// Validates the security context of a pod spec.
 pub(super) fn pod(field: &str, spec: &Value) -> Vec<StatusCause> {
     let Some(context) = spec.get("securityContext") else { return Vec::new() };
     let mut causes = ids(field, context, &["fsGroup", "runAsUser", "runAsGroup"]);
@@ -47,7 +47,7 @@ pub(super) fn pod(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the security context of a container.
+/// Validates the security context of a container.
 pub(super) fn container(field: &str, container: &Value, has_host_users: bool) -> Vec<StatusCause> {
     let Some(context) = container.get("securityContext") else { return Vec::new() };
     let mut causes = ids(field, context, &["runAsUser", "runAsGroup"]);
@@ -94,13 +94,13 @@ fn shown(context: &Value) -> String {
     text::internal(context, &FIELDS)
 }
 
-/// Numbers of users and groups, where they are set.
+/// Validates the user and group IDs that are set.
 pub(super) fn ids(field: &str, context: &Value, names: &[&str]) -> Vec<StatusCause> {
     let set = names.iter().filter_map(|name| Some((name, tree::int(context, &[name])?)));
     set.filter_map(|(name, number)| id(format!("{field}.{name}"), number)).collect()
 }
 
-/// What is wrong with the number of a user or a group.
+/// Validates a user or group ID.
 pub(super) fn id(field: String, number: i64) -> Option<StatusCause> {
     let is_id = (0..=i64::from(i32::MAX)).contains(&number);
     (!is_id).then(|| StatusCause::invalid(field, number, "must be between 0 and 2147483647, inclusive"))
@@ -119,7 +119,7 @@ fn sysctls(field: &str, spec: &Value, sysctls: &[Value]) -> Vec<StatusCause> {
             causes.push(StatusCause::duplicate(field.as_str(), quoted(name)));
         }
         seen.insert(name);
-        // What belongs to a namespace of the kernel cannot be set where the pod has the node's.
+        // Sysctls of the IPC or network namespace require that the pod has its own.
         let plain = name.replace('/', ".");
         let is_ipc = plain.starts_with("kernel.shm")
             || plain.starts_with("kernel.msg")
@@ -212,7 +212,7 @@ fn windows(field: &str, options: Option<&Value>) -> Vec<StatusCause> {
     let Some(options) = options else { return Vec::new() };
     let mut causes = Vec::new();
     if let Some(name) = options.get("gmsaCredentialSpecName").and_then(Value::as_str) {
-        causes.extend(text::kept(&format!("{field}.gmsaCredentialSpecName"), name, dns1123_subdomain));
+        causes.extend(text::check(&format!("{field}.gmsaCredentialSpecName"), name, dns1123_subdomain));
     }
     let why = match options.get("gmsaCredentialSpec").and_then(Value::as_str) {
         Some("") => Some("gmsaCredentialSpec cannot be an empty string"),

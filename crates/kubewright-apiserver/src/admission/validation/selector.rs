@@ -1,4 +1,4 @@
-//! Selectors of labels, names of ports, and other small forms that kinds share.
+//! Validates label selectors, port names and int-or-string values.
 
 use kubewright_core::meta::v1::{LabelSelector, StatusCause};
 use kubewright_core::validation::{label_value, qualified_name};
@@ -7,7 +7,7 @@ use kubewright_core::{Decoder, Selector, Value};
 use super::metadata::{self, quoted};
 use crate::object::{to_json, tree};
 
-/// What is wrong with a selector.
+/// Validates a label selector.
 pub(super) fn selector(field: &str, selector: &Value) -> Vec<StatusCause> {
     let mut causes = metadata::labels(&format!("{field}.matchLabels"), selector.get("matchLabels"));
     for (index, expression) in tree::items(selector, &["matchExpressions"]).iter().enumerate() {
@@ -44,14 +44,14 @@ fn requirement(field: &str, expression: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A label selector, if it can be used. One that is not there selects nothing.
+/// Parses a label selector. An absent one selects nothing; an invalid one returns `None`.
 pub(super) fn usable(selector: Option<&Value>) -> Option<Selector> {
     let selector = selector.filter(|selector| !selector.is_null());
     let decoded: Option<LabelSelector> = selector.and_then(|selector| Decoder::new().json(&to_json(selector)).ok());
     Selector::from_label_selector(decoded.as_ref()).ok()
 }
 
-/// What is wrong with the name of a port.
+/// Validates a port name.
 pub(super) fn port_name(field: &str, name: &str) -> Vec<StatusCause> {
     let mut complaints = Vec::new();
     if name.len() > 15 {
@@ -72,7 +72,7 @@ pub(super) fn port_name(field: &str, name: &str) -> Vec<StatusCause> {
     complaints.into_iter().map(|why| StatusCause::invalid(field, quoted(name), why)).collect()
 }
 
-/// What is wrong with a port that is a number or a name.
+/// Validates a port number or port name.
 pub(super) fn port(field: &str, port: Option<&Value>) -> Vec<StatusCause> {
     match port {
         Some(Value::String(name)) => port_name(field, name),
@@ -81,7 +81,7 @@ pub(super) fn port(field: &str, port: Option<&Value>) -> Vec<StatusCause> {
     }
 }
 
-/// What is wrong with an amount that is a whole number or a percentage, at most all of it where `is_bounded`.
+/// Validates an integer or a percentage. `is_bounded` limits percentages to 100%.
 pub(super) fn amount(field: &str, amount: Option<&Value>, is_bounded: bool) -> Vec<StatusCause> {
     match amount {
         Some(Value::Int(number)) if *number < 0 => {
@@ -102,7 +102,7 @@ pub(super) fn amount(field: &str, amount: Option<&Value>, is_bounded: bool) -> V
     }
 }
 
-/// An amount must not be more than all.
+/// Rejects a percentage above 100%.
 pub(super) fn above_all(field: &str, amount: Option<&Value>) -> Option<StatusCause> {
     let text = amount?.as_str()?;
     let percent = text.strip_suffix('%').filter(|digits| is_number(digits))?.parse::<u64>().ok()?;

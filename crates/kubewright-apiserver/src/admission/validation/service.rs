@@ -1,4 +1,4 @@
-//! Services.
+//! Validates Services.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,10 +10,10 @@ use super::metadata::quoted;
 use super::{address, metadata, number, selector, service_address, text};
 use crate::object::tree;
 
-/// What kubelet listens on, and nobody outside should reach.
+/// The kubelet port, which no Service may expose.
 const KUBELET_PORT: i64 = 10_250;
 
-/// What is wrong with a Service.
+/// Validates a Service.
 pub(super) fn service(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let Some(spec) = value.get("spec") else { return vec![StatusCause::required("spec", "")] };
     let kind = tree::text(spec, &["type"]);
@@ -34,7 +34,8 @@ pub(super) fn service(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes.extend(service_address::external(spec));
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     causes.extend(text::choice("spec.type", kind, &kinds));
-    // What a service had for its former type is taken back, and not held against it.
+    // A type change keeps the old node ports in the request. They are released later, so accept
+    // them.
     let keeps_ports = old.is_some_and(|old| node_ports(old) == node_ports(value));
     let forbidden = ports.iter().enumerate().filter(|(_, port)| {
         kind == "ClusterIP" && !keeps_ports && tree::int(port, &["nodePort"]).is_some_and(|number| number != 0)
@@ -50,7 +51,7 @@ pub(super) fn service(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What of a Service stays as it is, as long as its type needs it.
+/// Validates updates: cluster IPs and load balancer class are immutable while the type needs them.
 fn changes(spec: &Value, old: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let before = old.get("spec").cloned().unwrap_or_default();
@@ -68,7 +69,7 @@ fn changes(spec: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Two ports cannot be the same, neither inside nor on the nodes.
+/// Rejects duplicate ports and node ports.
 fn repeated(ports: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let identity = |port: &Value, part: &str| (tree::int(port, &[part]), tree::text(port, &["protocol"]).to_owned());
@@ -94,7 +95,7 @@ fn repeated(ports: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What only a load balancer has.
+/// Rejects load balancer fields of other types.
 fn balancer(spec: &Value, kind: &str) -> Vec<StatusCause> {
     const WHY: &str = "may only be used when `type` is 'LoadBalancer'";
     let is_balancer = kind == "LoadBalancer";
@@ -103,14 +104,14 @@ fn balancer(spec: &Value, kind: &str) -> Vec<StatusCause> {
         causes.push(StatusCause::forbidden("spec.allocateLoadBalancerNodePorts", WHY));
     }
     match spec.get("loadBalancerClass").and_then(Value::as_str) {
-        Some(class) if is_balancer => causes.extend(text::kept("spec.loadBalancerClass", class, qualified_name)),
+        Some(class) if is_balancer => causes.extend(text::check("spec.loadBalancerClass", class, qualified_name)),
         Some(_) => causes.push(StatusCause::forbidden("spec.loadBalancerClass", WHY)),
         None => {}
     }
     causes
 }
 
-/// Where what comes in may go.
+/// Validates the traffic policies.
 fn traffic(spec: &Value, kind: &str) -> Vec<StatusCause> {
     const POLICIES: [&str; 2] = ["Cluster", "Local"];
     let mut causes = Vec::new();
@@ -159,18 +160,18 @@ fn port(field: &str, port: &Value, needs_name: bool, names: &mut Vec<String>) ->
         causes.extend(selector::port(&format!("{field}.targetPort"), target));
     }
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        causes.extend(text::kept(&format!("{field}.appProtocol"), protocol, qualified_name));
+        causes.extend(text::check(&format!("{field}.appProtocol"), protocol, qualified_name));
     }
     causes
 }
 
-/// The ports on all nodes.
+/// All node ports.
 fn node_ports(service: &Value) -> BTreeSet<i64> {
     let ports = tree::items(service, &["spec", "ports"]).iter();
     ports.filter_map(|port| tree::int(port, &["nodePort"])).filter(|number| *number != 0).collect()
 }
 
-/// What kinds of services have which addresses.
+/// Validates which addresses the type allows.
 fn by_type(spec: &Value, kind: &str, is_headless: bool, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if kind == "LoadBalancer" {
@@ -229,7 +230,7 @@ fn affinity(spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a Service.
+/// Validates the status of a Service.
 pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const FIELD: &str = "status.loadBalancer.ingress";
     let before = tree::items(old, &["status", "loadBalancer", "ingress"]);

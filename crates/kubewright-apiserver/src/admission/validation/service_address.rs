@@ -1,4 +1,4 @@
-//! Addresses of services: in the cluster, outside of it, and of those who may come in.
+//! Validates Service addresses: cluster IPs, external IPs and source ranges.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use super::metadata::quoted;
 use super::{address, number, text};
 use crate::object::{Meta, text_map, tree};
 
-/// What is wrong with the addresses in the cluster and their families, which services with a name elsewhere do not have.
+/// Validates the cluster IPs and IP families. An `ExternalName` Service has neither.
 pub(super) fn cluster(spec: &Value, kind: &str) -> Vec<StatusCause> {
     const FIELD: &str = "spec.clusterIPs";
     if kind == "ExternalName" {
@@ -71,7 +71,7 @@ fn families(spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Addresses are of the families that are named.
+/// Validates that each address is of its listed IP family.
 fn fitting(addresses: &[Value], families: &[Value]) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let pairs = addresses.iter().filter_map(Value::as_str).zip(families.iter().filter_map(Value::as_str));
@@ -86,7 +86,7 @@ fn fitting(addresses: &[Value], families: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with addresses outside of the cluster.
+/// Validates external IPs.
 pub(super) fn external(spec: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (index, text) in tree::items(spec, &["externalIPs"]).iter().filter_map(Value::as_str).enumerate() {
@@ -99,13 +99,13 @@ pub(super) fn external(spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with where requests may come from, in the field or in the annotation that was there before.
+/// Validates the load balancer source ranges, in the field or in the older annotation.
 pub(super) fn source_ranges(value: &Value, kind: &str) -> Vec<StatusCause> {
     const ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
     const WHY: &str = "may only be used when `type` is 'LoadBalancer'";
     let ranges = tree::items(value, &["spec", "loadBalancerSourceRanges"]);
     let mut causes = Vec::new();
-    // The server spells the field as in Go.
+    // The real server uses the Go spelling of the field.
     let (field, texts): (String, Vec<String>) = if !ranges.is_empty() {
         let texts = ranges.iter().filter_map(Value::as_str).map(|text| text.trim().to_owned());
         ("spec.LoadBalancerSourceRanges".to_owned(), texts.collect())

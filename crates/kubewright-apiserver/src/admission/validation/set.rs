@@ -1,4 +1,4 @@
-//! Stateful and daemon sets, and how their pods are replaced.
+//! Validates StatefulSets, DaemonSets and ControllerRevisions.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use super::metadata::{annotations, labels, quoted};
 use super::{claim, number, pod, selector, text, workload};
 use crate::object::tree;
 
-/// Fields of a stateful set that may change.
+/// Mutable fields of a StatefulSet spec.
 const CHANGEABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -21,7 +21,7 @@ const CHANGEABLE: [&str; 7] = [
     "minReadySeconds",
 ];
 
-/// What is wrong with a stateful set. What was wrong before with its template or its claims may stay so.
+/// Validates a StatefulSet. A template or claim that was already invalid is accepted.
 pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -49,7 +49,7 @@ pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes.extend(number::not_negative(value, &["spec", "ordinals", "start"]));
     if old.is_none() {
         let service = tree::text(spec, &["serviceName"]);
-        causes.extend(text::kept_if_any("spec.serviceName", service, dns1123_label));
+        causes.extend(text::check_optional("spec.serviceName", service, dns1123_label));
     }
     causes.extend(workload::not_negative(value, &["revisionHistoryLimit"]));
     causes.extend(workload::selector(value, "statefulset"));
@@ -70,12 +70,12 @@ pub(super) fn stateful(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid("spec.selector", shown, ""));
         }
     }
-    causes.extend(workload::lasting("spec.template.spec", template, "StatefulSet"));
+    causes.extend(workload::long_running("spec.template.spec", template, "StatefulSet"));
     causes.extend(old.and_then(|old| stateful_changes(spec, old)));
     causes
 }
 
-/// What is wrong with the claims that are made for each pod.
+/// Validates the volume claim templates.
 fn claims(spec: &Value) -> Vec<StatusCause> {
     let nothing = Value::default();
     let claims = tree::items(spec, &["volumeClaimTemplates"]).iter().enumerate();
@@ -86,7 +86,8 @@ fn claims(spec: &Value) -> Vec<StatusCause> {
     claims.flat_map(check).collect()
 }
 
-/// The template as pods get it: claims are volumes, before all others and instead of those of the same name.
+/// The pod template with the claims as volumes. They come first, and replace volumes of the same
+/// name.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec.get("template").cloned().unwrap_or_default();
     let mut volumes: Vec<Value> = Vec::new();
@@ -160,7 +161,7 @@ fn stateful_changes(spec: &Value, old: &Value) -> Option<StatusCause> {
     (allowed != before).then(|| StatusCause::forbidden("spec", why))
 }
 
-/// What is wrong with a daemon set.
+/// Validates a DaemonSet.
 pub(super) fn daemon(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -170,7 +171,7 @@ pub(super) fn daemon(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes.extend(workload::chosen(value).and_then(|chosen| workload::matched(&chosen, template)));
     causes.extend(chosen.and_then(|selector| workload::empty_selector(selector, "daemonset")));
     causes.extend(workload::changed_template(template, old));
-    causes.extend(workload::lasting("spec.template.spec", template, "DaemonSet"));
+    causes.extend(workload::long_running("spec.template.spec", template, "DaemonSet"));
     causes.extend(workload::not_negative(value, &["minReadySeconds"]));
     causes.extend(daemon_update(spec.get("updateStrategy").unwrap_or(&nothing)));
     causes.extend(workload::not_negative(value, &["revisionHistoryLimit"]));
@@ -213,7 +214,7 @@ fn daemon_update(strategy: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Whether an amount is nothing; what is no number counts as nothing.
+/// Whether an amount is zero. Invalid amounts count as zero.
 fn is_zero(amount: Option<&Value>) -> bool {
     match amount {
         Some(Value::Int(number)) => *number == 0,
@@ -222,7 +223,7 @@ fn is_zero(amount: Option<&Value>) -> bool {
     }
 }
 
-/// What is wrong with the status of a daemon set.
+/// Validates the status of a DaemonSet.
 pub(super) fn daemon_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const COUNTS: [&str; 9] = [
         "currentNumberScheduled",
@@ -241,7 +242,7 @@ pub(super) fn daemon_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the status of a stateful set.
+/// Validates the status of a StatefulSet.
 pub(super) fn stateful_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const COUNTS: [&str; 7] = [
         "replicas",
@@ -258,7 +259,7 @@ pub(super) fn stateful_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a revision, whose data stays what it is.
+/// Validates a ControllerRevision. Its data is immutable.
 pub(super) fn revision(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     causes.extend(number::not_negative(value, &["revision"]));

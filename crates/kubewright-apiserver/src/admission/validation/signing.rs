@@ -1,4 +1,4 @@
-//! Requests for certificates: what is asked for, what was decided, and the certificate.
+//! Validates CertificateSigningRequests.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,19 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer};
 
 use super::metadata::quoted;
 use super::{number, text};
+use crate::admission::Part;
 use crate::authentication::is_one_sequence;
 use crate::object::tree;
-use crate::registry::Part;
 
-/// Conditions that are there or not, and never false.
+/// Conditions whose status must be `True`.
 const DECISIONS: [&str; 3] = ["Approved", "Denied", "Failed"];
-/// The longest domain of who signs, and of all its name, in bytes.
+/// Maximum lengths of the signer's domain and of the whole signer name, in bytes.
 const DOMAIN_MAX: usize = 253;
 const SIGNER_MAX: usize = DOMAIN_MAX + 1 + 253 + 63 + 1;
-/// The shortest life of a certificate, in seconds.
+/// Minimum certificate lifetime, in seconds.
 const LIFE_MIN: i64 = 600;
 
-/// What is wrong with a request. What was wrong before may stay so.
+/// Validates a request. Values that were already invalid are accepted.
 pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
@@ -38,7 +38,7 @@ pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     if old.is_none() {
         let texts: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
-        // What a certificate may be good for is in the description.
+        // The OpenAPI enum lists the known usages.
         let known = CertificateSigningRequestSpec::default()
             .scheme()
             .field("usages")
@@ -65,7 +65,8 @@ pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a request that takes the place of another: who decides does not sign, and who signs not decide.
+/// Validates an update. The approval subresource sets conditions only; the status subresource sets
+/// the certificate.
 pub(super) fn update(value: &Value, old: &Value, part: Part) -> Vec<StatusCause> {
     const FIELD: &str = "status.conditions";
     let of = |request: &Value, kind: &str| -> Vec<Value> {
@@ -98,7 +99,7 @@ pub(super) fn update(value: &Value, old: &Value, part: Part) -> Vec<StatusCause>
     causes
 }
 
-/// What was decided: one of each, and not both of yes and no.
+/// Validates conditions: unique types, and not both approved and denied.
 fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let kinds = |request: &Value| -> Vec<String> {
         let all = tree::items(request, &["status", "conditions"]).iter();
@@ -133,7 +134,7 @@ fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// A name such as `example.com/signer`.
+/// Validates a signer name such as `example.com/signer`.
 fn signer(name: &str) -> Vec<StatusCause> {
     const FIELD: &str = "spec.signerName";
     if name == "kubernetes.io/legacy-unknown" {
@@ -149,7 +150,7 @@ fn signer(name: &str) -> Vec<StatusCause> {
         return vec![StatusCause::invalid(FIELD, quoted(name), why)];
     };
     let mut causes = Vec::new();
-    // After the first label that is wrong, more complaints would only confuse.
+    // Report only the first invalid label.
     let labels = |part: &str, rule: fn(&str) -> Vec<String>| -> Vec<StatusCause> {
         let wrong = part.split('.').map(|label| (label, rule(label))).find(|(_, complaints)| !complaints.is_empty());
         let complaints = wrong.into_iter().flat_map(|(label, all)| all.into_iter().map(move |why| (label, why)));
@@ -175,7 +176,7 @@ fn bytes(value: &Value, path: &[&str]) -> Vec<u8> {
     ByteString::from_base64(tree::text(value, path).as_bytes()).map(|bytes| bytes.to_vec()).unwrap_or_default()
 }
 
-/// The types of all blocks, which are between dashes.
+/// The types of all PEM blocks.
 fn block_types(pem: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(pem);
     let begins = text.lines().filter_map(|line| line.trim_end().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));

@@ -1,4 +1,4 @@
-//! Classes of storage, and what drivers and nodes say of each other.
+//! Validates StorageClasses, VolumeAttributesClasses and the kinds of CSI drivers.
 
 use std::collections::HashSet;
 
@@ -10,15 +10,15 @@ use super::metadata::quoted;
 use super::{affinity, number, persistent_volume, projected, selector, text, volume_source};
 use crate::object::{text_map, tree};
 
-/// All parameters of a class together, in bytes.
+/// Maximum total size of class parameters, in bytes.
 const PARAMETERS_SIZE_MAX: usize = 256 << 10;
 const PARAMETERS_MAX: usize = 512;
-/// The longest message about a volume, in bytes.
+/// Maximum length of an attachment error message, in bytes.
 const MESSAGE_MAX: usize = 1024;
-/// The longest name of a node by its driver, in bytes.
+/// Maximum length of a driver's node ID, in bytes.
 const NODE_ID_MAX: usize = 256;
 
-/// What is wrong with a class of storage, which stays what it is.
+/// Validates a StorageClass. Most of its fields are immutable.
 pub(super) fn class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     if let Some(old) = old {
         let changed = ["parameters", "provisioner", "reclaimPolicy"].into_iter();
@@ -65,7 +65,7 @@ fn parameters(value: &Value, may_be_empty: bool) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a class of attributes, which stays what it is.
+/// Validates a VolumeAttributesClass. Its driver and parameters are immutable.
 pub(super) fn attributes_class(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let changed = old
         .into_iter()
@@ -76,10 +76,10 @@ pub(super) fn attributes_class(value: &Value, old: Option<&Value>) -> Vec<Status
     causes
 }
 
-/// What is wrong with a driver.
+/// Validates a CSIDriver.
 pub(super) fn driver(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
-    // The first of these is spelt as the server spells it.
+    // The real server misspells the first of these in its messages.
     for (part, shown) in [
         ("attachRequired", "attachedRequired"),
         ("podInfoOnMount", "podInfoOnMount"),
@@ -123,7 +123,7 @@ pub(super) fn driver(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with the drivers of a node, of which each stays what it is.
+/// Validates a CSINode. Each listed driver is immutable.
 pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let drivers = tree::items(value, &["spec", "drivers"]);
     let mut causes = Vec::new();
@@ -155,7 +155,7 @@ pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             if keys[..index].contains(key) {
                 causes.push(StatusCause::duplicate(field.as_str(), quoted(text)));
             }
-            causes.extend(text::kept(&field, text, qualified_name));
+            causes.extend(text::check(&field, text, qualified_name));
         }
     }
     let fixed = |driver: &Value| {
@@ -179,7 +179,7 @@ pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with how much storage there is somewhere.
+/// Validates a CSIStorageCapacity.
 pub(super) fn capacity(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     if let Some(old) = old {
         let fields = ["nodeTopology", "storageClassName"].into_iter();
@@ -187,7 +187,7 @@ pub(super) fn capacity(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     let chosen = value.get("nodeTopology").into_iter();
     let mut causes: Vec<_> = chosen.flat_map(|chosen| selector::selector("nodeTopology", chosen)).collect();
-    causes.extend(text::kept("storageClassName", tree::text(value, &["storageClassName"]), dns1123_subdomain));
+    causes.extend(text::check("storageClassName", tree::text(value, &["storageClassName"]), dns1123_subdomain));
     let amount = value.get("capacity").and_then(Value::as_str).and_then(|text| text.parse().ok());
     if let Some(amount) = amount.filter(|amount: &kubewright_core::Quantity| amount.signum() < 0) {
         let why = "must be greater than or equal to 0";
@@ -196,7 +196,7 @@ pub(super) fn capacity(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a volume's being at a node.
+/// Validates a VolumeAttachment.
 pub(super) fn attachment(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const BOTH: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     let (name, inline) = (
@@ -220,7 +220,7 @@ pub(super) fn attachment(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
             causes.extend(persistent_volume::spec_causes("spec.source.inlineVolumeSpec", spec, "", true));
         }
     }
-    causes.extend(text::kept("spec.nodeName", tree::text(value, &["spec", "nodeName"]), dns1123_subdomain));
+    causes.extend(text::check("spec.nodeName", tree::text(value, &["spec", "nodeName"]), dns1123_subdomain));
     causes.extend(attachment_status(value));
     match old {
         Some(old) => causes.extend(number::immutable(value, old, &["spec"])),
@@ -228,13 +228,13 @@ pub(super) fn attachment(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
             causes.extend(volume_source::driver("spec.attacher", attacher));
             let name = name.into_iter();
             causes
-                .extend(name.flat_map(|name| text::kept("spec.source.persistentVolumeName", name, dns1123_subdomain)));
+                .extend(name.flat_map(|name| text::check("spec.source.persistentVolumeName", name, dns1123_subdomain)));
         }
     }
     causes
 }
 
-/// What is wrong with what is said of a volume's being at a node.
+/// Validates the status of a VolumeAttachment.
 pub(super) fn attachment_status(value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let metadata = text_map(tree::get(value, &["status", "attachmentMetadata"]));
@@ -243,7 +243,7 @@ pub(super) fn attachment_status(value: &Value) -> Vec<StatusCause> {
     }
     for part in ["attachError", "detachError"] {
         let Some(error) = tree::get(value, &["status", part]) else { continue };
-        // The server names the limit of something else here.
+        // The real server reports the limit of the parameters here.
         if tree::text(error, &["message"]).len() > MESSAGE_MAX {
             causes.push(StatusCause::too_long(format!("status.{part}.message"), PARAMETERS_SIZE_MAX));
         }

@@ -1,4 +1,4 @@
-//! What a pod shares with its node, and what the systems of nodes differ in.
+//! Validates pod fields that depend on the node: host namespaces and the operating system.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -6,10 +6,10 @@ use kubewright_core::meta::v1::StatusCause;
 use super::number;
 use crate::object::tree;
 
-/// The lists of containers of a pod, in the order in which they are visited.
+/// The container lists of a pod, in the order of validation.
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// Ports of containers are those of the node, where a pod has its network. A template may leave them out.
+/// With `hostNetwork`, container ports must equal host ports. A template may omit host ports.
 pub(super) fn host_network(field: &str, spec: &Value, is_pod: bool) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if !tree::is_true(spec, &["hostNetwork"]) {
@@ -29,7 +29,7 @@ pub(super) fn host_network(field: &str, spec: &Value, is_pod: bool) -> Vec<Statu
     causes
 }
 
-/// Containers that run as processes of a Windows node: all of a pod or none.
+/// Validates Windows host processes: all containers of a pod use them, or none.
 pub(super) fn host_processes(field: &str, spec: &Value) -> Vec<StatusCause> {
     let host_process = |value: &Value| {
         tree::get(value, &["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool)
@@ -59,7 +59,7 @@ pub(super) fn host_processes(field: &str, spec: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// A pod with users of its own has namespaces of its own.
+/// Rejects host namespaces in a pod with its own user namespace.
 pub(super) fn host_users(field: &str, spec: &Value) -> Vec<StatusCause> {
     if spec.get("hostUsers").and_then(Value::as_bool) != Some(false) {
         return Vec::new();
@@ -70,7 +70,7 @@ pub(super) fn host_users(field: &str, spec: &Value) -> Vec<StatusCause> {
         .collect()
 }
 
-/// What is wrong with the system that a pod says it is for, or with what that system does not have.
+/// Validates `spec.os` and rejects fields that this operating system does not support.
 pub(super) fn operating_system(field: &str, spec: &Value) -> Vec<StatusCause> {
     if spec.get("os").is_none() {
         return Vec::new();
@@ -122,7 +122,7 @@ fn windows(field: &str, spec: &Value) -> Vec<StatusCause> {
         "runAsGroup",
     ];
     const WHY: &str = "cannot be set for a windows pod";
-    // Those that are held by value in Go are set only when they are true.
+    // Go holds these as plain booleans, so `false` counts as unset.
     let is_set = |path: &[&str]| match path {
         ["hostPID" | "hostIPC"] => tree::is_true(spec, path),
         path => tree::get(spec, path).is_some(),

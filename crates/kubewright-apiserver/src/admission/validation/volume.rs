@@ -1,4 +1,4 @@
-//! Volumes: where each comes from, in a pod or for the whole cluster.
+//! Validates pod volumes.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -8,7 +8,7 @@ use super::metadata::quoted;
 use super::{claim, number, projected, text, volume_source};
 use crate::object::{Meta, tree};
 
-/// Sources of volumes of pods, in the order in which they are looked for.
+/// Volume sources of pods, in the order of validation.
 const SOURCES: [&str; 29] = [
     "emptyDir",
     "hostPath",
@@ -41,7 +41,7 @@ const SOURCES: [&str; 29] = [
     "ephemeral",
 ];
 
-/// What is wrong with the source of a volume, of which there is exactly one.
+/// Validates the source of a volume. There must be exactly one.
 pub(super) fn source(field: &str, volume: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
     let mut found = SOURCES.into_iter().filter_map(|name| Some((name, volume.get(name)?)));
     let Some((name, source)) = found.next() else {
@@ -73,7 +73,7 @@ fn empty_directory(field: &str, source: &Value) -> Vec<StatusCause> {
     limit.map(|_| StatusCause::forbidden(format!("{field}.sizeLimit"), why)).into_iter().collect()
 }
 
-/// An image in a template may still be missing.
+/// Validates an image volume. A template may omit the reference.
 fn image(field: &str, image: &Value, is_pod: bool) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if is_pod && tree::text(image, &["reference"]).is_empty() {
@@ -84,7 +84,7 @@ fn image(field: &str, image: &Value, is_pod: bool) -> Vec<StatusCause> {
     causes
 }
 
-/// A claim that is made for a pod has the pod's name and the volume's, which has to be a name.
+/// Validates an ephemeral volume. Its claim is named `pod-volume`, which must be a valid name.
 fn ephemeral(field: &str, volume: &Value, source: &Value, pod: Option<&Value>) -> Vec<StatusCause> {
     let mut causes =
         claim::template(&format!("{field}.ephemeral.volumeClaimTemplate"), source.get("volumeClaimTemplate"));
@@ -100,7 +100,7 @@ fn ephemeral(field: &str, volume: &Value, source: &Value, pod: Option<&Value>) -
     causes
 }
 
-/// What is wrong with a directory of the node.
+/// Validates a host path.
 pub(super) fn host_path(field: &str, source: &Value) -> Vec<StatusCause> {
     const TYPES: [&str; 8] =
         ["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"];
@@ -109,5 +109,5 @@ pub(super) fn host_path(field: &str, source: &Value) -> Vec<StatusCause> {
         return vec![StatusCause::required(format!("{field}.path"), "")];
     }
     let kind = number::one_of(format!("{field}.type"), tree::text(source, &["type"]), &TYPES);
-    text::without_backsteps(&format!("{field}.path"), path).into_iter().chain(kind).collect()
+    text::no_parent_segments(&format!("{field}.path"), path).into_iter().chain(kind).collect()
 }

@@ -1,4 +1,4 @@
-//! Kinds of storage, each with what it cannot do without.
+//! Validates volume sources by kind of storage.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
@@ -11,7 +11,7 @@ use crate::object::{text_map, tree};
 const PARTITION_RULE: &str = "must be between 0 and 255, inclusive";
 const PAIRS_RULE: &str = "must be a host:port pair or multiple pairs separated by commas";
 
-/// What is wrong with a source of this name, in a pod or a volume.
+/// Validates the source `name` of a pod volume or a PersistentVolume.
 pub(super) fn source(field: &str, name: &str, source: &Value) -> Vec<StatusCause> {
     let required = |parts: &[&str]| text::missing(field, source, parts);
     match name {
@@ -61,7 +61,7 @@ pub(super) fn source(field: &str, name: &str, source: &Value) -> Vec<StatusCause
             if source.get("nodePublishSecretRef").is_some() {
                 match tree::text(source, &["nodePublishSecretRef", "name"]) {
                     "" => causes.push(StatusCause::required(format!("{field}.nodePublishSecretRef.name"), "")),
-                    name => causes.extend(text::kept(&format!("{field}.name"), name, dns1123_subdomain)),
+                    name => causes.extend(text::check(&format!("{field}.name"), name, dns1123_subdomain)),
                 }
             }
             causes
@@ -70,7 +70,7 @@ pub(super) fn source(field: &str, name: &str, source: &Value) -> Vec<StatusCause
     }
 }
 
-/// What is wrong with a source of a volume of the cluster, where it differs from that of a pod.
+/// Validates a PersistentVolume source, including the rules that differ from pod volumes.
 pub(super) fn of_cluster(field: &str, name: &str, source: &Value, volume: &str) -> Vec<StatusCause> {
     match name {
         "glusterfs" => {
@@ -81,7 +81,7 @@ pub(super) fn of_cluster(field: &str, name: &str, source: &Value, volume: &str) 
                     let why = "if the endpointnamespace is set, it must be a valid namespace name";
                     causes.push(StatusCause::invalid(field, quoted(""), why));
                 } else {
-                    causes.extend(text::kept(&field, namespace, dns1123_label));
+                    causes.extend(text::check(&field, namespace, dns1123_label));
                 }
             }
             causes
@@ -113,7 +113,7 @@ pub(super) fn of_cluster(field: &str, name: &str, source: &Value, volume: &str) 
         "storageos" => storage_os(field, source, &["name", "namespace"]),
         "local" => match tree::text(source, &["path"]) {
             "" => vec![StatusCause::required(format!("{field}.path"), "")],
-            path => text::without_backsteps(&format!("{field}.path"), path).into_iter().collect(),
+            path => text::no_parent_segments(&format!("{field}.path"), path).into_iter().collect(),
         },
         "csi" => {
             let mut causes = driver(&format!("{field}.driver"), tree::text(source, &["driver"]));
@@ -135,7 +135,7 @@ pub(super) fn of_cluster(field: &str, name: &str, source: &Value, volume: &str) 
     }
 }
 
-/// What is wrong with the name of a driver.
+/// Validates a driver name.
 pub(super) fn driver(field: &str, name: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     if name.is_empty() {
@@ -144,7 +144,7 @@ pub(super) fn driver(field: &str, name: &str) -> Vec<StatusCause> {
     if name.len() > 63 {
         causes.push(StatusCause::too_long(field, 63));
     }
-    causes.extend(text::kept(field, name, |name| dns1123_subdomain(&name.to_lowercase())));
+    causes.extend(text::check(field, name, |name| dns1123_subdomain(&name.to_lowercase())));
     causes
 }
 
@@ -193,7 +193,7 @@ fn iscsi(field: &str, source: &Value, prefix_rule: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// Names of the three forms that iSCSI knows.
+/// Whether this is an iSCSI qualified name in one of its three formats.
 fn is_initiator(name: &str) -> bool {
     let is_hex =
         |text: &str, lengths: &[usize]| lengths.contains(&text.len()) && text.bytes().all(|c| c.is_ascii_hexdigit());
@@ -318,7 +318,7 @@ fn azure_disk(field: &str, source: &Value) -> Vec<StatusCause> {
 fn storage_os(field: &str, source: &Value, reference: &[&str]) -> Vec<StatusCause> {
     let text_of = |part: &str| tree::text(source, &[part]);
     let mut causes = text::required(&format!("{field}.volumeName"), text_of("volumeName"), dns1123_label);
-    causes.extend(text::kept_if_any(&format!("{field}.volumeNamespace"), text_of("volumeNamespace"), dns1123_label));
+    causes.extend(text::check_optional(&format!("{field}.volumeNamespace"), text_of("volumeNamespace"), dns1123_label));
     causes.extend(secret(field, source, reference));
     causes
 }

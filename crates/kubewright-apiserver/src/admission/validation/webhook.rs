@@ -1,10 +1,10 @@
-//! Webhooks: what they are asked about, and where they are. Policies say what they are about in the same way.
+//! Validates webhook configurations, and the match rules that policies share with them.
 
 use std::collections::HashSet;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::validation::{dns1035_label, dns1123_subdomain};
 
 use super::control::match_conditions;
 use super::metadata::quoted;
@@ -14,12 +14,12 @@ use crate::object::tree;
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 pub(super) const FAILURE_POLICIES: [&str; 2] = ["Fail", "Ignore"];
 pub(super) const MATCH_POLICIES: [&str; 2] = ["Equivalent", "Exact"];
-/// Versions of reviews that this server sends.
+/// AdmissionReview versions that this server sends.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
-/// What webhooks may do besides; only the first two are still taken.
+/// Side effect classes. Only the first two are accepted in new objects.
 const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
-/// Rules that were not always there: an object that has broken one may go on to.
+/// Rules that were added later. An object that already violates one may continue to.
 struct Rules {
     names: bool,
     reviews: bool,
@@ -44,7 +44,7 @@ impl Rules {
     }
 }
 
-/// What is wrong with the webhooks of a configuration.
+/// Validates the webhooks of a configuration.
 pub(super) fn webhooks(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let webhooks = tree::items(value, &["webhooks"]);
@@ -61,7 +61,7 @@ pub(super) fn webhooks(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     causes
 }
 
-/// Whether one before it has the name of a webhook.
+/// Whether an earlier webhook has the same name.
 fn is_known(webhooks: &[Value], index: usize) -> bool {
     let name = tree::text(&webhooks[index], &["name"]);
     !name.is_empty() && webhooks[..index].iter().any(|other| tree::text(other, &["name"]) == name)
@@ -108,7 +108,7 @@ fn selectors(field: &str, webhook: &Value) -> Vec<StatusCause> {
     chosen.flat_map(|(field, chosen)| selector::selector(&field, chosen)).collect()
 }
 
-/// Names of webhooks have three parts at least.
+/// Returns the problems of a webhook name, which has at least three labels.
 fn qualified_domain(name: &str) -> Vec<String> {
     let complaints = dns1123_subdomain(name);
     if !complaints.is_empty() {
@@ -135,7 +135,7 @@ fn reviews(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
             causes.push(StatusCause::invalid(field, quoted(name), "duplicate version"));
             continue;
         }
-        causes.extend(text::kept(&field, name, text::dns1035_label));
+        causes.extend(text::check(&field, name, dns1035_label));
     }
     if rules.reviews && !has_known_review(webhook) {
         let shown = Value::from(versions.to_vec());
@@ -144,7 +144,7 @@ fn reviews(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with which requests somebody is asked about.
+/// Validates a match rule.
 pub(super) fn rule(field: &str, rule: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (part, others) in [("operations", "operations"), ("apiGroups", "API groups"), ("apiVersions", "API versions")] {
@@ -171,14 +171,15 @@ pub(super) fn rule(field: &str, rule: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with resources such as `pods`, `pods/*`, `*/scale` and `*`, none of which may be said twice.
+/// Validates match rule resources such as `pods`, `pods/*`, `*/scale` and `*`. They must not
+/// overlap.
 fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
     let names: Vec<&str> = listed.iter().filter_map(Value::as_str).collect();
     let mut causes = Vec::new();
     if names.is_empty() {
         causes.push(StatusCause::required(field, ""));
     }
-    // Go looks at the last of them only.
+    // As in the real server, only the last name without a slash counts.
     let mut has_plain = false;
     let mut earlier: HashSet<&str> = HashSet::new();
     for (index, name) in names.iter().enumerate() {
@@ -197,7 +198,7 @@ fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
                 causes.push(StatusCause::invalid(field.as_str(), quoted(name), &why));
             }
         }
-        // Only names with a slash are looked for.
+        // Only names with a slash are compared.
         earlier.insert(name);
     }
     let mut complain = |why: &str| causes.push(StatusCause::invalid(field, Value::from(listed.to_vec()), why));
@@ -210,7 +211,7 @@ fn resources(field: &str, listed: &[Value]) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with where a webhook is.
+/// Validates the client configuration of a webhook.
 pub(super) fn client_config(field: &str, config: &Value) -> Vec<StatusCause> {
     match (config.get("url").and_then(Value::as_str), config.get("service")) {
         (Some(url), None) => self::url(&format!("{field}.url"), url),
@@ -246,7 +247,7 @@ fn url(field: &str, url: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// What is wrong with a service. The server takes its name for its namespace, and the other way round.
+/// Validates a service reference. The real server reports `name` as `namespace` and vice versa.
 fn service(field: &str, service: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     for (part, shown) in [("namespace", "name"), ("name", "namespace")] {
@@ -266,7 +267,7 @@ fn service(field: &str, service: &Value) -> Vec<StatusCause> {
     if !path.starts_with('/') {
         complain("must start with a '/'");
     }
-    // Whatever comes first is taken for the slash.
+    // The real server skips the first character without checking that it is the slash.
     let mut rest = path.chars();
     rest.next();
     let rest = rest.as_str();
@@ -287,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_taken_before_may_stay() {
+    fn previously_accepted_webhooks_stay_valid() {
         let configuration = |versions: &str, conditions: &str, ca: &str| {
             let webhook = format!(
                 r#"{{"name":"a.example.com","sideEffects":"Some","admissionReviewVersions":{versions},"matchConditions":{conditions},

@@ -1,4 +1,4 @@
-//! What makes pods: a selector that matches a template, and how many.
+//! Validates Deployments, ReplicaSets, ReplicationControllers and PodTemplates.
 
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::{Selector, Value};
@@ -7,7 +7,7 @@ use super::metadata::quoted;
 use super::{number, pod, text};
 use crate::object::{text_map, tree};
 
-/// What is wrong with a deployment.
+/// Validates a Deployment.
 pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["replicas"]);
     causes.extend(selected_template(value, old, "deployment"));
@@ -36,12 +36,12 @@ pub(super) fn deployment(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     causes
 }
 
-/// A strategy as messages show it.
+/// A strategy in the form of error messages.
 pub(super) fn shown_strategy(strategy: &Value) -> String {
     text::internal(strategy, &[("Type", "type", "\"\""), ("RollingUpdate", "rollingUpdate", "null")])
 }
 
-/// What is wrong with a replica set.
+/// Validates a ReplicaSet.
 pub(super) fn replica_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["replicas", "minReadySeconds"]);
     causes.extend(selected_template(value, old, "deployment"));
@@ -49,7 +49,7 @@ pub(super) fn replica_set(value: &Value, old: Option<&Value>) -> Vec<StatusCause
     causes
 }
 
-/// What is wrong with the oldest of them, whose selector is just labels.
+/// Validates a ReplicationController, whose selector is a plain label map.
 pub(super) fn replication_controller(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = not_negative(value, &["minReadySeconds"]);
     let wanted = text_map(tree::get(value, &["spec", "selector"]));
@@ -67,22 +67,22 @@ pub(super) fn replication_controller(value: &Value, old: Option<&Value>) -> Vec<
         causes.push(unmatched(labels));
     }
     causes.extend(changed_template(template, old));
-    causes.extend(lasting("spec.template.spec", template, "ReplicationController"));
+    causes.extend(long_running("spec.template.spec", template, "ReplicationController"));
     causes
 }
 
-/// What is wrong with a template that stands alone.
+/// Validates a PodTemplate.
 pub(super) fn pod_template(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let before = old.and_then(|old| old.get("template"));
     pod::changed_template("template", value.get("template").unwrap_or(&Value::Null), before)
 }
 
-/// What is wrong with the template of a workload.
+/// Validates the pod template of a workload.
 pub(super) fn changed_template(template: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     pod::changed_template("spec.template", template, old.and_then(|old| tree::get(old, &["spec", "template"])))
 }
 
-/// What is wrong with the status of a deployment.
+/// Validates the status of a Deployment.
 pub(super) fn deployment_status(value: &Value, old: &Value) -> Vec<StatusCause> {
     const COUNTS: [&str; 8] = [
         "observedGeneration",
@@ -100,7 +100,7 @@ pub(super) fn deployment_status(value: &Value, old: &Value) -> Vec<StatusCause> 
     causes
 }
 
-/// What is wrong with the status of a replica set, or of its predecessor.
+/// Validates the status of a ReplicaSet or a ReplicationController.
 pub(super) fn replicas_status(value: &Value) -> Vec<StatusCause> {
     const COUNTS: [&str; 6] = [
         "replicas",
@@ -113,7 +113,7 @@ pub(super) fn replicas_status(value: &Value) -> Vec<StatusCause> {
     counts(value, &COUNTS, &["fullyLabeledReplicas", "readyReplicas", "availableReplicas"], "readyReplicas")
 }
 
-/// What is wrong with the numbers of a status: no more pods can be in a state than there are.
+/// Validates the counters of a status: none may exceed the number of replicas.
 pub(super) fn counts(value: &Value, all: &[&str], replicas: &[&str], ready: &str) -> Vec<StatusCause> {
     let count = |field: &str| tree::int(value, &["status", field]).unwrap_or_default();
     let mut causes: Vec<_> = all.iter().filter_map(|field| number::not_negative(value, &["status", field])).collect();
@@ -128,18 +128,18 @@ pub(super) fn counts(value: &Value, all: &[&str], replicas: &[&str], ready: &str
     causes
 }
 
-/// How often a name was taken already is never counted down.
+/// Rejects a decreasing `collisionCount`.
 pub(super) fn fewer_collisions(value: &Value, old: &Value) -> Option<StatusCause> {
     let [now, before] = [value, old].map(|set| tree::int(set, &["status", "collisionCount"]).unwrap_or_default());
     (now < before).then(|| StatusCause::invalid("status.collisionCount", now, "cannot be decremented"))
 }
 
-/// Numbers of the specification that must not be negative.
+/// Requires non-negative numbers in the spec.
 pub(super) fn not_negative(value: &Value, fields: &[&str]) -> Vec<StatusCause> {
     fields.iter().filter_map(|field| number::not_negative(value, &["spec", field])).collect()
 }
 
-/// Not both numbers may be nothing, or no pod could ever be replaced.
+/// Rejects a rolling update with zero surge and zero unavailable, which could never proceed.
 fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
     let amount = |name: &str| tree::get(strategy, &["rollingUpdate", name]);
     let mut causes = Vec::new();
@@ -160,7 +160,7 @@ fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// The rules of a selector and of the template whose pods it must select.
+/// Validates the selector and the template, and that they match.
 fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<StatusCause> {
     let mut causes = selector(value, kind);
     let nothing = Value::default();
@@ -169,7 +169,7 @@ fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<Stat
         Some(chosen) => {
             causes.extend(matched(&chosen, template));
             causes.extend(changed_template(template, old));
-            causes.extend(lasting("spec.template.spec", template, "ReplicaSet"));
+            causes.extend(long_running("spec.template.spec", template, "ReplicaSet"));
         }
         None => {
             let shown = tree::get(value, &["spec", "selector"]).cloned().unwrap_or_default();
@@ -179,7 +179,7 @@ fn selected_template(value: &Value, old: Option<&Value>, kind: &str) -> Vec<Stat
     causes
 }
 
-/// What is wrong with a selector, which selects something.
+/// Validates a selector, which must not be empty.
 pub(super) fn selector(value: &Value, kind: &str) -> Vec<StatusCause> {
     let Some(selector) = tree::get(value, &["spec", "selector"]).filter(|selector| !selector.is_null()) else {
         return vec![StatusCause::required("spec.selector", "")];
@@ -189,19 +189,19 @@ pub(super) fn selector(value: &Value, kind: &str) -> Vec<StatusCause> {
     causes
 }
 
-/// A selector of everything is one by mistake.
+/// Rejects an empty selector.
 pub(super) fn empty_selector(selector: &Value, kind: &str) -> Option<StatusCause> {
     let is_empty = selector.as_object().is_some_and(|fields| fields.is_empty());
     let why = format!("empty selector is invalid for {kind}");
     is_empty.then(|| StatusCause::invalid("spec.selector", selector, &why))
 }
 
-/// The selector of a workload, if it can be used.
+/// The parsed selector of a workload, if it is valid.
 pub(super) fn chosen(value: &Value) -> Option<Selector> {
     super::selector::usable(tree::get(value, &["spec", "selector"]))
 }
 
-/// Pods of a template must be found again.
+/// Requires that the selector matches the labels of the template.
 pub(super) fn matched(chosen: &Selector, template: &Value) -> Option<StatusCause> {
     let labels = tree::get(template, &["metadata", "labels"]);
     (!chosen.matches(&text_map(labels))).then(|| unmatched(labels))
@@ -213,8 +213,8 @@ fn unmatched(labels: Option<&Value>) -> StatusCause {
     StatusCause::invalid("spec.template.metadata.labels", shown, why)
 }
 
-/// Pods that are replaced when they end must not end by themselves.
-pub(super) fn lasting(field: &str, template: &Value, kind: &str) -> Vec<StatusCause> {
+/// Requires a template whose pods run until they are deleted.
+pub(super) fn long_running(field: &str, template: &Value, kind: &str) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     match tree::text(template, &["spec", "restartPolicy"]) {
         "Always" => {}

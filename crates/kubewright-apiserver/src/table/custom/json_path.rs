@@ -1,4 +1,4 @@
-//! Finds values in an object by a path such as `.status.conditions[?(@.type=="Ready")].status`.
+//! Evaluates JSON paths such as `.status.conditions[?(@.type=="Ready")].status`.
 
 use std::cmp::Ordering;
 use std::str::FromStr;
@@ -7,10 +7,10 @@ use kubewright_core::Value;
 
 use super::parser::{JsonPathError, parse};
 
-/// How many values a path may lead to at once; each `..` multiplies them.
+/// Maximum number of values during evaluation, which each `..` multiplies.
 const MAX_VALUES: usize = 10_000;
 
-/// A path to values in an object, in the dialect of kubectl.
+/// A JSON path in the dialect of kubectl.
 ///
 /// ```
 /// use kubewright_apiserver::table::JsonPath;
@@ -24,30 +24,30 @@ pub struct JsonPath {
     steps: Vec<Step>,
 }
 
-/// One step from values to others.
+/// One step of a path.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// To the value of a key.
+    /// The value of a key.
     Field(String),
-    /// To all items or entries.
+    /// All items or entries.
     All,
-    /// To the value itself and everything in it.
+    /// The value itself and all its descendants.
     Descendants,
-    /// To one item, from the end if negative.
+    /// One item. Negative indexes count from the end.
     Item(i64),
-    /// To the items from one index to before another, each so many.
+    /// Every `step`-th item from one index up to but excluding another.
     Slice { from: Option<i64>, to: Option<i64>, step: usize },
-    /// To where each of these paths leads.
+    /// The results of several paths.
     Union(Vec<Vec<Step>>),
-    /// To the items that meet a condition.
+    /// The items that match a filter.
     Filter(Filter),
 }
 
-/// A condition on an item.
+/// A filter on items.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Filter {
     pub(super) left: Operand,
-    /// How both sides compare, or nothing if the left side only has to exist.
+    /// The comparison, or `None` to test that the left side exists.
     pub(super) comparison: Option<(Operator, Operand)>,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Operand {
     Literal(Value),
 }
 
-/// How two values compare.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
     Equal,
@@ -76,16 +76,17 @@ impl FromStr for JsonPath {
     }
 }
 
-/// The path does not fit the object: an index beyond the end, or a filter on what is no list.
+/// The path does not fit the object: an index out of range, or a filter on something other than a
+/// list.
 struct Mismatch;
 
 impl JsonPath {
-    /// The first value that the path leads to, if it leads to any.
+    /// The first matching value.
     pub fn first<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         follow(&self.steps, vec![value]).ok()?.first().copied()
     }
 
-    /// All values that the path leads to; none if it does not fit the object.
+    /// All matching values. Empty if the path does not fit the object.
     pub fn all<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         follow(&self.steps, vec![value]).unwrap_or_default()
     }
@@ -186,7 +187,7 @@ impl Operand {
 }
 
 impl Operator {
-    /// Whether it holds between two values, which have to be of one kind.
+    /// Compares two values, which must be of the same kind.
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Mismatch> {
         let order = match (left, right) {
             (Value::String(left), Value::String(right)) => left.cmp(right),
@@ -215,7 +216,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_is_too_strange(path in r#"([.$@\[\]'"*?()=<>!:,\\-]|\.\.|spec|list|n|[0-9]|é| |\[\?\(@\.){0,16}"#) {
+        fn any_path_is_parsed_without_a_panic(path in r#"([.$@\[\]'"*?()=<>!:,\\-]|\.\.|spec|list|n|[0-9]|é| |\[\?\(@\.){0,16}"#) {
             if let Ok(path) = path.parse::<JsonPath>() {
                 path.all(&OBJECT.parse().unwrap());
             }
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_to_values() {
+    fn paths_select_values() {
         for (path, want) in [
             (".spec.x", "[1]"),
             ("$.spec.x", "[1]"),
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for path in [
             "",
             ".spec[",

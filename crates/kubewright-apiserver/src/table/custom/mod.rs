@@ -1,18 +1,18 @@
-//! Columns of custom resources, as their definitions ask for them.
+//! Printer columns of custom resources.
 
 mod json_path;
 mod parser;
 
+use kubewright_cel::format_double;
 use kubewright_core::{Time, Value};
 
 use super::object::Object;
 use super::{definition, description, human_duration};
-use crate::cel::show_double;
 use crate::tree::{number_at, text_at, word};
 pub use json_path::JsonPath;
 pub use parser::JsonPathError;
 
-/// A column that a custom resource definition adds.
+/// A printer column of a CustomResourceDefinition.
 #[derive(Debug, Clone)]
 #[doc(alias = "CustomResourceColumnDefinition")]
 pub struct CustomColumn {
@@ -25,10 +25,11 @@ pub struct CustomColumn {
 }
 
 impl CustomColumn {
-    /// Reads an entry of `additionalPrinterColumns`.
+    /// Parses an entry of `additionalPrinterColumns`.
     ///
     /// # Errors
-    /// When its `jsonPath` is not one.
+    ///
+    /// The `jsonPath` is invalid.
     pub fn from_value(column: &Value) -> Result<Self, JsonPathError> {
         let text = |key: &str| text_at(column, &[key]).to_owned();
         let path = text("jsonPath");
@@ -48,7 +49,7 @@ impl CustomColumn {
         })
     }
 
-    /// The column of resources that define none.
+    /// The column of resources without columns.
     pub(super) fn age() -> Self {
         CustomColumn {
             name: "Age".to_owned(),
@@ -64,7 +65,7 @@ impl CustomColumn {
         definition(&self.name, &self.ty, &self.format, &self.description, self.priority)
     }
 
-    /// The cell of an object, `null` where it has no such value or one of another type.
+    /// The cell of an object. `null` if the value is missing or has a different type.
     pub(super) fn cell(&self, object: &Object<'_>) -> Value {
         let Some(value) = self.path.first(object.value) else { return Value::Null };
         match (self.ty.as_str(), value) {
@@ -85,11 +86,11 @@ impl CustomColumn {
     }
 }
 
-/// A value as text: lists and objects as JSON, everything else as people write it.
+/// Formats a value: lists and objects as JSON, scalars as plain text.
 fn printed(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
-        Value::Float(number) => show_double(*number),
+        Value::Float(number) => format_double(*number),
         Value::Null => "<no value>".to_owned(),
         other => other.to_string(),
     }

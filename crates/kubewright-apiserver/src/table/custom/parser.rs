@@ -1,4 +1,4 @@
-//! Reads JSON paths.
+//! Parses JSON paths.
 
 use std::{error::Error, fmt};
 
@@ -6,10 +6,10 @@ use kubewright_core::Value;
 
 use super::json_path::{Filter, Operand, Operator, Step};
 
-/// How deep filters may stand in filters.
+/// Maximum nesting depth of filters.
 const MAX_DEPTH: usize = 8;
 
-/// A text is not a JSON path.
+/// An invalid JSON path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonPathError {
     path: String,
@@ -24,7 +24,7 @@ impl fmt::Display for JsonPathError {
 
 impl Error for JsonPathError {}
 
-/// Reads a whole path.
+/// Parses a whole path.
 pub(super) fn parse(text: &str) -> Result<Vec<Step>, JsonPathError> {
     steps(text.trim(), MAX_DEPTH).map_err(|reason| JsonPathError { path: text.to_owned(), reason })
 }
@@ -35,25 +35,19 @@ fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
     if rest.is_empty() {
         return if text.is_empty() { Err("the path is empty") } else { Ok(steps) };
     }
-    // The first field may stand without its dot.
+    // The first field may omit its dot.
     if rest.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
         rest = field(rest, &mut steps)?;
     }
     while !rest.is_empty() {
         rest = if let Some(after) = rest.strip_prefix("..") {
             steps.push(Step::Descendants);
-            match after.starts_with('[') {
-                true => after,
-                false => field(after, &mut steps)?,
-            }
+            if after.starts_with('[') { after } else { field(after, &mut steps)? }
         } else if let Some(after) = rest.strip_prefix(".*") {
             steps.push(Step::All);
             after
         } else if let Some(after) = rest.strip_prefix('.') {
-            match after.starts_with('[') {
-                true => after,
-                false => field(after, &mut steps)?,
-            }
+            if after.starts_with('[') { after } else { field(after, &mut steps)? }
         } else if let Some(after) = rest.strip_prefix('[') {
             let end = end_of_bracket(after).ok_or("a bracket is not closed")?;
             steps.extend(bracket(after[..end].trim(), depth)?);
@@ -65,7 +59,7 @@ fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
     Ok(steps)
 }
 
-/// Reads a name up to the next step; a backslash takes the meaning of what follows.
+/// Parses a field name. A backslash escapes the next character.
 fn field<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, &'static str> {
     if let Some(rest) = text.strip_prefix('*') {
         steps.push(Step::All);
@@ -91,7 +85,7 @@ fn field<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, &'static s
     Ok(&text[end..])
 }
 
-/// Where the bracket that is open at the start of the text closes.
+/// The index of the bracket that closes the one open at the start of the text.
 fn end_of_bracket(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut open = 0;
@@ -122,7 +116,7 @@ fn bracket(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
         let paths = parts.into_iter().map(|part| bracket(part.trim(), depth));
         return Ok(vec![Step::Union(paths.collect::<Result<_, _>>()?)]);
     }
-    // What is in quotes is a path like any other: dots lead on, unless there is a backslash before them.
+    // Quoted text is a path, too: unescaped dots separate fields.
     if let Some(path) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
         let depth = depth.checked_sub(1).ok_or("quotes are nested too deep")?;
         return steps(&format!(".{path}"), depth);

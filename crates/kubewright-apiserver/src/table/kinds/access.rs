@@ -1,4 +1,4 @@
-//! Who may do what, and who someone is.
+//! Cells of role bindings and certificate requests.
 
 use kubewright_core::Value;
 

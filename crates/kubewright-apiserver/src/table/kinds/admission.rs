@@ -1,4 +1,4 @@
-//! What the server asks before it accepts an object, and other servers it asks.
+//! Cells of webhook configurations, admission policies and APIServices.
 
 use kubewright_core::Value;
 
@@ -10,23 +10,22 @@ pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), object.count(&["webhooks"]).into(), object.age()]
 }
 
-/// Name, number of validations, kind of parameters, age.
+/// Name, number of validations, parameter kind, age.
 pub(super) fn validating_policy(object: &Object<'_>) -> Vec<Value> {
     policy(object, "validations")
 }
 
-/// Name, number of mutations, kind of parameters, age.
+/// Name, number of mutations, parameter kind, age.
 pub(super) fn mutating_policy(object: &Object<'_>) -> Vec<Value> {
     policy(object, "mutations")
 }
 
 fn policy(object: &Object<'_>, rules: &str) -> Vec<Value> {
-    let kind = match object.has(&["spec", "paramKind"]) {
-        true => {
-            let part = |key| object.text(&["spec", "paramKind", key]);
-            format!("{}/{}", part("apiVersion"), part("kind")).into()
-        }
-        false => word("<unset>"),
+    let kind = if object.has(&["spec", "paramKind"]) {
+        let part = |key| object.text(&["spec", "paramKind", key]);
+        format!("{}/{}", part("apiVersion"), part("kind")).into()
+    } else {
+        word("<unset>")
     };
     vec![object.name(), object.count(&["spec", rules]).into(), kind, object.age()]
 }
@@ -45,7 +44,7 @@ pub(super) fn policy_binding(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["spec", "policyName"]).into(), parameters.into(), object.age()]
 }
 
-/// A selector as Go shows one of its messages.
+/// A selector in Go's text format of protobuf messages.
 fn shown_selector(selector: &Value) -> String {
     let labels = at(selector, &["matchLabels"]).and_then(Value::as_object);
     let labels = labels.into_iter().flat_map(|labels| labels.iter());
@@ -62,14 +61,13 @@ fn shown_selector(selector: &Value) -> String {
     )
 }
 
-/// Name, service, whether it is available, age.
+/// Name, service, availability, age.
 pub(super) fn api_service(object: &Object<'_>) -> Vec<Value> {
-    let service = match object.has(&["spec", "service"]) {
-        true => {
-            let part = |key| object.text(&["spec", "service", key]);
-            format!("{}/{}", part("namespace"), part("name"))
-        }
-        false => "Local".to_owned(),
+    let service = if object.has(&["spec", "service"]) {
+        let part = |key| object.text(&["spec", "service", key]);
+        format!("{}/{}", part("namespace"), part("name"))
+    } else {
+        "Local".to_owned()
     };
     let available = object.conditions().iter().find(|condition| text_at(condition, &["type"]) == "Available");
     let part = |key| available.map_or("", |condition| text_at(condition, &[key]));

@@ -1,14 +1,14 @@
-//! How many copies there should be, and how many have to stay.
+//! Cells of autoscalers, disruption budgets and scales.
 
 use kubewright_core::Value;
 
 use crate::table::object::{Object, amount, shortened};
 use crate::tree::{at, text_at, word};
 
-/// How many metrics are shown before the rest is only counted.
+/// Number of metrics to show; the rest is counted.
 const SHOWN: usize = 2;
 
-/// Name, reference, targets, least and most pods, replicas, age.
+/// Name, reference, targets, minimum and maximum pods, replicas, age.
 pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
     let target = |key| object.text(&["spec", "scaleTargetRef", key]);
     vec![
@@ -26,7 +26,7 @@ pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
 }
 
 fn targets(object: &Object<'_>) -> String {
-    // The first version knows one metric only, and has it in fields of their own.
+    // autoscaling/v1 has dedicated fields for its only metric.
     if let Some(target) = object.at(&["spec", "targetCPUUtilizationPercentage"]) {
         let current = object.at(&["status", "currentCPUUtilizationPercentage"]);
         return format!("cpu: {}/{target}%", percent(current, "<unknown>"));
@@ -34,13 +34,10 @@ fn targets(object: &Object<'_>) -> String {
     let statuses = object.items(&["status", "currentMetrics"]);
     let metrics = object.items(&["spec", "metrics"]).iter().enumerate();
     let metrics: Vec<String> = metrics.map(|(index, metric)| target_of(metric, statuses.get(index))).collect();
-    match metrics.is_empty() {
-        true => "<none>".to_owned(),
-        false => shortened(&metrics, SHOWN, ", "),
-    }
+    if metrics.is_empty() { "<none>".to_owned() } else { shortened(&metrics, SHOWN, ", ") }
 }
 
-/// One metric: what it is, slash, what it should be.
+/// One metric in the form `current/target`.
 fn target_of(metric: &Value, status: Option<&Value>) -> String {
     let source = match text_at(metric, &["type"]) {
         "External" => "external",
@@ -53,7 +50,7 @@ fn target_of(metric: &Value, status: Option<&Value>) -> String {
     let target = |key: &str| at(metric, &[source, "target", key]);
     let status = status.and_then(|status| at(status, &[source]));
     let current = |key: &str| status.and_then(|status| at(status, &["current", key]));
-    // Where there is a status, Go does not ask whether it says this too.
+    // With a status, Go prints a missing value as `<nil>`.
     let nothing = if status.is_some() { "<nil>" } else { "<unknown>" };
     let shown = |value: Option<&Value>, nothing: &str| match value {
         Some(value) => amount(Some(value)),
@@ -84,7 +81,7 @@ fn percent(value: Option<&Value>, default: &str) -> String {
     value.map_or_else(|| default.to_owned(), |value| format!("{value}%"))
 }
 
-/// Name, least available, most unavailable, allowed disruptions, age.
+/// Name, minimum available, maximum unavailable, allowed disruptions, age.
 pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
     let limit = |key| match object.at(&["spec", key]) {
         Some(limit) => amount(Some(limit)).into(),
@@ -99,7 +96,7 @@ pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// Of the `scale` subresource: name, desired, available, age.
+/// The `scale` subresource: name, desired, available, age.
 pub(in crate::table) fn scale(object: &Object<'_>) -> Vec<Value> {
     vec![
         object.name(),

@@ -1,4 +1,4 @@
-//! What runs to an end: jobs, and what starts them.
+//! Cells of Jobs and CronJobs.
 
 use kubewright_core::Value;
 
@@ -53,9 +53,10 @@ pub(super) fn cron_job(object: &Object<'_>) -> Vec<Value> {
     let job = |rest: &[&'static str]| [&["spec", "jobTemplate", "spec"], rest].concat();
     let [names, images] = object.containers(&job(&["template", "spec", "containers"]));
     let suspended = object.at(&["spec", "suspend"]).and_then(Value::as_bool);
-    let last = match object.has(&["status", "lastScheduleTime"]) {
-        true => object.since(&["status", "lastScheduleTime"]),
-        false => "<none>".to_owned(),
+    let last = if object.has(&["status", "lastScheduleTime"]) {
+        object.since(&["status", "lastScheduleTime"])
+    } else {
+        "<none>".to_owned()
     };
     vec![
         object.name(),

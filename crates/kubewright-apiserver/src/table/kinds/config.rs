@@ -1,4 +1,4 @@
-//! Namespaces, and what they hold beside workloads.
+//! Cells of namespaces, ConfigMaps, Secrets and quotas.
 
 use kubewright_core::Value;
 

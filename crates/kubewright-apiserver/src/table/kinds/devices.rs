@@ -1,4 +1,4 @@
-//! Devices that pods claim.
+//! Cells of ResourceClaims and ResourceSlices.
 
 use kubewright_core::Value;
 

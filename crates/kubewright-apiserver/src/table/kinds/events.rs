@@ -1,4 +1,4 @@
-//! Events, whose fields have other names in each of their two groups.
+//! Cells of Events, whose field names differ between the two groups.
 
 use kubewright_core::Value;
 
@@ -17,17 +17,17 @@ pub(super) fn event(event: &Object<'_>) -> Vec<Value> {
         time.map_or_else(|| "<unknown>".to_owned(), |time| human_duration(event.now.as_unix() - time.as_unix()))
     };
     let first = since(&[&["firstTimestamp"], &["deprecatedFirstTimestamp"], &["eventTime"]]);
-    let (last, count) = match event.has(&["series"]) {
-        true => (since(&[&["series", "lastObservedTime"]]), event.number(&["series", "count"])),
-        false => {
-            let last = [&["lastTimestamp"], &["deprecatedLastTimestamp"]];
-            let last = match last.iter().any(|path| time_at(event.value, *path).is_some()) {
-                true => since(&[&["lastTimestamp"], &["deprecatedLastTimestamp"]]),
-                false => first.clone(),
-            };
-            // An event that happened once is not counted in the newer group.
-            (last, (event.number(&["count"]) + event.number(&["deprecatedCount"])).max(1))
-        }
+    let (last, count) = if event.has(&["series"]) {
+        (since(&[&["series", "lastObservedTime"]]), event.number(&["series", "count"]))
+    } else {
+        let last = [&["lastTimestamp"], &["deprecatedLastTimestamp"]];
+        let last = if last.iter().any(|path| time_at(event.value, *path).is_some()) {
+            since(&[&["lastTimestamp"], &["deprecatedLastTimestamp"]])
+        } else {
+            first.clone()
+        };
+        // In events.k8s.io, a single event has no count.
+        (last, (event.number(&["count"]) + event.number(&["deprecatedCount"])).max(1))
     };
     let kind = regarding("kind").to_lowercase();
     let target = match regarding("name") {
@@ -48,7 +48,7 @@ pub(super) fn event(event: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// The component that reported the event, and where it runs.
+/// The reporting component and its host.
 fn source(event: &Object<'_>) -> String {
     let first = |paths: [&[&str]; 3]| paths.into_iter().map(|path| event.text(path)).find(|text| !text.is_empty());
     let component = [&["source", "component"][..], &["deprecatedSource", "component"], &["reportingComponent"]];

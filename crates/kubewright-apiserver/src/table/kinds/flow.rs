@@ -1,4 +1,4 @@
-//! How the server shares its time among requests.
+//! Cells of FlowSchemas and PriorityLevelConfigurations.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use kubewright_core::Value;
 use crate::table::object::Object;
 use crate::tree::{number_at, text_at, word};
 
-/// Which of two schemas is asked first, and so comes first in a table.
+/// Orders flow schemas by matching precedence, then by name.
 pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {
     let rank = |schema| (number_at(schema, &["spec", "matchingPrecedence"]), text_at(schema, &["metadata", "name"]));
     rank(one).cmp(&rank(other))
@@ -27,9 +27,8 @@ pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {
 
 /// Name, type, shares, queues, hand size, queue length, age.
 pub(super) fn priority_level_configuration(object: &Object<'_>) -> Vec<Value> {
-    let number = |parent: &[&str], key: &str| match object.has(parent) {
-        true => object.number(&[parent, &[key]].concat()).into(),
-        false => word("<none>"),
+    let number = |parent: &[&str], key: &str| {
+        if object.has(parent) { object.number(&[parent, &[key]].concat()).into() } else { word("<none>") }
     };
     let limited = ["spec", "limited"];
     let queuing = ["spec", "limited", "limitResponse", "queuing"];

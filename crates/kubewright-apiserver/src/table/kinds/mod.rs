@@ -1,4 +1,4 @@
-//! The cells of built-in kinds, one file for each family of them.
+//! The cells of built-in kinds, one file per group of kinds.
 //!
 //! Each function returns one cell for each column of its kind, in the order of the resource table.
 
@@ -25,19 +25,19 @@ use super::object::Object;
 pub(super) use autoscaling::scale as scale_cells;
 pub(super) use pods::conditions;
 
-/// Compares two objects by their places in a table.
+/// The order of two rows in a table.
 pub(super) type OrderOf = fn(&Value, &Value) -> Ordering;
 
-/// The order of a kind whose tables are not in that of its lists.
+/// The row order of a kind, if it differs from the list order.
 pub(super) fn order_of(info: &ResourceInfo) -> Option<OrderOf> {
     let is_flow = (info.kind.group, info.kind.kind) == ("flowcontrol.apiserver.k8s.io", "FlowSchema");
     is_flow.then_some(flow::in_precedence)
 }
 
-/// Makes the cells of an object.
+/// Creates the cells of an object.
 pub(super) type CellsOf = fn(&Object<'_>) -> Vec<Value>;
 
-/// The function for a kind.
+/// The cell function of a kind.
 pub(super) fn cells_of(info: &ResourceInfo) -> CellsOf {
     match (info.kind.group, info.kind.kind) {
         ("", "Pod") => pods::pod,
@@ -97,7 +97,7 @@ pub(super) fn cells_of(info: &ResourceInfo) -> CellsOf {
     }
 }
 
-/// Name and creation time, of kinds that nobody made columns for.
+/// Name and creation time, for kinds without columns of their own.
 pub(super) fn default_cells(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["metadata", "creationTimestamp"]).into()]
 }

@@ -1,4 +1,4 @@
-//! Ingresses, network policies and addresses.
+//! Cells of ingresses, network policies and addresses.
 
 use kubewright_core::{GroupResource, Value};
 
@@ -6,7 +6,7 @@ use super::services::load_balancer;
 use crate::table::object::{Object, join};
 use crate::tree::{text_at, word};
 
-/// How many hosts are shown before the rest is only counted.
+/// Number of hosts to show; the rest is counted.
 const SHOWN: usize = 3;
 
 /// Name, class, hosts, address, ports, age.
@@ -22,7 +22,7 @@ pub(super) fn ingress(ingress: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// The hosts of the first rules. Any rule beyond them counts as one more, whether it names a host or not.
+/// The hosts of the first rules. Every further rule is counted, even without a host.
 fn hosts(rules: &[Value]) -> String {
     let mut hosts = Vec::new();
     let mut more = false;
@@ -53,9 +53,10 @@ pub(super) fn ingress_class(object: &Object<'_>) -> Vec<Value> {
 
 /// Name, pod selector, age.
 pub(super) fn network_policy(object: &Object<'_>) -> Vec<Value> {
-    let selector = match object.has(&["spec", "podSelector"]) {
-        true => object.selector_cell(&["spec", "podSelector"]),
-        false => word("<none>"),
+    let selector = if object.has(&["spec", "podSelector"]) {
+        object.selector_cell(&["spec", "podSelector"])
+    } else {
+        word("<none>")
     };
     vec![object.name(), selector, object.age()]
 }
@@ -66,18 +67,17 @@ pub(super) fn service_cidr(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), cidrs.into(), object.age()]
 }
 
-/// Name, parent; the server adds an age that has no column.
+/// Name, parent. As in the real server, there is an extra cell with the age but no column for it.
 pub(super) fn ip_address(object: &Object<'_>) -> Vec<Value> {
     let parent = |key: &str| object.text(&["spec", "parentRef", key]);
-    let reference = match object.has(&["spec", "parentRef"]) {
-        false => "<none>".to_owned(),
-        true => {
-            let resource = GroupResource::new(parent("group"), parent("resource")).to_string().to_lowercase();
-            match parent("namespace") {
-                "" => format!("{resource}/{}", parent("name")),
-                namespace => format!("{resource}/{namespace}/{}", parent("name")),
-            }
+    let reference = if object.has(&["spec", "parentRef"]) {
+        let resource = GroupResource::new(parent("group"), parent("resource")).to_string().to_lowercase();
+        match parent("namespace") {
+            "" => format!("{resource}/{}", parent("name")),
+            namespace => format!("{resource}/{namespace}/{}", parent("name")),
         }
+    } else {
+        "<none>".to_owned()
     };
     vec![object.name(), reference.into(), object.age()]
 }

@@ -1,4 +1,4 @@
-//! Nodes, and what belongs to running them.
+//! Cells of nodes, leases and classes.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// The version of the kernel, and what it was built for.
+/// The kernel version and architecture.
 fn kernel(node: &Object<'_>) -> Value {
     let info = |key: &str| node.text(&["status", "nodeInfo", key]);
     match (info("kernelVersion"), info("architecture")) {

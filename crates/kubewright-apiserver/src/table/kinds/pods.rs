@@ -1,4 +1,4 @@
-//! Pods: what state a pod is in is read from its phase, its conditions and all of its containers.
+//! Cells of pods: the shown status combines the phase, the conditions and all container states.
 
 use kubewright_core::{Time, Value};
 
@@ -7,7 +7,7 @@ use crate::tree::{array, at, number_at, object, text_at, word};
 
 /// Name, ready, status, restarts, age; IP, node, nominated node, readiness gates.
 pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
-    let state = State::of(pod);
+    let state = PodState::of(pod);
     let mut restarts = state.restarts.count.to_string();
     if let (1.., Some(last)) = (state.restarts.count, state.restarts.last) {
         restarts += &format!(" ({} ago)", super::super::human_duration(pod.now.as_unix() - last.as_unix()));
@@ -27,7 +27,7 @@ pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// What is said of a row beside its cells: that the pod has run to its end.
+/// The row conditions: whether the pod has completed.
 pub(in crate::table) fn conditions(pod: &Object<'_>) -> Option<Value> {
     if pod.text(&["kind"]) != "Pod" || pod.text(&["apiVersion"]) != "v1" {
         return None;
@@ -45,7 +45,7 @@ pub(in crate::table) fn conditions(pod: &Object<'_>) -> Option<Value> {
     ])]))
 }
 
-struct State {
+struct PodState {
     reason: String,
     ready: usize,
     total: usize,
@@ -65,8 +65,8 @@ impl Restarts {
     }
 }
 
-impl State {
-    fn of(pod: &Object<'_>) -> State {
+impl PodState {
+    fn of(pod: &Object<'_>) -> PodState {
         let phase = pod.text(&["status", "phase"]);
         let mut reason = match pod.text(&["status", "reason"]) {
             "" => phase.to_owned(),
@@ -82,7 +82,7 @@ impl State {
             .map(|container| text_at(container, &["name"]))
             .collect();
         let total = pod.items(&["spec", "containers"]).len() + sidecars.len();
-        let mut state = State { reason, ready: 0, total, restarts: Restarts::default() };
+        let mut state = PodState { reason, ready: 0, total, restarts: Restarts::default() };
         let (initializing, sidecar_restarts) = state.initialize(pod, &sidecars);
         if !initializing || pod.condition("Initialized") == Some("True") {
             state.restarts = sidecar_restarts;
@@ -98,7 +98,7 @@ impl State {
         state
     }
 
-    /// Looks at the init containers up to the one that is not done yet, if there is one.
+    /// Evaluates init containers up to the first one that has not finished.
     fn initialize(&mut self, pod: &Object<'_>, sidecars: &[&str]) -> (bool, Restarts) {
         let mut sidecar_restarts = Restarts::default();
         for (index, container) in pod.items(&["status", "initContainerStatuses"]).iter().enumerate() {
@@ -125,7 +125,7 @@ impl State {
         (false, sidecar_restarts)
     }
 
-    /// Looks at the containers; the first one that has something to say is heard.
+    /// Evaluates the containers. The reason of the first container wins.
     fn run(&mut self, pod: &Object<'_>) {
         let mut running = false;
         for container in pod.items(&["status", "containerStatuses"]).iter().rev() {
@@ -153,7 +153,7 @@ fn is_gated(condition: &Value) -> bool {
     text_at(condition, &["type"]) == "PodScheduled" && text_at(condition, &["reason"]) == "SchedulingGated"
 }
 
-/// How a container ended.
+/// The reason for which a container terminated.
 fn end_of(terminated: &Value) -> String {
     match (text_at(terminated, &["reason"]), number_at(terminated, &["signal"])) {
         ("", 0) => format!("ExitCode:{}", number_at(terminated, &["exitCode"])),

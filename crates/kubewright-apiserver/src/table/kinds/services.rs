@@ -1,4 +1,4 @@
-//! Services, and what they lead to.
+//! Cells of Services, Endpoints and EndpointSlices.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use kubewright_core::Value;
 use crate::table::object::{Object, join, or_none, shortened};
 use crate::tree::{at, items_at, number_at, text_at, word};
 
-/// How many addresses or ports are shown before the rest is only counted.
+/// Number of addresses or ports to show; the rest is counted.
 const SHOWN: usize = 3;
 
 /// Name, type, cluster IP, external IP, ports, age; selector.
@@ -41,7 +41,7 @@ fn external_ip(service: &Object<'_>) -> Value {
     }
 }
 
-/// The addresses of a load balancer, in order and each once.
+/// The unique addresses of a load balancer, sorted.
 pub(super) fn load_balancer(object: &Object<'_>) -> BTreeSet<String> {
     let points = object.items(&["status", "loadBalancer", "ingress"]).iter();
     let address = |point| match text_at(point, &["ip"]) {
@@ -75,10 +75,11 @@ pub(super) fn endpoints(object: &Object<'_>) -> Vec<Value> {
             [] => all.extend(addresses.map(str::to_owned)),
             ports => {
                 for port in ports.iter().map(|port| number_at(port, &["port"])) {
-                    all.extend(addresses.clone().map(|ip| match ip.contains(':') {
-                        true => format!("[{ip}]:{port}"),
-                        false => format!("{ip}:{port}"),
-                    }));
+                    all.extend(
+                        addresses
+                            .clone()
+                            .map(|ip| if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }),
+                    );
                 }
             }
         }

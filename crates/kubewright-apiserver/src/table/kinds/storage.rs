@@ -1,18 +1,18 @@
-//! Volumes, claims and classes.
+//! Cells of volumes, claims, storage classes and CSI objects.
 
 use kubewright_core::Value;
 
 use crate::table::object::{Object, amount, join, or_none};
 use crate::tree::{text_at, word};
 
-/// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason, age; mode.
+/// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason,
+/// age; mode.
 pub(super) fn persistent_volume(volume: &Object<'_>) -> Vec<Value> {
-    let claim = match volume.has(&["spec", "claimRef"]) {
-        true => {
-            let part = |key| volume.text(&["spec", "claimRef", key]);
-            format!("{}/{}", part("namespace"), part("name"))
-        }
-        false => String::new(),
+    let claim = if volume.has(&["spec", "claimRef"]) {
+        let part = |key| volume.text(&["spec", "claimRef", key]);
+        format!("{}/{}", part("namespace"), part("name"))
+    } else {
+        String::new()
     };
     vec![
         volume.name(),
@@ -32,7 +32,7 @@ pub(super) fn persistent_volume(volume: &Object<'_>) -> Vec<Value> {
 /// Name, status, volume, capacity, access modes, class, attributes class, age; mode.
 pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
     let volume = claim.text(&["spec", "volumeName"]);
-    // What the claim gets is known once it is bound.
+    // Capacity and access modes are known once the claim is bound.
     let (capacity, modes) = match volume {
         "" => (String::new(), word("")),
         _ => {
@@ -47,7 +47,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
         capacity.into(),
         modes,
         class(claim),
-        // An empty name is one too: that of no class.
+        // An empty name is shown as such.
         match claim.at(&["spec", "volumeAttributesClassName"]).and_then(Value::as_str) {
             Some(class) => class.into(),
             None => word("<unset>"),
@@ -58,10 +58,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
 }
 
 fn phase(object: &Object<'_>) -> Value {
-    match object.is_terminating() {
-        true => word("Terminating"),
-        false => object.text(&["status", "phase"]).into(),
-    }
+    if object.is_terminating() { word("Terminating") } else { object.text(&["status", "phase"]).into() }
 }
 
 fn access_modes(modes: &[Value]) -> Value {
@@ -78,7 +75,7 @@ fn class(object: &Object<'_>) -> Value {
     }
 }
 
-/// Name, provisioner, reclaim policy, binding mode, whether volumes may grow, age.
+/// Name, provisioner, reclaim policy, binding mode, whether expansion is allowed, age.
 pub(super) fn storage_class(object: &Object<'_>) -> Vec<Value> {
     let annotations =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -100,9 +97,10 @@ pub(super) fn volume_attributes_class(object: &Object<'_>) -> Vec<Value> {
 
 fn name_of_class(object: &Object<'_>, annotations: &[&str]) -> Value {
     let is_default = |annotation: &&str| object.text(&["metadata", "annotations", annotation]) == "true";
-    match annotations.iter().any(is_default) {
-        true => format!("{} (default)", object.text(&["metadata", "name"])).into(),
-        false => object.name(),
+    if annotations.iter().any(is_default) {
+        format!("{} (default)", object.text(&["metadata", "name"])).into()
+    } else {
+        object.name()
     }
 }
 
@@ -118,15 +116,14 @@ pub(super) fn volume_attachment(object: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-/// Name, what the driver needs and can do, modes, age.
+/// Name, requirements and capabilities of the driver, modes, age.
 pub(super) fn csi_driver(object: &Object<'_>) -> Vec<Value> {
     let flag = |key, default| Value::from(object.flag(&["spec", key], default));
-    let tokens = match object.has(&["spec", "tokenRequests"]) {
-        true => {
-            let requests = object.items(&["spec", "tokenRequests"]);
-            join(requests.iter().map(|request| text_at(request, &["audience"]))).into()
-        }
-        false => word("<unset>"),
+    let tokens = if object.has(&["spec", "tokenRequests"]) {
+        let requests = object.items(&["spec", "tokenRequests"]);
+        join(requests.iter().map(|request| text_at(request, &["audience"]))).into()
+    } else {
+        word("<unset>")
     };
     let modes = object.items(&["spec", "volumeLifecycleModes"]);
     vec![

@@ -1,4 +1,4 @@
-//! What runs copies of pods: deployments, replica sets, stateful sets, daemon sets.
+//! Cells of workloads: deployments, replica sets, stateful sets, daemon sets.
 
 use kubewright_core::{GroupKind, GroupVersion, Value};
 
@@ -27,7 +27,7 @@ pub(super) fn replica_set(object: &Object<'_>) -> Vec<Value> {
     replicas(object, object.selector_cell(&["spec", "selector"]))
 }
 
-/// As a replica set, but its selector is a set of labels.
+/// As for replica sets, but with a plain label map as the selector.
 pub(super) fn replication_controller(object: &Object<'_>) -> Vec<Value> {
     replicas(object, object.labels(&["spec", "selector"]))
 }
@@ -52,7 +52,8 @@ pub(super) fn stateful_set(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), ready(object), object.age(), names, images]
 }
 
-/// Name, desired, current, ready, up-to-date, available, node selector, age; containers, images, selector.
+/// Name, desired, current, ready, up-to-date, available, node selector, age; containers, images,
+/// selector.
 pub(super) fn daemon_set(object: &Object<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&CONTAINERS);
     let number = |key: &str| Value::from(object.number(&["status", key]));
@@ -86,7 +87,7 @@ pub(super) fn controller_revision(object: &Object<'_>) -> Vec<Value> {
     vec![object.name(), controller.into(), object.number(&["revision"]).into(), object.age()]
 }
 
-/// Name, containers, images, labels of the pods.
+/// Name, containers, images, pod labels.
 pub(super) fn pod_template(object: &Object<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&["template", "spec", "containers"]);
     vec![object.name(), names, images, object.labels(&["template", "metadata", "labels"])]

@@ -1,15 +1,15 @@
-//! Events and snapshots without their type, as they stand in line.
+//! Type-erased events and snapshots, as queued for handlers.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use crate::informer::event::Event;
-use crate::informer::process::Reminder;
+use crate::informer::process::ResyncScope;
 
 /// Events that are shared by all handlers.
 pub(super) trait Batch: Any + Send + Sync {
     fn count(&self) -> usize;
-    /// Lets go of the last one.
+    /// Drops the last event.
     fn pop(&mut self);
 }
 
@@ -26,33 +26,35 @@ impl<T: Send + Sync + 'static> Batch for Vec<Event<T>> {
 /// A [`Snapshot`](crate::Snapshot).
 pub(super) type AnySnapshot = Arc<dyn Any + Send + Sync>;
 
-/// What came of applying deltas.
-pub(super) struct Applied {
+/// The result of applying deltas.
+pub(super) struct AppliedBatch {
     pub(super) events: Arc<dyn Batch>,
-    /// The store before and after.
+    /// Snapshots of the store before and after.
     pub(super) before: AnySnapshot,
     pub(super) after: AnySnapshot,
-    pub(super) reminder: Reminder,
+    pub(super) resync_scope: ResyncScope,
 }
 
-/// The store around some work. Before it a handler may have seen nothing.
+/// The snapshots before and after some work. `before` is `None` if the handler has seen nothing
+/// yet.
 #[derive(Clone, Copy)]
-pub(super) struct Around<'a> {
+pub(super) struct Transition<'a> {
     pub(super) before: Option<&'a AnySnapshot>,
     pub(super) after: &'a AnySnapshot,
 }
 
-/// Something for a handler to work through.
+/// Work for a handler.
 pub(super) enum Work {
-    /// Nothing, where it is only about its place in the line.
+    /// No events; keeps the position in the queue.
     Nothing,
-    /// Events, with reminders or without.
-    Events { events: Arc<dyn Batch>, with_reminders: bool },
-    /// All objects, for a handler that begins.
+    /// Events, with or without resyncs.
+    Events { events: Arc<dyn Batch>, with_resyncs: bool },
+    /// All objects, for a new handler.
     All(AnySnapshot),
-    /// Reminders of objects that are the same in both, or of all that the second one has.
-    Reminders { before: Option<AnySnapshot>, after: AnySnapshot },
-    /// What leads from one to the other, or from nothing, and if `all`, reminders of the rest as well.
+    /// Resyncs of objects that are equal in both snapshots; without `before`, of all objects in
+    /// `after`.
+    Resync { before: Option<AnySnapshot>, after: AnySnapshot },
+    /// The difference between two snapshots (or from nothing), and if `all`, resyncs of the rest.
     Difference { from: Option<AnySnapshot>, to: AnySnapshot, all: bool },
 }
 

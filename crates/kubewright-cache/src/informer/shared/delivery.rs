@@ -1,4 +1,4 @@
-//! The task of one handler: takes work, tells the handler, and survives its panics.
+//! The task of one handler: takes work, calls the handler, and survives its panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,30 +10,37 @@ use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
 use super::batch::Work;
-use super::listener::{Listener, Turn};
+use super::dispatcher::Dispatch;
+use super::listener::{Listener, QueuedWork};
 use super::options::OnPanic;
-use super::teller::Tell;
-use crate::informer::handler::{Told, caught, panicked};
+use crate::informer::handler::{DeliveryOutcome, caught, panicked};
 use crate::queue::BoxFuture;
 
-/// How long a handler that panicked rests before it is told of everything again.
+/// Delay between a panic and the replay.
 const REST: Duration = Duration::from_secs(1);
 
-/// What lives as long as a handler does.
-pub(crate) type Kept = Option<Arc<dyn Any + Send + Sync>>;
+/// A value that lives as long as a handler.
+pub(crate) type KeepAlive = Option<Arc<dyn Any + Send + Sync>>;
 
-/// Tells a handler of all that comes until it is removed or the informer stops. The event in hand is finished first.
-pub(super) fn deliver(listener: Arc<Listener>, teller: Box<dyn Tell>, kept: Kept) -> BoxFuture<'static, ()> {
+/// Delivers work to a handler until it is removed or the informer stops. An event in progress is
+/// finished first.
+pub(super) fn deliver(
+    listener: Arc<Listener>,
+    dispatcher: Box<dyn Dispatch>,
+    keep_alive: KeepAlive,
+) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let _stopped = Stopped(&listener);
-        Delivery { listener: &listener, teller, _kept: kept, has_panicked: false, has_missed: false }.run().await;
+        let _stopped = StopGuard(&listener);
+        Delivery { listener: &listener, dispatcher, _keep_alive: keep_alive, has_panicked: false, has_missed: false }
+            .run()
+            .await;
     })
 }
 
-/// Says that the task is over, however it came to that.
-struct Stopped<'a>(&'a Listener);
+/// Signals on drop that the task has ended.
+struct StopGuard<'a>(&'a Listener);
 
-impl Drop for Stopped<'_> {
+impl Drop for StopGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
         self.0.stopped.cancel();
@@ -42,16 +49,16 @@ impl Drop for Stopped<'_> {
 
 struct Delivery<'a> {
     listener: &'a Listener,
-    teller: Box<dyn Tell>,
-    _kept: Kept,
+    dispatcher: Box<dyn Dispatch>,
+    _keep_alive: KeepAlive,
     has_panicked: bool,
-    /// An event was let go because the handler is to stop.
+    /// An event was dropped because the handler is stopping.
     has_missed: bool,
 }
 
 impl Delivery<'_> {
     async fn run(&mut self) {
-        while let Some(Turn { work, after, ends_initial_list }) = self.listener.take().await {
+        while let Some(QueuedWork { work, after, ends_initial_list }) = self.listener.take().await {
             self.work_through(work).await;
             if self.has_missed {
                 return;
@@ -72,18 +79,18 @@ impl Delivery<'_> {
 
     async fn work_through(&mut self, work: Work) {
         let is_initial = !*self.listener.synced.borrow();
-        self.teller.begin(&work, is_initial);
-        // What the teller does not need any more is let go of before it begins.
-        let rest = reminders_after(work);
-        self.tell_all().await;
+        self.dispatcher.begin(&work, is_initial);
+        // Drops the parts of the work that the dispatcher does not need before it starts.
+        let rest = resync_after(work);
+        self.deliver_all().await;
         if let Some(rest) = rest {
-            self.teller.begin(&rest, is_initial);
-            self.tell_all().await;
+            self.dispatcher.begin(&rest, is_initial);
+            self.deliver_all().await;
         }
     }
 
-    async fn tell_all(&mut self) {
-        while self.teller.advance() {
+    async fn deliver_all(&mut self) {
+        while self.dispatcher.advance() {
             if self.listener.has_ended() {
                 self.has_missed = true;
                 break;
@@ -91,27 +98,27 @@ impl Delivery<'_> {
             if self.has_panicked && self.listener.options.on_panic != OnPanic::Skip {
                 break;
             }
-            self.tell().await;
-            // Lets others have their turn.
+            self.deliver().await;
+            // Yields to other tasks once the budget is used up.
             consume_budget().await;
         }
-        self.teller.end();
+        self.dispatcher.end();
     }
 
-    async fn tell(&mut self) {
-        let told = match catch_unwind(AssertUnwindSafe(|| self.teller.try_tell())) {
-            Ok(true) => Told::Yes,
+    async fn deliver(&mut self) {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| self.dispatcher.try_deliver())) {
+            Ok(true) => DeliveryOutcome::Delivered,
             Ok(false) => tokio::select! {
                 () = self.listener.ended() => {
                     self.has_missed = true;
                     return;
                 }
-                told = tell_when_ready(&mut *self.teller) => told,
+                outcome = deliver_when_ready(&mut *self.dispatcher) => outcome,
             },
-            Err(_) => Told::Panicked,
+            Err(_) => DeliveryOutcome::Panicked,
         };
-        if told == Told::Panicked {
-            if let Some(key) = self.teller.key() {
+        if outcome == DeliveryOutcome::Panicked {
+            if let Some(key) = self.dispatcher.key() {
                 panicked(&key);
             }
             self.listener.panicked();
@@ -120,15 +127,15 @@ impl Delivery<'_> {
     }
 }
 
-async fn tell_when_ready(teller: &mut dyn Tell) -> Told {
-    // What panics when it is called does so when it is polled.
-    caught(pin!(async { teller.tell_when_ready().await })).await
+async fn deliver_when_ready(dispatcher: &mut dyn Dispatch) -> DeliveryOutcome {
+    // The inner `async` block turns a panic of the call itself into a panic of `poll`.
+    caught(pin!(async { dispatcher.deliver_when_ready().await })).await
 }
 
-/// Reminders of the rest, where a difference is to be followed by them.
-fn reminders_after(work: Work) -> Option<Work> {
+/// Resyncs of the unchanged objects, if they follow a difference.
+fn resync_after(work: Work) -> Option<Work> {
     match work {
-        Work::Difference { from: Some(from), to, all: true } => Some(Work::Reminders { before: Some(from), after: to }),
+        Work::Difference { from: Some(from), to, all: true } => Some(Work::Resync { before: Some(from), after: to }),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What an informer's reflector feeds: the queue, whose objects are of any type.
+//! The queue that the reflectors of an informer feed; its objects are type-erased.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::queue::{
 use crate::store::Store;
 use crate::{AnyObject, ObjectSet};
 
-/// A queue of objects of any type.
+/// A queue of type-erased objects.
 pub(super) type AnyQueue = dyn NamespaceQueue;
 
 /// A queue that several reflectors can feed, each with the objects of one namespace.
 pub(super) trait NamespaceQueue: Queue<dyn AnyObject> {
-    /// The first list is one of each of these.
+    /// Declares that the initial list consists of one list per namespace.
     fn await_lists_of(&self, namespaces: Vec<Str>);
-    /// A namespace has these objects and no others; all together have, if it is empty.
+    /// Replaces the objects of a namespace; all objects if it is empty.
     fn replace_in(&self, namespace: &Str, list: ObjectSet<dyn AnyObject>) -> Vec<TransformError>;
-    /// Nothing has changed in a namespace up to this version; in none, if it is empty.
+    /// Records that a namespace has not changed up to this version; all namespaces if it is empty.
     fn bookmark_in(&self, namespace: &Str, version: ResourceVersion);
 }
 
@@ -56,7 +56,7 @@ impl NamespaceQueue for DeltaFifo<dyn AnyObject> {
 
 pub(super) fn queue(kind: QueueKind, known: Arc<dyn KnownObjects<dyn AnyObject>>) -> Arc<AnyQueue> {
     match kind {
-        // What is known is asked of the store itself, and all else by lists in one piece.
+        // A `RealFifo` passes lists on as one delta, so it needs no known objects here.
         QueueKind::InOrder => Arc::new(RealFifo::new(RealFifoOptions::default())),
         QueueKind::DeltaFifo => {
             let options = DeltaFifoOptions::default().known(known).emit_replaced().emit_bookmarks();
@@ -65,7 +65,7 @@ pub(super) fn queue(kind: QueueKind, known: Arc<dyn KnownObjects<dyn AnyObject>>
     }
 }
 
-/// A store as a queue of objects of any type asks it.
+/// A store as `KnownObjects` of a type-erased queue.
 pub(super) struct Known<T>(pub(super) Store<T>);
 
 impl<T: Object> KnownObjects<dyn AnyObject> for Known<T> {
@@ -86,11 +86,11 @@ impl<T: Object> KnownObjects<dyn AnyObject> for Known<T> {
     }
 }
 
-/// The queue for a reflector of one type, with the store behind it.
+/// Connects the typed reflector of one namespace to the type-erased queue.
 pub(super) struct Feed<T> {
     pub(super) queue: Arc<AnyQueue>,
     pub(super) store: Store<T>,
-    /// Whose objects the reflector brings; empty for those of all.
+    /// The namespace of the reflector; empty for all.
     pub(super) namespace: Str,
 }
 

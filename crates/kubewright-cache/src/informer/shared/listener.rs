@@ -1,10 +1,12 @@
-//! What waits for one handler, and how far the handler has come.
+//! The buffer of one handler, and its progress.
 //!
-//! Batches of events are shared by all handlers. A handler that falls behind by more than its buffer holds does not keep
-//! what it misses: when it lags by half of the buffer, the place is marked by a snapshot; when the buffer is full, all behind the mark
-//! is let go, and after what stands before it the handler is given the difference to the present. So the memory it costs is bounded by
-//! what has changed, and objects that changed often are told of once. Who keeps up holds no snapshot: each would have the writer copy
-//! what it changes next.
+//! Batches of events are shared by all handlers. A handler that falls behind must not make the
+//! buffer grow without bound. When it lags by half of the buffer, the position is marked with a
+//! snapshot. When the buffer is full, everything after the mark is dropped; once the handler has
+//! processed the events before the mark, it receives the difference between the mark and the
+//! current state. Memory is therefore bounded by the number of changed objects, and an object that
+//! changed repeatedly is reported once. A handler that keeps up holds no snapshot, because a
+//! snapshot forces the writer to copy what it changes next.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -17,58 +19,58 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{AnySnapshot, Around, Batch, Work};
+use super::batch::{AnySnapshot, Batch, Transition, Work};
 use super::options::{HandlerOptions, OnPanic, Overflow};
 use crate::queue::BoxFuture;
 use crate::task::synced_before;
 
-/// Work, as it stands in line.
-pub(super) struct Turn {
+/// Queued work.
+pub(super) struct QueuedWork {
     pub(super) work: Work,
-    /// Where it leads, for handlers that may have to be told of everything again.
+    /// The snapshot after this work, for handlers that may have to be replayed.
     pub(super) after: Option<AnySnapshot>,
-    /// With it the first list is complete.
+    /// Whether the initial list is complete after this work.
     pub(super) ends_initial_list: bool,
 }
 
-/// How many changes lead from one snapshot, or from nothing, to another.
+/// Counts the changes between two snapshots, or from nothing.
 pub(super) type CountChanges = fn(Option<&AnySnapshot>, &AnySnapshot) -> usize;
 
-/// One handler as the informer sees it.
+/// One handler as seen by the informer.
 pub(super) struct Listener {
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     /// Set when the handler is to stop.
     has_ended: AtomicBool,
-    /// Half of the buffer is free, or the handler is to stop.
+    /// Notified when half of the buffer is free, or the handler is to stop.
     drained: Notify,
     pub(super) synced: watch::Sender<bool>,
-    /// Cancelled when the task has stopped.
+    /// Cancelled when the task has ended.
     pub(super) stopped: CancellationToken,
     pub(super) panics: AtomicU64,
     pub(super) options: HandlerOptions,
     count_changes: CountChanges,
 }
 
-struct State {
-    /// The handler's task, while it waits. It is the only one that does, for every event of every handler, so this is all it takes.
+struct ListenerState {
+    /// The handler's task, while it waits. No other task waits here, so one waker suffices.
     waiting: Option<Waker>,
-    line: VecDeque<Turn>,
-    /// How many events are in line.
+    line: VecDeque<QueuedWork>,
+    /// Number of queued events.
     buffered: usize,
     /// Set while the handler lags.
     mark: Option<Mark>,
-    /// Set while the handler has fallen behind.
+    /// Set while the handler has fallen behind the buffer.
     behind: Option<Behind>,
-    /// What the handler is through with, if it may have to be told of everything again; none at first.
+    /// The snapshot that the handler has processed, if it may have to be replayed; `None` at first.
     seen: Option<AnySnapshot>,
-    resync: Resync,
+    resync: ResyncSchedule,
 }
 
-/// Where the line may be cut off.
+/// Where the queue may be cut off.
 struct Mark {
-    /// How many turns stand before it.
+    /// Number of work items before the mark.
     place: usize,
-    /// What the handler has seen when it is through with those, if anything.
+    /// The snapshot that the handler has seen after those items, if anything.
     seen: Option<AnySnapshot>,
 }
 
@@ -79,20 +81,21 @@ struct Behind {
     ends_initial_list: bool,
 }
 
-/// When a handler wants to be reminded of everything.
-struct Resync {
+/// Resync schedule of a handler.
+struct ResyncSchedule {
     period: Option<Duration>,
     next: Instant,
-    /// Reminders go to this handler; true until the question first comes up.
+    /// Whether the current resync includes this handler; true until `should_resync` is first
+    /// called.
     is_syncing: bool,
 }
 
 impl Listener {
     pub(super) fn new(options: HandlerOptions, resync: Option<Duration>, count_changes: CountChanges) -> Self {
         let now = Instant::now();
-        let resync = Resync { period: resync, next: after(now, resync), is_syncing: true };
+        let resync = ResyncSchedule { period: resync, next: after(now, resync), is_syncing: true };
         let line = VecDeque::new();
-        let state = State { waiting: None, line, buffered: 0, mark: None, behind: None, seen: None, resync };
+        let state = ListenerState { waiting: None, line, buffered: 0, mark: None, behind: None, seen: None, resync };
         Listener {
             state: Mutex::new(state),
             has_ended: AtomicBool::new(false),
@@ -105,29 +108,29 @@ impl Listener {
         }
     }
 
-    /// Puts events in line, reminders among them only where it is time for them; says whether it is.
-    pub(super) fn push_events(&self, events: Arc<dyn Batch>, around: Around<'_>) -> bool {
+    /// Queues events, with resyncs only if one is due for this handler. Returns whether it is.
+    pub(super) fn push_events(&self, events: Arc<dyn Batch>, transition: Transition<'_>) -> bool {
         let state = self.lock();
-        let with_reminders = state.resync.is_syncing;
+        let with_resyncs = state.resync.is_syncing;
         if events.count() > 0 {
-            self.put(state, Work::Events { events, with_reminders }, around, false);
+            self.put(state, Work::Events { events, with_resyncs }, transition, false);
         }
-        with_reminders
+        with_resyncs
     }
 
-    /// Puts work in line.
-    pub(super) fn push(&self, work: Work, around: Around<'_>, ends_initial_list: bool) {
-        self.put(self.lock(), work, around, ends_initial_list);
+    /// Queues work.
+    pub(super) fn push(&self, work: Work, transition: Transition<'_>, ends_initial_list: bool) {
+        self.put(self.lock(), work, transition, ends_initial_list);
     }
 
     fn put(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, ListenerState>,
         work: Work,
-        Around { before, after }: Around<'_>,
+        Transition { before, after }: Transition<'_>,
         ends_initial_list: bool,
     ) {
-        // Checked under the lock, so that nothing comes in behind `end`.
+        // Checked under the lock, so that nothing is queued after `end`.
         if self.has_ended() {
             return;
         }
@@ -149,12 +152,12 @@ impl Listener {
             }
             state.buffered += work.events();
             let after = self.keeps_seen().then(|| after.clone());
-            state.line.push_back(Turn { work, after, ends_initial_list });
+            state.line.push_back(QueuedWork { work, after, ends_initial_list });
         }
         wake(state);
     }
 
-    /// Has the handler told of everything again, since it is not through with what it took, which leads to `after`.
+    /// Schedules a full replay, because the handler did not finish the work that leads to `after`.
     pub(super) fn replay(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         let mut state = self.lock();
         if self.has_ended() {
@@ -168,7 +171,7 @@ impl Listener {
             Some(behind) => Some(behind.target.clone()),
             None => missed.back().and_then(|turn| turn.after.clone()).or(after).or_else(|| from.clone()),
         };
-        // There is one, for who may be told again keeps it.
+        // Always set for handlers with `OnPanic::Replay`.
         let Some(target) = target else { return };
         let ends_initial_list = ends_initial_list
             || before.is_some_and(|behind| behind.ends_initial_list)
@@ -176,8 +179,8 @@ impl Listener {
         state.behind = Some(Behind { from, target, all: true, ends_initial_list });
     }
 
-    /// Waits for work; none when the handler is to stop. For its task alone. Cancel safe.
-    pub(super) async fn take(&self) -> Option<Turn> {
+    /// Waits for work; `None` when the handler is to stop. Only for its task. Cancel safe.
+    pub(super) async fn take(&self) -> Option<QueuedWork> {
         let taken = poll_fn(|context| {
             let mut state = self.lock();
             if self.has_ended() {
@@ -192,14 +195,14 @@ impl Listener {
             }
         });
         let (turn, has_room) = taken.await?;
-        // Who waits for room is given much of it, not a wake for each batch.
+        // Notified only when half of the buffer is free, to avoid one wake-up per batch.
         if has_room && self.options.overflow == Overflow::Block {
             self.drained.notify_waiters();
         }
         Some(turn)
     }
 
-    /// Waits until the handler is to stop. For its task alone.
+    /// Waits until the handler is to stop. Only for its task.
     pub(super) async fn ended(&self) {
         let ended = poll_fn(|context| {
             let mut state = self.lock();
@@ -212,14 +215,14 @@ impl Listener {
         ended.await;
     }
 
-    /// The handler is through with what it took, which leads to `after`.
+    /// Records that the handler has processed the work that leads to `after`.
     pub(super) fn done(&self, after: Option<AnySnapshot>, ends_initial_list: bool) {
         if after.is_some() {
             let mut state = self.lock();
             if !self.has_ended() {
                 let before = std::mem::replace(&mut state.seen, after);
                 drop(state);
-                // Not under the lock, for it may be much.
+                // Dropped after unlocking: it may be large.
                 drop(before);
             }
         }
@@ -228,7 +231,7 @@ impl Listener {
         }
     }
 
-    /// Waits until the handler is through with the first list; false if it stopped before.
+    /// Waits until the handler has processed the initial list; false if it stopped before.
     pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
         Box::pin(synced_before(&self.synced, &self.stopped))
     }
@@ -238,7 +241,7 @@ impl Listener {
         self.options.overflow == Overflow::Block && !self.has_ended() && self.lock().buffered >= self.options.buffer
     }
 
-    /// Resolves when the handler has taken what is in half of its buffer, or goes.
+    /// Resolves when half of the buffer is free, or the handler stops.
     pub(super) async fn room(&self) {
         loop {
             let drained = self.drained.notified();
@@ -249,14 +252,15 @@ impl Listener {
         }
     }
 
-    /// How many events wait; of a handler that has fallen behind, how many objects differ from what it has seen.
+    /// Number of queued events; for a handler that has fallen behind, plus the number of objects
+    /// that differ from what it has seen.
     pub(super) fn lag(&self) -> usize {
         let (buffered, behind) = {
             let state = self.lock();
             let behind = state.behind.as_ref().map(|behind| (behind.from.clone(), behind.target.clone()));
             (state.buffered, behind)
         };
-        // Not under the lock, for it takes long.
+        // Outside of the lock, because the comparison may take long.
         buffered + behind.map_or(0, |(from, target)| (self.count_changes)(from.as_ref(), &target))
     }
 
@@ -264,7 +268,8 @@ impl Listener {
         self.lock().behind.is_some()
     }
 
-    /// Asks whether it is time to be reminded; from now on reminders come only when it is.
+    /// Whether a resync is due for this handler. From now on it receives resyncs only when one is
+    /// due.
     pub(super) fn should_resync(&self, now: Instant) -> bool {
         let resync = &mut self.lock().resync;
         resync.is_syncing = resync.period.is_some() && now >= resync.next;
@@ -284,7 +289,7 @@ impl Listener {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Has the handler stop. Its buffer is freed at once, also while the handler is busy with an
+    /// Stops the handler. Its buffer is freed immediately, even while the handler processes an
     /// event.
     pub(super) fn end(&self) {
         let mut state = self.lock();
@@ -292,7 +297,7 @@ impl Listener {
         let buffer = state.clear();
         wake(state);
         self.drained.notify_waiters();
-        // Not under the lock, for it may be much.
+        // Dropped after unlocking: it may be large.
         drop(buffer);
     }
 
@@ -300,7 +305,7 @@ impl Listener {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Whether the handler may have to be told of everything again.
+    /// Whether the handler may have to be replayed.
     fn keeps_seen(&self) -> bool {
         self.options.on_panic == OnPanic::Replay
     }
@@ -310,27 +315,27 @@ impl Listener {
         self.state.try_lock().is_err()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ListenerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// When a period is over. One beyond all time is as long as anybody will wait.
+/// The end of a period. Saturates at a hundred years.
 fn after(now: Instant, period: Option<Duration>) -> Instant {
     let period = period.unwrap_or_default();
     now.checked_add(period).unwrap_or_else(|| now + Duration::from_secs(100 * 365 * 86_400))
 }
 
-/// All that a handler's buffer holds.
+/// Everything in a handler's buffer.
 struct Buffer {
-    _line: VecDeque<Turn>,
+    _line: VecDeque<QueuedWork>,
     _mark: Option<Mark>,
     _behind: Option<Behind>,
     _seen: Option<AnySnapshot>,
 }
 
-impl State {
-    /// Takes everything out.
+impl ListenerState {
+    /// Empties the buffer.
     fn clear(&mut self) -> Buffer {
         self.buffered = 0;
         Buffer {
@@ -341,22 +346,22 @@ impl State {
         }
     }
 
-    /// A mark behind all that is in line.
+    /// A mark after everything in the queue.
     fn mark(&self, before: Option<&AnySnapshot>) -> Mark {
         Mark { place: self.line.len(), seen: before.cloned() }
     }
 
-    fn take(&mut self, keeps_seen: bool) -> Option<Turn> {
+    fn take(&mut self, keeps_seen: bool) -> Option<QueuedWork> {
         if let Some(turn) = self.line.pop_front() {
             self.buffered -= turn.work.events();
-            // Whoever has come to the mark does not lag, or has to be marked again.
+            // When the handler reaches the mark, it no longer lags, or needs a new mark.
             self.mark =
                 self.mark.take().filter(|mark| mark.place > 0).map(|mark| Mark { place: mark.place - 1, ..mark });
             return Some(turn);
         }
         let Behind { from, target, all, ends_initial_list } = self.behind.take()?;
         let after = keeps_seen.then(|| target.clone());
-        Some(Turn { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
+        Some(QueuedWork { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
     }
 
     fn wait(&mut self, waker: &Waker) {
@@ -367,8 +372,8 @@ impl State {
     }
 }
 
-/// Wakes the handler's task, after the lock is free for it.
-fn wake(mut state: MutexGuard<'_, State>) {
+/// Wakes the handler's task after unlocking.
+fn wake(mut state: MutexGuard<'_, ListenerState>) {
     let waiting = state.waiting.take();
     drop(state);
     if let Some(waker) = waiting {
@@ -385,7 +390,7 @@ mod tests {
         0
     }
 
-    // SI-9: whatever the handler is busy with, for its task has no part in this.
+    // SI-9: independent of what the handler is doing, because its task is not involved.
     #[test]
     fn a_handler_that_is_removed_frees_its_buffer_at_once() {
         for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
@@ -394,8 +399,8 @@ mod tests {
             let snapshot: AnySnapshot = Arc::new("a snapshot");
             let events = Arc::new(vec![Event::Updated { old: Arc::new(1), new: Arc::new(2) }]);
             let push = || {
-                let around = Around { before: Some(&snapshot), after: &snapshot };
-                listener.push_events(events.clone(), around);
+                let transition = Transition { before: Some(&snapshot), after: &snapshot };
+                listener.push_events(events.clone(), transition);
             };
             for _ in 0..10 {
                 push();
@@ -403,7 +408,7 @@ mod tests {
             assert!(Arc::strong_count(&events) > 1 && Arc::strong_count(&snapshot) > 1, "{overflow:?}");
             listener.end();
             assert_eq!((Arc::strong_count(&events), Arc::strong_count(&snapshot)), (1, 1), "{overflow:?}");
-            // Nor does anything come in later.
+            // Nothing is queued afterwards either.
             push();
             listener.done(Some(snapshot.clone()), false);
             listener.replay(Some(snapshot.clone()), false);

@@ -1,26 +1,29 @@
 //! One cache and any number of handlers over one watch.
 //!
 //! ```text
-//! Reflector ─> queue ─> consumer ─> Store ─> listeners, one for each handler ─> tasks of handlers
+//! Reflector ─> queue ─> consumer ─> Store ─> listeners, one per handler ─> handler tasks
 //! ```
-//! The consumer applies a batch of deltas to the store and puts the events in line for each handler under one lock; a handler
-//! that joins takes a snapshot under the same lock. So it sees each object once, in the snapshot or in an event, and
-//! joining takes no longer for a large cache. Handlers never wait for each other, unless one is told to block.
+//! The consumer applies a batch of deltas to the store and queues the events for each handler under
+//! one lock. A new handler takes a snapshot under the same lock. So it sees each object once, in
+//! the snapshot or in an event, and adding a handler is as fast for a large cache as for a small
+//! one. Handlers never wait for each other, unless one uses [`Overflow::Block`].
 //!
-//! Three files know the type of the objects, so that the rest is compiled once, and not again for each kind that a program watches:
-//! `upstream`, which is reflector and store, `feed`, which is the way from one to the other, and `teller`, which is a handler. Between them events and snapshots travel as `Any`
-//! (`batch`), behind the pointers that they are shared by anyway, and find their type again once for each piece of work. Who
-//! waits does so in `processor`, `listener` and `delivery`, in boxes made there: a future is compiled by whoever polls it.
+//! Only three files are generic over the object type; the rest is compiled once, not once per
+//! watched resource. These are `upstream` (reflector and store), `feed` (from reflector to queue)
+//! and `dispatcher` (handler). Between them, events and snapshots are passed as `Any` (`batch`),
+//! behind the pointers that share them anyway, and downcast once per work item. The asynchronous
+//! code is in `processor`, `listener` and `delivery` and returns boxed futures, because a future is
+//! compiled in the crate that polls it.
 
 mod batch;
 mod delivery;
+mod dispatcher;
 mod feed;
 mod listener;
 mod options;
 mod processor;
 mod registration;
-mod teller;
-mod told;
+mod retained;
 mod upstream;
 
 use std::fmt;
@@ -39,15 +42,17 @@ use crate::metrics::Labels;
 use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
-pub(crate) use delivery::Kept;
+pub(crate) use delivery::KeepAlive;
+use dispatcher::{Dispatcher, count_changes};
 use feed::Known;
 use processor::{Phase, Processor};
-use teller::{Teller, count_changes};
-use upstream::{Shared, Source, Upstream};
+use upstream::{InformerCore, NamespaceSource, Upstream};
 
-/// A cache of the objects of one resource, kept in step with the server, that tells handlers of changes.
+/// A cache of the objects of one resource, synchronised with the server, that delivers changes to
+/// handlers.
 ///
-/// A handle: clones share one informer. It works while [`run`](Self::run) does, once.
+/// A handle: clones share one informer. It works while [`run`](Self::run) is running, which is
+/// possible once.
 ///
 /// ```
 /// # use kubewright_cache::{ListerWatcher, InformerOptions, SharedIndexInformer};
@@ -63,10 +68,10 @@ use upstream::{Shared, Source, Upstream};
 /// ```
 #[doc(alias = "SharedInformer")]
 pub struct SharedIndexInformer<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<InformerCore<T>>,
 }
 
-/// The informer has stopped, and takes no handlers and indices any more.
+/// The informer has stopped and accepts no more handlers and indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the informer has stopped")]
 pub struct InformerStopped;
@@ -74,7 +79,7 @@ pub struct InformerStopped;
 /// Why indices were not added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddIndexersError {
-    /// There is an index of that name.
+    /// An index of that name exists.
     #[error(transparent)]
     Conflict(#[from] IndexerConflict),
     /// The informer has stopped.
@@ -94,17 +99,18 @@ impl<T: Object> SharedIndexInformer<T> {
         Self::over(vec![(Str::new(), Box::new(lister_watcher))], options)
     }
 
-    /// Over one source of all objects, or one for each of several namespaces.
+    /// An informer over one source of all objects, or over one source per namespace.
     ///
-    /// It has synced when it has the objects of all of them. After that, one that cannot be read any more does not hold up the
-    /// others: each has a reflector of its own, and all feed one queue.
-    pub(crate) fn over(sources: Vec<Source<T>>, options: InformerOptions<T>) -> Self {
+    /// It has synced when the initial lists of all sources are complete. After that, a namespace
+    /// that becomes unreadable does not block the others: each has its own reflector, and all feed
+    /// one queue.
+    pub(crate) fn over(sources: Vec<NamespaceSource<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
         let queue = feed::queue(options.queue, Arc::new(Known(store.clone())));
         let (metrics, name) = options.metrics.unzip();
         let labels = Labels { name: name.unwrap_or_default(), resource: options.resource };
-        let shared = Arc::new(Shared {
-            processor: Arc::new(Processor::new(queue, options.resync.or(options.reflector.choices.resync), labels)),
+        let shared = Arc::new(InformerCore {
+            processor: Arc::new(Processor::new(queue, options.resync.or(options.reflector.common.resync), labels)),
             store,
             sources: Mutex::new(Some((sources, options.reflector))),
             reflectors: OnceLock::new(),
@@ -117,9 +123,10 @@ impl<T: Object> SharedIndexInformer<T> {
         SharedIndexInformer { shared }
     }
 
-    /// Adds a handler that is told of all objects, those that are here first, as the defaults say.
+    /// Adds a handler with default options. It receives all objects in the cache first, then
+    /// changes.
     ///
-    /// Must be called within a tokio runtime, where the handler gets a task of its own.
+    /// Must be called within a tokio runtime, because each handler runs in its own task.
     ///
     /// # Errors
     /// If the informer has stopped.
@@ -128,7 +135,7 @@ impl<T: Object> SharedIndexInformer<T> {
         self.add_handler_with(handler, HandlerOptions::default())
     }
 
-    /// The same with options.
+    /// Like [`add_handler`](Self::add_handler), with options.
     ///
     /// # Errors
     /// If the informer has stopped.
@@ -141,21 +148,22 @@ impl<T: Object> SharedIndexInformer<T> {
         self.add(Box::new(handler), options, None)
     }
 
-    /// The same with something that the handler keeps alive.
+    /// Like [`add_handler_with`](Self::add_handler_with), with a value that the handler keeps
+    /// alive.
     pub(crate) fn add(
         &self,
         handler: Box<dyn EventHandler<T>>,
         options: HandlerOptions,
-        kept: Kept,
+        keep_alive: KeepAlive,
     ) -> Result<HandlerRegistration, InformerStopped> {
-        let teller = Box::new(Teller::new(handler));
-        self.shared.processor.add(&*self.shared, teller, count_changes::<T>, options, kept)
+        let dispatcher = Box::new(Dispatcher::new(handler));
+        self.shared.processor.add(&*self.shared, dispatcher, count_changes::<T>, options, keep_alive)
     }
 
     /// Adds indices, at any time before the informer has stopped.
     ///
     /// # Errors
-    /// If there is an index of such a name, or the informer has stopped; then none is added.
+    /// If an index of the same name exists, or the informer has stopped; then none is added.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), AddIndexersError> {
         if self.shared.processor.phase() == Phase::Stopped {
             return Err(InformerStopped.into());
@@ -163,24 +171,27 @@ impl<T: Object> SharedIndexInformer<T> {
         Ok(self.shared.store.add_indexers(indexers)?)
     }
 
-    /// Keeps the cache in step and tells handlers, until `stop` is cancelled; returns when all handlers have stopped.
+    /// Keeps the cache synchronised and delivers events until `stop` is cancelled. Returns when all
+    /// handlers have stopped.
     ///
-    /// Runs once: a second call returns at once. Dropping the future stops everything as well, without the waiting.
+    /// Runs once: a second call returns immediately. Dropping the future stops everything too,
+    /// without waiting.
     pub async fn run(&self, stop: &CancellationToken) {
         self.running(stop).await;
     }
 
-    /// The same as a future of no type.
+    /// Like [`run`](Self::run), as a boxed future.
     pub(crate) fn running<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
         self.shared.processor.run(&*self.shared, stop)
     }
 
-    /// Whether all objects of the first list are in the cache; says nothing about handlers.
+    /// Whether all objects of the initial list are in the cache. Says nothing about handlers.
     pub fn has_synced(&self) -> bool {
         self.shared.processor.has_synced()
     }
 
-    /// Waits until all objects of the first list are in the cache; false if the informer stopped before. Cancel safe.
+    /// Waits until all objects of the initial list are in the cache; false if the informer stopped
+    /// before. Cancel safe.
     pub async fn synced(&self) -> bool {
         self.wait_until_synced().await
     }
@@ -196,24 +207,26 @@ impl<T: Object> SharedIndexInformer<T> {
         &self.shared.store
     }
 
-    /// What reads the cache in the words of the API.
+    /// A lister over the cache.
     pub fn lister(&self) -> Lister<T> {
         Lister::new(self.shared.store.clone())
     }
 
-    /// How the reflector is doing; absent before the informer runs. Of several namespaces, as the one that is worst off.
+    /// The health of the reflector; `None` before the informer runs. With several namespaces, that
+    /// of the least healthy one.
     pub fn health(&self) -> Option<Health> {
         self.shared.health()
     }
 
-    /// Whether the server says that the resource does not exist, in any of the namespaces. The
+    /// Whether the server reports that the resource does not exist, in any of the namespaces. The
     /// cache keeps its objects until there is [proof](ListerWatcher::is_gone), so reads that
     /// promise freshness must not trust it.
     pub fn is_absent(&self) -> bool {
         self.shared.reflectors.get().is_some_and(|reflectors| reflectors.iter().any(Reflector::is_absent))
     }
 
-    /// The version that the reflector has seen last; the cache may be a little behind. Empty for several namespaces, which have one
+    /// The version that the reflector saw last; the cache may lag slightly. Empty for several
+    /// namespaces, which have one version
     /// [each](crate::Snapshot::resource_version_of).
     #[doc(alias = "LastSyncResourceVersion")]
     pub fn last_sync_resource_version(&self) -> ResourceVersion {

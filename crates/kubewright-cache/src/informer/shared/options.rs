@@ -1,4 +1,4 @@
-//! What can be chosen about informers and their handlers.
+//! Options of informers and handlers.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,35 +10,35 @@ use crate::metrics::Metrics;
 use crate::reflector::ReflectorOptions;
 use crate::store::Indexers;
 
-/// How many events wait for a handler before it counts as behind.
+/// Default buffer size of a handler, in events.
 const BUFFER: usize = 8192;
 
-/// What happens when more events wait for a handler than its buffer holds.
+/// Policy for a full buffer of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Overflow {
-    /// The later half of what waits is let go, and when the handler is through with the rest it is told what has changed since, each
-    /// object once.
+    /// The later half of the queued events is dropped. After the rest, the handler receives what
+    /// has changed since, each object once.
     #[default]
     Coalesce,
-    /// The informer waits for the handler, and with it all others do.
+    /// The informer waits for the handler, and so do all other handlers.
     Block,
-    /// As with `Coalesce`, and then it is told of all other objects as well, as if it had been disconnected.
+    /// Like `Coalesce`, followed by a resync of all other objects, as after a disconnection.
     Replay,
 }
 
-/// What happens when a handler panics. It is counted and logged in any case.
+/// Policy for a panicking handler. Panics are counted and logged in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnPanic {
-    /// It goes on with the next event.
+    /// The handler continues with the next event.
     #[default]
     Skip,
-    /// It is told of everything again, after a second.
+    /// All objects are replayed to the handler, after a second.
     Replay,
-    /// It is removed.
+    /// The handler is removed.
     Remove,
 }
 
-/// Choices about a handler.
+/// Options of a handler.
 #[derive(Debug, Clone)]
 pub struct HandlerOptions {
     pub(super) resync: Option<Duration>,
@@ -54,7 +54,8 @@ impl Default for HandlerOptions {
 }
 
 impl HandlerOptions {
-    /// Reminds the handler of all objects once each `period`, zero being never. By default as often as the informer says.
+    /// Resyncs the handler once per `period`; zero means never. By default the period of the
+    /// informer.
     #[must_use]
     #[doc(alias = "AddEventHandlerWithResyncPeriod")]
     pub fn resync_every(mut self, period: Duration) -> Self {
@@ -62,21 +63,21 @@ impl HandlerOptions {
         self
     }
 
-    /// Lets about so many events wait; a batch that has begun to fit is taken whole. 8192 by default.
+    /// Approximate number of events to buffer; a batch is never split. 8192 by default.
     #[must_use]
     pub fn buffer(mut self, events: usize) -> Self {
         self.buffer = events.max(1);
         self
     }
 
-    /// What happens when more wait. They coalesce by default.
+    /// Policy for a full buffer. Events are coalesced by default.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
     }
 
-    /// What happens when the handler panics. The event is skipped by default.
+    /// Policy for a panic of the handler. The event is skipped by default.
     #[must_use]
     pub fn on_panic(mut self, policy: OnPanic) -> Self {
         self.on_panic = policy;
@@ -84,17 +85,18 @@ impl HandlerOptions {
     }
 }
 
-/// Which queue stands between reflector and store.
+/// The kind of queue between reflector and store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QueueKind {
-    /// [`RealFifo`](crate::RealFifo): every change in order, lists all at once.
+    /// [`RealFifo`](crate::RealFifo): every change in order; a list is one change.
     #[default]
     InOrder,
-    /// [`DeltaFifo`](crate::DeltaFifo): the changes of each object together, as informers did before Kubernetes 1.33.
+    /// [`DeltaFifo`](crate::DeltaFifo): changes grouped by object, as informers did before
+    /// Kubernetes 1.33.
     DeltaFifo,
 }
 
-/// Choices about an informer.
+/// Options of an informer.
 pub struct InformerOptions<T> {
     pub(crate) indexers: Indexers<T>,
     pub(crate) reflector: ReflectorOptions<T>,
@@ -127,21 +129,21 @@ impl<T> InformerOptions<T> {
         self
     }
 
-    /// How the reflector works: transform, error handler, back-off, page size, name.
+    /// Options of the reflector: transform, error handler, back-off, page size, name.
     #[must_use]
     pub fn reflector(mut self, options: ReflectorOptions<T>) -> Self {
         self.reflector = options;
         self
     }
 
-    /// Reminds handlers of all objects once each `period`, unless they say otherwise. Off by default.
+    /// Resyncs handlers once per `period`, unless their options differ. Off by default.
     #[must_use]
     pub fn resync_every(mut self, period: Duration) -> Self {
         self.resync = (!period.is_zero()).then_some(period);
         self
     }
 
-    /// Which queue is used. In order by default.
+    /// The kind of queue. In order by default.
     #[must_use]
     #[doc(alias = "InOrderInformers")]
     pub fn queue(mut self, queue: QueueKind) -> Self {
@@ -149,14 +151,14 @@ impl<T> InformerOptions<T> {
         self
     }
 
-    /// What handlers are told of objects that were deleted and created anew unseen.
+    /// How handlers see an object that was deleted and recreated while no watch was open.
     #[must_use]
     pub fn recreated(mut self, recreated: Recreated) -> Self {
         self.recreated = recreated;
         self
     }
 
-    /// Shows the informer in these metrics, under this name, while it lives. Off by default.
+    /// Exposes the informer in these metrics under this name until it is dropped. Off by default.
     #[must_use]
     #[doc(alias = "InformerName")]
     pub fn metrics(mut self, metrics: &Metrics, name: impl Into<String>) -> Self {
@@ -164,7 +166,7 @@ impl<T> InformerOptions<T> {
         self
     }
 
-    /// What resource it is about, for its metrics. Unknown by default; a factory knows.
+    /// The resource, as a label of its metrics. Unknown by default; factories set it.
     #[must_use]
     pub fn resource(mut self, resource: GroupVersionResource) -> Self {
         self.resource = Some(resource);

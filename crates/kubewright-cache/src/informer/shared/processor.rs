@@ -1,4 +1,4 @@
-//! What an informer does while it runs: applies what comes out of the queue, and puts in line what handlers are told.
+//! The running informer: applies popped deltas and queues events for handlers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -12,46 +12,47 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::InformerStopped;
-use super::batch::{Applied, Around, Work};
-use super::delivery::{Kept, deliver};
+use super::batch::{AppliedBatch, Transition, Work};
+use super::delivery::{KeepAlive, deliver};
+use super::dispatcher::Dispatch;
 use super::feed::AnyQueue;
 use super::listener::{CountChanges, Listener};
 use super::options::HandlerOptions;
 use super::registration::HandlerRegistration;
-use super::teller::Tell;
-use super::told::Told;
+use super::retained::RetainedBatches;
 use super::upstream::Upstream;
-use crate::informer::process::Reminder;
+use crate::informer::process::ResyncScope;
 use crate::metrics::{Durations, Labels, Sample};
 use crate::queue::BoxFuture;
 use crate::task::{Tasks, run_until, synced_before, take_turns};
 use crate::{AnyObject, Delta};
 
-/// Handlers cannot be reminded more often.
+/// Minimum resync period of a handler.
 const SHORTEST_RESYNC: Duration = Duration::from_secs(1);
 
-/// The handlers of an informer, and how far it has come.
+/// The handlers of an informer, and its progress.
 #[doc(alias = "sharedProcessor")]
 pub(super) struct Processor {
-    state: Mutex<State>,
+    state: Mutex<ProcessorState>,
     pub(super) queue: Arc<AnyQueue>,
     default_resync: Option<Duration>,
-    /// Of no use to anybody but the run itself.
-    told: Arc<Mutex<Told>>,
+    /// Used only by the running informer.
+    retained: Arc<Mutex<RetainedBatches>>,
     synced: watch::Sender<bool>,
-    /// Cancelled when the informer has stopped: after the run, or when nobody can run it any more.
+    /// Cancelled when the informer has stopped: after the run, or when it can no longer be run.
     pub(super) stop: CancellationToken,
     tasks: Tasks,
     pub(super) labels: Labels,
     latency: Mutex<Durations>,
 }
 
-pub(super) struct State {
+pub(super) struct ProcessorState {
     pub(super) listeners: Vec<Arc<Listener>>,
     pub(super) phase: Phase,
     resync_check: Option<Duration>,
     has_synced: bool,
-    /// Some of what the queue gave was not applied: how many lists there had been. What the queue says of the first is not so any more.
+    /// Set when popped deltas were lost: the number of lists completed at that time. The queue's
+    /// `has_synced` is not reliable then.
     lost_after: Option<u64>,
 }
 
@@ -65,13 +66,18 @@ pub(super) enum Phase {
 impl Processor {
     pub(super) fn new(queue: Arc<AnyQueue>, resync: Option<Duration>, labels: Labels) -> Self {
         let resync_check = resync.map(|period| period.max(SHORTEST_RESYNC));
-        let state =
-            State { listeners: Vec::new(), phase: Phase::New, resync_check, has_synced: false, lost_after: None };
+        let state = ProcessorState {
+            listeners: Vec::new(),
+            phase: Phase::New,
+            resync_check,
+            has_synced: false,
+            lost_after: None,
+        };
         Processor {
             state: Mutex::new(state),
             queue,
             default_resync: resync_check,
-            told: Arc::default(),
+            retained: Arc::default(),
             synced: watch::Sender::new(false),
             stop: CancellationToken::new(),
             tasks: Tasks::default(),
@@ -80,14 +86,14 @@ impl Processor {
         }
     }
 
-    /// Adds a handler, which has its turn with all that is in the store at this moment.
+    /// Adds a handler, starting with the current content of the store.
     pub(super) fn add(
         &self,
         upstream: &dyn Upstream,
-        teller: Box<dyn Tell>,
+        dispatcher: Box<dyn Dispatch>,
         count_changes: CountChanges,
         options: HandlerOptions,
-        kept: Kept,
+        keep_alive: KeepAlive,
     ) -> Result<HandlerRegistration, InformerStopped> {
         let listener = {
             let mut state = self.state();
@@ -97,16 +103,16 @@ impl Processor {
             let period = state.resync_period(&options, self.default_resync);
             let listener = Arc::new(Listener::new(options, period, count_changes));
             let snapshot = upstream.snapshot();
-            let around = Around { before: None, after: &snapshot };
-            listener.push(Work::All(snapshot.clone()), around, state.has_synced);
+            let transition = Transition { before: None, after: &snapshot };
+            listener.push(Work::All(snapshot.clone()), transition, state.has_synced);
             state.listeners.push(listener.clone());
             listener
         };
-        self.tasks.spawn(deliver(listener.clone(), teller, kept));
+        self.tasks.spawn(deliver(listener.clone(), dispatcher, keep_alive));
         Ok(HandlerRegistration { listener })
     }
 
-    /// Works until `stop` is cancelled, and waits for the handlers.
+    /// Runs until `stop` is cancelled, then waits for the handlers.
     pub(super) fn run<'a>(
         self: &'a Arc<Self>,
         upstream: &'a dyn Upstream,
@@ -114,18 +120,19 @@ impl Processor {
     ) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if !upstream.begin(self) {
-                tracing::warn!("the informer has been run already");
+                tracing::warn!("informer was already run");
                 return;
             }
-            let ended = Ended(self);
-            // The reflector and the consumer have stopped when this returns, before the handlers do.
+            let ended = EndGuard(self);
+            // The reflector and the consumer stop before the handlers.
             run_until(stop, pin!(self.work(upstream))).await;
             drop(ended);
             self.tasks.ended().await;
         })
     }
 
-    /// There is a run; says how often the reflector asks whether it is time to remind, zero being never.
+    /// Enters the running phase. Returns how often the reflector checks for due resyncs; zero means
+    /// never.
     pub(super) fn enter(&self) -> Duration {
         let mut state = self.state();
         state.phase = Phase::Running;
@@ -137,18 +144,18 @@ impl Processor {
             let never = CancellationToken::new();
             let mut has_synced = false;
             {
-                // Also where nothing is left to consume, as of a list of nothing.
+                // Also needed when nothing is left to consume, for example after an empty list.
                 let mut reflected = || has_synced = has_synced || self.note_synced(upstream);
                 let (mut reflecting, consuming) = (upstream.reflect(&never), pin!(self.consume(upstream)));
                 take_turns(reflecting.as_mut(), consuming, &|| self.queue.is_due(), &mut reflected).await;
             }
-            // What was being applied is lost; the list that the reflector now begins with brings it back. A function that always panics
-            // must not have the server list without end.
+            // The deltas being applied are lost; the reflector's next list restores them. The
+            // back-off keeps a function that always panics from causing lists in a tight loop.
             upstream.back_off().await;
         }
     }
 
-    /// Applies what comes out of the queue; returns only if that panics.
+    /// Applies popped deltas; returns only after a panic.
     async fn consume(&self, upstream: &dyn Upstream) {
         loop {
             self.room().await;
@@ -163,7 +170,7 @@ impl Processor {
                 return std::future::pending().await;
             }
             if has_panicked {
-                tracing::error!("applying changes to the cache panicked, perhaps in an index function");
+                tracing::error!("panic while applying deltas, perhaps in an index function");
                 self.state().lost_after = Some(lists(upstream));
                 return;
             }
@@ -172,7 +179,7 @@ impl Processor {
         }
     }
 
-    /// Waits for handlers that the informer has to wait for.
+    /// Waits for handlers with [`Overflow::Block`] whose buffers are full.
     async fn room(&self) {
         loop {
             let full = self.state().listeners.iter().find(|listener| listener.is_full()).cloned();
@@ -183,36 +190,37 @@ impl Processor {
         }
     }
 
-    /// Applies deltas and puts in line what they mean, so that nobody can join in between.
+    /// Applies deltas and queues their events, under one lock so that no handler is added in
+    /// between.
     fn process(&self, upstream: &dyn Upstream, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) {
         let mut state = self.state();
         state.listeners.retain(|listener| !listener.has_ended());
-        // Of a list that takes the place of a first one that was lost, the queue does not know that it is the first.
+        // After a lost initial list, the queue does not know that the next list is the initial one.
         let is_in_initial_list = is_in_initial_list || !state.has_synced;
-        let Applied { events, before, after, reminder } = upstream.apply(deltas, is_in_initial_list);
+        let AppliedBatch { events, before, after, resync_scope } = upstream.apply(deltas, is_in_initial_list);
         for listener in &state.listeners {
-            let is_syncing = listener.push_events(events.clone(), Around { before: Some(&before), after: &after });
-            let before = match reminder {
-                Reminder::Repeated => Some(before.clone()),
-                Reminder::All => None,
-                Reminder::None => continue,
+            let is_syncing = listener.push_events(events.clone(), Transition { before: Some(&before), after: &after });
+            let before = match resync_scope {
+                ResyncScope::Repeated => Some(before.clone()),
+                ResyncScope::All => None,
+                ResyncScope::None => continue,
             };
             if is_syncing {
-                let around = Around { before: Some(&after), after: &after };
-                listener.push(Work::Reminders { before, after: after.clone() }, around, false);
+                let transition = Transition { before: Some(&after), after: &after };
+                listener.push(Work::Resync { before, after: after.clone() }, transition, false);
             }
         }
         drop(state);
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).keep(events);
+        self.retained.lock().unwrap_or_else(PoisonError::into_inner).retain(events);
     }
 
-    /// Tells handlers, in their turn, that the first list is complete; says whether it is.
+    /// Queues the end of the initial list for handlers. Returns whether the informer has synced.
     fn note_synced(&self, upstream: &dyn Upstream) -> bool {
         let mut state = self.state();
         if state.has_synced || !self.queue.has_synced() {
             return state.has_synced;
         }
-        // Then it takes another list, all of which has been applied.
+        // After a loss, only another list that was applied completely counts.
         let is_lost = |before| lists(upstream) == before || !self.queue.is_empty();
         if state.lost_after.is_some_and(is_lost) {
             return false;
@@ -220,7 +228,7 @@ impl Processor {
         state.has_synced = true;
         let now = upstream.snapshot();
         for listener in &state.listeners {
-            listener.push(Work::Nothing, Around { before: Some(&now), after: &now }, true);
+            listener.push(Work::Nothing, Transition { before: Some(&now), after: &now }, true);
         }
         drop(state);
         self.synced.send_replace(true);
@@ -231,12 +239,12 @@ impl Processor {
         *self.synced.borrow()
     }
 
-    /// Waits until the first list is complete; false if the informer stopped before.
+    /// Waits until the initial list is complete; false if the informer stopped before.
     pub(super) fn wait_until_synced(&self) -> BoxFuture<'_, bool> {
         Box::pin(synced_before(&self.synced, &self.stop))
     }
 
-    /// Whether it is time to remind any handler, for the reflector to ask.
+    /// Returns a function by which the reflector asks whether a resync is due for any handler.
     pub(super) fn asks_for_resync(self: &Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static + use<> {
         let asking = Arc::downgrade(self);
         move || asking.upgrade().is_some_and(|processor| processor.should_resync())
@@ -244,19 +252,19 @@ impl Processor {
 
     fn should_resync(&self) -> bool {
         let now = Instant::now();
-        // All are asked, since each notes the answer.
+        // Every listener must be asked: each one stores the answer.
         self.state().listeners.iter().filter(|listener| listener.should_resync(now)).count() > 0
     }
 
-    /// Lets go of an object for each that comes, for the reflector to call.
-    pub(super) fn lets_go(&self) -> impl Fn() + Send + Sync + 'static + use<> {
-        let told = self.told.clone();
-        move || told.lock().unwrap_or_else(PoisonError::into_inner).let_go()
+    /// Returns a function that drops one retained object per new one, called by the reflector.
+    pub(super) fn drop_retained(&self) -> impl Fn() + Send + Sync + 'static + use<> {
+        let retained = self.retained.clone();
+        move || retained.lock().unwrap_or_else(PoisonError::into_inner).drop_one()
     }
 
     pub(super) fn observe(&self, upstream: &dyn Upstream) -> Sample {
-        // The lag of a handler that has fallen behind takes a comparison of snapshots, which nobody
-        // may wait for.
+        // Outside of the lock: the lag of a handler that has fallen behind needs a comparison of
+        // snapshots.
         let listeners = self.state().listeners.clone();
         let lag = listeners.iter().map(|listener| listener.lag() as u64).max().unwrap_or(0);
         let panics = listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
@@ -278,29 +286,30 @@ impl Processor {
         self.state().phase
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, ProcessorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How many lists the reflector has completed.
+/// Number of lists that the reflector has completed.
 fn lists(upstream: &dyn Upstream) -> u64 {
     upstream.health().map_or(0, |health| health.lists)
 }
 
-impl State {
-    /// How often a new handler is reminded. Before the start a short period shortens that of the informer's look.
+impl ProcessorState {
+    /// The resync period of a new handler. Before the start, a short period also shortens the
+    /// informer's check interval.
     fn resync_period(&mut self, options: &HandlerOptions, default: Option<Duration>) -> Option<Duration> {
         let wanted = options.resync.or(default).filter(|period| !period.is_zero())?.max(SHORTEST_RESYNC);
         let Some(check) = self.resync_check else {
-            tracing::warn!(?wanted, "the informer does not resync, so its handlers cannot");
+            tracing::warn!(?wanted, "informer has no resync; handler will not be resynced");
             return None;
         };
         if wanted >= check {
             return Some(wanted);
         }
         if self.phase != Phase::New {
-            tracing::warn!(?wanted, ?check, "the informer runs already and resyncs less often");
+            tracing::warn!(?wanted, ?check, "informer is already running with a longer resync period");
             return Some(check);
         }
         self.resync_check = Some(wanted);
@@ -312,12 +321,12 @@ impl State {
     }
 }
 
-/// Stops the handlers when the run is over, however it came to that.
-struct Ended<'a>(&'a Processor);
+/// Stops the handlers when the run ends, for whatever reason.
+struct EndGuard<'a>(&'a Processor);
 
-impl Drop for Ended<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
-        let Ended(processor) = self;
+        let EndGuard(processor) = self;
         let mut state = processor.state();
         state.phase = Phase::Stopped;
         state.listeners.iter().for_each(|listener| listener.end());
@@ -329,7 +338,7 @@ impl Drop for Ended<'_> {
 
 impl Drop for Processor {
     fn drop(&mut self) {
-        // Never run: the tasks of handlers wait for nothing.
+        // If the informer never ran, the tasks of its handlers are waiting.
         self.state().listeners.iter().for_each(|listener| listener.end());
         self.stop.cancel();
     }
@@ -345,12 +354,12 @@ mod tests {
     use super::*;
     use crate::informer::event::Event;
     use crate::informer::shared::batch::AnySnapshot;
-    use crate::informer::shared::teller::Teller;
+    use crate::informer::shared::dispatcher::Dispatcher;
     use crate::lister_watcher::{EventStream, ItemStream};
     use crate::metrics::Observed;
     use crate::{InformerOptions, ListerWatcher, SharedIndexInformer};
 
-    /// A server that never answers.
+    /// A server that never responds.
     struct Silent;
 
     impl ListerWatcher<DynamicObject> for Silent {
@@ -365,7 +374,7 @@ mod tests {
 
     static PROCESSOR: OnceLock<Arc<Processor>> = OnceLock::new();
 
-    /// Stands for a comparison that takes long.
+    /// Stands in for a long comparison.
     fn compare(_: Option<&AnySnapshot>, _: &AnySnapshot) -> usize {
         let processor = PROCESSOR.get().expect("set before the first comparison");
         let state = processor.state.try_lock().expect("the informer can work meanwhile");
@@ -378,10 +387,10 @@ mod tests {
     async fn a_scrape_holds_no_lock_while_it_compares_snapshots() {
         let informer = SharedIndexInformer::new(Silent, InformerOptions::default());
         let processor = PROCESSOR.get_or_init(|| informer.shared.processor.clone());
-        let teller = Box::new(Teller::new(Box::new(|_: &Event<DynamicObject>| ())));
+        let dispatcher = Box::new(Dispatcher::new(Box::new(|_: &Event<DynamicObject>| ())));
         let options = HandlerOptions::default().buffer(1);
-        let _registration = processor.add(&*informer.shared, teller, compare, options, None).unwrap();
-        // The task of the handler has no turn in between, so that it falls behind.
+        let _registration = processor.add(&*informer.shared, dispatcher, compare, options, None).unwrap();
+        // The handler's task does not run in between, so it falls behind.
         for name in ["a", "b", "c"] {
             let object: DynamicObject = format!(r#"{{"metadata": {{"name": "{name}"}}}}"#).parse().unwrap();
             processor.process(&*informer.shared, vec![Delta::Added(Arc::new(object))], false);

@@ -1,4 +1,4 @@
-//! A handler's registration, by which its owner asks after it and removes it.
+//! The registration of a handler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::listener::Listener;
 
-/// A handler that was added to an informer. Clones are the same registration; dropping it removes nothing.
+/// A handler added to an informer. Clones are the same registration; dropping it does not remove
+/// the handler.
 #[derive(Clone)]
 #[doc(alias = "ResourceEventHandlerRegistration")]
 pub struct HandlerRegistration {
@@ -14,37 +15,39 @@ pub struct HandlerRegistration {
 }
 
 impl HandlerRegistration {
-    /// Whether the handler has been told of every object of the first list.
+    /// Whether the handler has received every object of the initial list.
     ///
-    /// An informer that has synced says nothing about its handlers: this is the one to ask before work begins.
+    /// An informer that has synced says nothing about its handlers: check this before starting
+    /// work.
     pub fn has_synced(&self) -> bool {
         *self.listener.synced.borrow()
     }
 
-    /// Waits until the handler has been told of every object of the first list; false if it stopped before.
+    /// Waits until the handler has received every object of the initial list; false if it stopped
+    /// before.
     ///
-    /// Later changes may still be on their way. Cancel safe: drop the future and call again.
+    /// Later changes may still be queued. Cancel safe: drop the future and call again.
     pub async fn synced(&self) -> bool {
         self.listener.wait_until_synced().await
     }
 
-    /// Removes the handler. A call that is under way is not interrupted. The buffer of the handler
-    /// is freed at once.
+    /// Removes the handler. A call in progress is not interrupted. The handler's buffer is freed
+    /// immediately.
     ///
-    /// Can be called any number of times, from anywhere.
+    /// Idempotent; may be called from anywhere.
     #[doc(alias = "RemoveEventHandler")]
     pub fn remove(&self) {
         self.listener.end();
     }
 
-    /// Stops telling the handler and waits for the call that is under way; must not be called by the handler itself.
+    /// Removes the handler and waits for a call in progress. The handler itself must not call this.
     #[doc(alias = "ShutDownEventHandler")]
     pub async fn shut_down(&self) {
         self.remove();
         self.listener.stopped.cancelled().await;
     }
 
-    /// How many events wait for the handler.
+    /// Number of events queued for the handler.
     pub fn lag(&self) -> usize {
         self.listener.lag()
     }

@@ -1,4 +1,4 @@
-//! What stands before and behind the queue: reflector and store, and all that depends on the type of their objects.
+//! Reflector and store of an informer: the parts that depend on the object type.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use kubewright_core::{Object, ResourceVersion, Str};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{AnySnapshot, Applied};
+use super::batch::{AnySnapshot, AppliedBatch};
 use super::feed::{AnyQueue, Feed};
 use super::processor::Processor;
-use crate::informer::process::{Recreated, Reminder, apply};
+use crate::informer::process::{Recreated, ResyncScope, apply};
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::{Labels, Observed, Sample};
 use crate::queue::BoxFuture;
@@ -19,60 +19,60 @@ use crate::store::Store;
 use crate::task::all;
 use crate::{AnyObject, Delta};
 
-/// Reflector and store as the processor sees them, which knows no types.
+/// Reflector and store, type-erased for the processor.
 pub(super) trait Upstream: Send + Sync {
-    /// Makes the reflector; false if there was a run already.
+    /// Creates the reflector; false if the informer ran before.
     fn begin(&self, processor: &Arc<Processor>) -> bool;
     /// Runs the reflector until `stop` is cancelled.
     fn reflect<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()>;
-    /// Waits for as long as the reflector would after a failure.
+    /// Waits for the reflector's back-off after a failure.
     fn back_off(&self) -> BoxFuture<'_, ()>;
-    /// How the reflector is doing, once there is one.
+    /// The health of the reflector, once there is one.
     fn health(&self) -> Option<Health>;
     /// Applies deltas to the store.
-    fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> Applied;
-    /// The store as it is now.
+    fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> AppliedBatch;
+    /// The current content of the store.
     fn snapshot(&self) -> AnySnapshot;
-    /// How many objects the store has, and of what version it is.
+    /// Number of objects in the store, and its resource version.
     fn extent(&self) -> (usize, ResourceVersion);
 }
 
-/// What all handles of an informer share.
-pub(super) struct Shared<T> {
-    /// Dropped first: handlers stop before there is nothing to tell.
+/// State shared by all handles of an informer.
+pub(super) struct InformerCore<T> {
+    /// Declared first, so that it is dropped first: handlers stop before the store is gone.
     pub(super) processor: Arc<Processor>,
     pub(super) store: Store<T>,
     pub(super) sources: Mutex<Option<Sources<T>>>,
-    /// One, or one for each namespace.
+    /// One reflector, or one per namespace.
     pub(super) reflectors: OnceLock<Vec<Reflector<T>>>,
     pub(super) recreated: Recreated,
-    /// Set by a run over several namespaces.
-    pub(super) resync: OnceLock<Resync>,
+    /// Set when several namespaces are watched.
+    pub(super) resync: OnceLock<NamespaceResync>,
 }
 
-/// What a run begins with, taken by the first one.
-pub(super) type Sources<T> = (Vec<Source<T>>, ReflectorOptions<T>);
+/// The input of the reflectors, taken by the first run.
+pub(super) type Sources<T> = (Vec<NamespaceSource<T>>, ReflectorOptions<T>);
 
-/// Where to learn of the objects of a namespace; the empty one stands for all that there are.
-pub(crate) type Source<T> = (Str, Box<dyn ListerWatcher<T>>);
+/// A namespace and its lister-watcher; the empty name means all namespaces.
+pub(crate) type NamespaceSource<T> = (Str, Box<dyn ListerWatcher<T>>);
 
-/// How handlers of several namespaces are resynced.
-pub(super) struct Resync {
+/// How the handlers of a multi-namespace informer are resynced.
+pub(super) struct NamespaceResync {
     period: Duration,
     /// Whether any handler is due for a resync.
     asks: Box<dyn Fn() -> bool + Send + Sync>,
     queue: Arc<AnyQueue>,
 }
 
-impl<T> Shared<T> {
+impl<T> InformerCore<T> {
     fn begun(&self) -> &[Reflector<T>] {
         self.reflectors.get().expect("a run begins with its reflectors")
     }
 }
 
-impl<T: Object> Shared<T> {
-    /// Resyncs as long as any namespace is watched, as a reflector does for one (RE-17).
-    async fn resyncs(&self, resync: &Resync) {
+impl<T: Object> InformerCore<T> {
+    /// Resyncs while any namespace is watched, as a reflector does for one namespace (RE-17).
+    async fn resyncs(&self, resync: &NamespaceResync) {
         loop {
             sleep(resync.period).await;
             if self.begun().iter().any(Reflector::is_watching) && (resync.asks)() {
@@ -82,24 +82,29 @@ impl<T: Object> Shared<T> {
     }
 }
 
-impl<T: Object> Upstream for Shared<T> {
+impl<T: Object> Upstream for InformerCore<T> {
     fn begin(&self, processor: &Arc<Processor>) -> bool {
         let sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((sources, options)) = sources else { return false };
         if sources.len() > 1 {
             processor.queue.await_lists_of(sources.iter().map(|(namespace, _)| namespace.clone()).collect());
         }
-        let mut options = options.on_event(processor.lets_go());
+        let mut options = options.on_event(processor.drop_retained());
         let period = processor.enter();
-        let chosen = options.choices.should_resync.take();
+        let chosen = options.common.should_resync.take();
         let is_due = processor.asks_for_resync();
         let asks = move || chosen.as_ref().is_none_or(|chosen| chosen()) && is_due();
         if sources.len() == 1 {
             options = options.resync_every(period).should_resync(asks);
         } else {
-            // No single namespace may decide, for it may not be readable: see `resyncs`.
+            // No single reflector may decide, because its namespace may be unreadable: see
+            // `resyncs`.
             options = options.resync_every(Duration::ZERO);
-            self.resync.get_or_init(|| Resync { period, asks: Box::new(asks), queue: processor.queue.clone() });
+            self.resync.get_or_init(|| NamespaceResync {
+                period,
+                asks: Box::new(asks),
+                queue: processor.queue.clone(),
+            });
         }
         let reflectors = sources.into_iter().map(|(namespace, lister_watcher)| {
             let options = options.of_namespace(&namespace);
@@ -130,14 +135,14 @@ impl<T: Object> Upstream for Shared<T> {
         self.reflectors.get()?.iter().map(Reflector::health).reduce(Health::and)
     }
 
-    fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> Applied {
+    fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> AppliedBatch {
         let applied = apply(&self.store, deltas.into_iter().map(Delta::typed), is_in_initial_list, self.recreated);
-        let reminder = match applied.reminder {
-            Reminder::Repeated if applied.before.is_empty() => Reminder::None,
-            reminder => reminder,
+        let resync_scope = match applied.resync_scope {
+            ResyncScope::Repeated if applied.before.is_empty() => ResyncScope::None,
+            resync_scope => resync_scope,
         };
         let (before, after) = (applied.before.into_any(), applied.after.into_any());
-        Applied { events: Arc::new(applied.events), before, after, reminder }
+        AppliedBatch { events: Arc::new(applied.events), before, after, resync_scope }
     }
 
     fn snapshot(&self) -> AnySnapshot {
@@ -150,7 +155,7 @@ impl<T: Object> Upstream for Shared<T> {
     }
 }
 
-impl<T: Object> Observed for Shared<T> {
+impl<T: Object> Observed for InformerCore<T> {
     fn labels(&self) -> &Labels {
         &self.processor.labels
     }

@@ -1,7 +1,7 @@
 //! Controller of Widget objects of the group example.com.
 //!
-//! `cargo run` runs it against the cluster of the kubeconfig, or of the pod it is in; `cargo run -- crd` prints the definition of
-//! its custom resource.
+//! `cargo run` runs it against the cluster of the kubeconfig, or of the pod it is in; `cargo run --
+//! crd` prints the definition of its custom resource.
 
 mod reconciler;
 mod resource;
@@ -30,9 +30,10 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can stand by.
+/// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can
+/// stand by.
 async fn run() -> Result<(), BoxError> {
-    // What happens is told through the crate `tracing`, and nobody hears it without a subscriber.
+    // Logs go through the crate `tracing`, which prints nothing without a subscriber.
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     // First, so that a signal during the start is not lost.
     let shutdown = shutdown_on_signals();

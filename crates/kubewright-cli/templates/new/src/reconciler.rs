@@ -16,9 +16,11 @@ pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Called whenever the object or its deployment has changed, and again, later and later, after an error.
+/// Called whenever the object or its deployment has changed, and again, later and later, after an
+/// error.
 ///
-/// It looks at what is there, not at what happened: the same call at any moment leads to the same end.
+/// It looks at what is there, not at what happened: the same call at any moment leads to the same
+/// end.
 async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Outcome, BoxError> {
     if object.is_being_deleted() {
         // The garbage collector takes the deployment along, since it names its owner.

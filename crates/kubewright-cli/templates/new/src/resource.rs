@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 // After a change here, `cargo run -- crd > manifests/crd.yaml`; a test fails until that is done.
-/// What is wanted: so many copies of an image.
+/// The desired state: a number of copies of an image.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
 #[resource(
     group = "example.com",
@@ -31,11 +31,11 @@ fn one() -> i32 {
     1
 }
 
-/// What was found.
+/// The observed state.
 #[derive(Serialize, Deserialize, JsonSchema, Debug, Clone, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct WidgetStatus {
-    /// Which generation of the object this is about.
+    /// The generation of the object that was observed.
     pub observed_generation: i64,
     /// How many copies can be used.
     pub available_replicas: i32,

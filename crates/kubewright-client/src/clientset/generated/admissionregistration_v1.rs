@@ -8,7 +8,7 @@ use kubewright_api::admissionregistration::v1::{
 };
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `admissionregistration.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `apiextensions.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

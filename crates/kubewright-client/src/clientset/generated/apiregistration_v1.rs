@@ -5,7 +5,7 @@
 use kubewright_api::apiregistration::v1::APIService;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `apiregistration.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use kubewright_api::apps::v1::{ControllerRevision, DaemonSet, Deployment, Replic
 use kubewright_core::Str;
 
 use crate::api::{Api, HasScale, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `apps/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::authentication::v1::{SelfSubjectReview, TokenReview};
 
 use crate::api::CreateApi;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `authentication.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

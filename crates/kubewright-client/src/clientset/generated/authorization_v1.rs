@@ -8,7 +8,7 @@ use kubewright_api::authorization::v1::{
 use kubewright_core::Str;
 
 use crate::api::CreateApi;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `authorization.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use kubewright_api::autoscaling::v1::HorizontalPodAutoscaler;
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `autoscaling/v1`.
 #[derive(Debug, Clone, Copy)]

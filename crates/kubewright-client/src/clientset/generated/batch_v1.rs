@@ -6,7 +6,7 @@ use kubewright_api::batch::v1::{CronJob, Job};
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `batch/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::certificates::v1::CertificateSigningRequest;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `certificates.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use kubewright_api::coordination::v1::Lease;
 use kubewright_core::Str;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `coordination.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use kubewright_api::core::v1::{
 use kubewright_core::Str;
 
 use crate::api::{Api, CreateApi, HasProxy, HasScale, HasStatus, ReadApi};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `core/v1`.
 #[derive(Debug, Clone, Copy)]

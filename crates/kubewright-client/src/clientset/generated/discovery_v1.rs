@@ -6,7 +6,7 @@ use kubewright_api::discovery::v1::EndpointSlice;
 use kubewright_core::Str;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `discovery.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

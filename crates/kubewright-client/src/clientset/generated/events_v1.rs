@@ -6,7 +6,7 @@ use kubewright_api::events::v1::Event;
 use kubewright_core::Str;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `events.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `flowcontrol.apiserver.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

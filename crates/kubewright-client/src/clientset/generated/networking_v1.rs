@@ -6,7 +6,7 @@ use kubewright_api::networking::v1::{IPAddress, Ingress, IngressClass, NetworkPo
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `networking.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::node::v1::RuntimeClass;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `node.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

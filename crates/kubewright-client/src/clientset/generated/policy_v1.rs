@@ -6,7 +6,7 @@ use kubewright_api::policy::v1::PodDisruptionBudget;
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `policy/v1`.
 #[derive(Debug, Clone, Copy)]

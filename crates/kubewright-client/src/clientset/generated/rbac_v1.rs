@@ -6,7 +6,7 @@ use kubewright_api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBindin
 use kubewright_core::Str;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `rbac.authorization.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,7 @@ use kubewright_api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemp
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `resource.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@
 use kubewright_api::scheduling::v1::PriorityClass;
 
 use crate::api::Api;
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `scheduling.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

@@ -8,7 +8,7 @@ use kubewright_api::storage::v1::{
 use kubewright_core::Str;
 
 use crate::api::{Api, HasStatus};
-use crate::client::Client;
+use crate::rest::Client;
 
 /// The resources of `storage.k8s.io/v1`.
 #[derive(Debug, Clone, Copy)]

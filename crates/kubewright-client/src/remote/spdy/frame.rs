@@ -1,38 +1,38 @@
-//! Frames of SPDY/3.1, as far as streams of processes and ports need them.
+//! SPDY/3.1 frames needed for exec and port-forward.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use crate::remote::RemoteError;
+use crate::remote::error::RemoteError;
 
 const HEAD: usize = 8;
-/// The first bit of a frame that controls, and the version.
+/// Control bit and version.
 const CONTROL: u16 = 0x8003;
 const SYN_STREAM: u16 = 1;
 const RST_STREAM: u16 = 3;
 const PING: u16 = 6;
 const GOAWAY: u16 = 7;
-/// The flag of the last frame of a stream.
+/// Flag of the last frame of a stream.
 const FIN: u8 = 1;
-/// The most that a length of three bytes says.
+/// Maximum of a 24-bit length.
 const LONGEST: usize = 0x00ff_ffff;
 
-/// What the other side says.
+/// A received frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// Bytes of a stream, and whether they are its last.
+    /// Data of a stream.
     Data { stream: u32, last: bool, bytes: Bytes },
-    /// A stream was broken off.
+    /// A stream was reset.
     Reset { stream: u32, status: u32 },
-    /// A question whether we live, or the answer to ours.
+    /// A ping, or the reply to ours.
     Ping(u32),
-    /// Nothing more will come.
+    /// No more frames follow.
     GoAway,
-    /// Something that changes nothing here: headers of streams, settings, windows.
+    /// An irrelevant frame: headers, settings, window updates.
     Other,
 }
 
 impl Frame {
-    /// Takes a frame from the front, if all of it has come.
+    /// Takes a frame from the buffer, if it is complete.
     pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Frame>, RemoteError> {
         let Some(head) = buffer.first_chunk::<HEAD>() else { return Ok(None) };
         let word = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
@@ -47,7 +47,7 @@ impl Frame {
             return Ok(Some(Frame::Data { stream: word, last: flags & FIN != 0, bytes }));
         }
         if word >> 16 != u32::from(CONTROL) {
-            return Err(RemoteError::Protocol(format!("version {} of SPDY", (word >> 16) & 0x7fff)));
+            return Err(RemoteError::Protocol(format!("unsupported SPDY version {}", (word >> 16) & 0x7fff)));
         }
         let short = || RemoteError::Protocol("a frame of SPDY is too short".to_owned());
         Ok(Some(match word as u16 {
@@ -61,7 +61,7 @@ impl Frame {
     }
 }
 
-/// Bytes of a stream.
+/// A data frame.
 pub(super) fn data(stream: u32, last: bool, bytes: &[u8]) -> BytesMut {
     debug_assert!(bytes.len() <= LONGEST, "callers send pieces of some kilobytes");
     let mut frame = BytesMut::with_capacity(HEAD + bytes.len());
@@ -75,7 +75,7 @@ pub(super) fn data(stream: u32, last: bool, bytes: &[u8]) -> BytesMut {
 pub(super) fn syn_stream(stream: u32, headers: &[u8]) -> BytesMut {
     let mut frame = control(SYN_STREAM, 10 + headers.len());
     frame.put_u32(stream);
-    // No other stream that it belongs to, the highest priority, no slot.
+    // No associated stream, highest priority, no slot.
     frame.put_u32(0);
     frame.put_u16(0);
     frame.put_slice(headers);
@@ -90,7 +90,7 @@ pub(super) fn ping(id: u32) -> BytesMut {
 
 pub(super) fn go_away() -> BytesMut {
     let mut frame = control(GOAWAY, 8);
-    // No stream of theirs was answered; all is well.
+    // No peer stream was accepted; status OK.
     frame.put_u64(0);
     frame
 }

@@ -1,8 +1,8 @@
-//! SPDY, which servers spoke before WebSocket: several streams, each with headers that say what it is for.
+//! SPDY, the predecessor of WebSocket for exec and port-forward: several streams with headers.
 //!
-//! Only what the streams of processes and ports need is here: this side opens all of them, headers of the answers say nothing
-//! that is not known, and no server of Kubernetes counts windows. Headers that we send are compressed without the dictionary
-//! that SPDY suggests; whoever reads them learns from the first bytes that there is none.
+//! Only the needed subset: this side opens all streams, reply headers carry no information, and
+//! Kubernetes servers do not use flow control. Headers are compressed without SPDY's standard
+//! dictionary; the zlib header tells the reader.
 
 mod frame;
 
@@ -14,31 +14,31 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, Wr
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::RemoteError;
-use super::channel::{FAREWELL, SILENCE, WRITE, lost};
-use crate::transport::TransportErrorKind;
+use super::error::{RemoteError, lost};
+use super::limits::{FAREWELL, SILENCE, WRITE};
 use frame::Frame;
+use kubewright_net::transport::TransportErrorKind;
 
-/// How many pings of theirs may wait for an answer.
+/// Maximum number of unanswered pings of the peer.
 const PINGS_MAX: usize = 16;
 
-/// A stream to be opened.
-pub(super) struct Opening {
-    /// The channel it stands for.
+/// A stream to open.
+pub(super) struct StreamOpening {
+    /// Its channel.
     pub(super) channel: u8,
-    /// Whether the end of all such streams of theirs is the end of the connection.
+    /// Whether the connection ends when all such streams of the peer have ended.
     pub(super) is_read: bool,
-    /// What it is for.
+    /// Its headers.
     pub(super) headers: Vec<(&'static str, String)>,
 }
 
-/// What the other side says, by channels.
+/// The receiving half, by channel.
 pub(super) struct Receiver<S> {
     stream: ReadHalf<S>,
     incoming: BytesMut,
-    /// In the order of their numbers: 1, 3, 5, …
+    /// In the order of their ids: 1, 3, 5, …
     streams: Vec<Opened>,
-    /// The numbers of their pings, for the other half to answer.
+    /// Ids of the peer's pings, for the sending half to answer.
     pinged: mpsc::Sender<u32>,
 }
 
@@ -48,22 +48,23 @@ struct Opened {
     has_ended: bool,
 }
 
-/// What we say, by channels.
+/// The sending half, by channel.
 pub(super) struct Sender<S> {
     stream: WriteHalf<S>,
     /// The channels of the streams 1, 3, 5, …
     channels: Vec<u8>,
-    /// What goes before the next thing we write: the opening of streams, or the rest of a frame.
+    /// Bytes to send first: stream openings, or the rest of a frame.
     outgoing: BytesMut,
     pings: u32,
     pinged: mpsc::Receiver<u32>,
 }
 
-/// Both halves of a connection over `stream`, on which SPDY was agreed. Streams are opened by the first thing that is sent.
-pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<Opening>) -> (Receiver<S>, Sender<S>) {
+/// Both halves of a connection over `stream` after a SPDY handshake. Streams are opened with the
+/// first message.
+pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<StreamOpening>) -> (Receiver<S>, Sender<S>) {
     let (mut compress, mut outgoing) = (Compress::new(Compression::fast(), true), BytesMut::new());
     let (mut streams, mut channels) = (Vec::new(), Vec::new());
-    for Opening { channel, is_read, headers } in openings {
+    for StreamOpening { channel, is_read, headers } in openings {
         let number = 2 * streams.len() as u32 + 1;
         outgoing.extend_from_slice(&frame::syn_stream(number, &header_block(&headers, &mut compress)));
         streams.push(Opened { channel, is_read, has_ended: false });
@@ -76,7 +77,7 @@ pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<Opening
 }
 
 impl<S: AsyncRead> Receiver<S> {
-    /// The next bytes and their channel; none when all that is read has ended.
+    /// The next bytes and their channel; `None` when all read streams have ended.
     pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
         loop {
             while let Some(frame) = Frame::take(&mut self.incoming)? {
@@ -99,7 +100,7 @@ impl<S: AsyncRead> Receiver<S> {
     fn hear(&mut self, frame: Frame) -> Result<Option<(u8, Bytes)>, RemoteError> {
         match frame {
             Frame::Data { stream, last, bytes } => {
-                // Streams that we did not open are nobody's.
+                // Streams that we did not open are ignored.
                 let Some(opened) = self.find(stream) else { return Ok(None) };
                 opened.has_ended |= last;
                 return Ok(Some((opened.channel, bytes)).filter(|(_, bytes)| !bytes.is_empty()));
@@ -112,7 +113,8 @@ impl<S: AsyncRead> Receiver<S> {
                     return Err(RemoteError::Refused(format!("the server broke a stream off, status {status}")));
                 }
             }
-            // Numbers of our own pings are odd. Who asks on and on without taking answers needs no more of them.
+            // Our own pings have odd ids. A peer that pings without reading replies gets no more of
+            // them.
             Frame::Ping(id) if id % 2 == 0 => drop(self.pinged.try_send(id)),
             Frame::GoAway => self.streams.iter_mut().for_each(|stream| stream.has_ended = true),
             Frame::Ping(_) | Frame::Other => {}
@@ -125,7 +127,7 @@ impl<S: AsyncRead> Receiver<S> {
         self.streams.get_mut(stream as usize / 2).filter(|_| odd)
     }
 
-    /// Whether the other side has ended a channel in an orderly way.
+    /// Whether the peer has closed a channel cleanly.
     pub(super) fn has_ended(&self, channel: u8) -> bool {
         self.streams.iter().any(|stream| stream.channel == channel && stream.has_ended)
     }
@@ -136,7 +138,7 @@ impl<S: AsyncWrite> Sender<S> {
         self.data(channel, false, bytes).await
     }
 
-    /// Says that a stream of ours has ended.
+    /// Closes one of our streams.
     pub(super) async fn close(&mut self, channel: u8) -> Result<(), RemoteError> {
         self.data(channel, true, &[]).await
     }
@@ -153,11 +155,11 @@ impl<S: AsyncWrite> Sender<S> {
         self.flush().await
     }
 
-    /// The number of a ping of theirs that is to be answered. Cancel safe.
+    /// The id of a peer's ping to answer. Cancel safe.
     pub(super) async fn asked(&mut self) -> u32 {
         match self.pinged.recv().await {
             Some(number) => number,
-            // Nobody listens any more.
+            // The receiving half was dropped.
             None => pending().await,
         }
     }
@@ -167,7 +169,7 @@ impl<S: AsyncWrite> Sender<S> {
         self.flush().await
     }
 
-    /// Ends the connection; whether the other side hears of it makes no difference.
+    /// Closes the connection; errors are ignored.
     pub(super) async fn end(&mut self) {
         self.outgoing.extend_from_slice(&frame::go_away());
         let _ = timeout(FAREWELL, async {
@@ -177,7 +179,7 @@ impl<S: AsyncWrite> Sender<S> {
         .await;
     }
 
-    /// Sends what is to go first. Cancel safe: what has left is no longer in the way.
+    /// Sends pending bytes. Cancel safe: sent bytes are removed.
     pub(super) async fn flush(&mut self) -> Result<(), RemoteError> {
         let writing = async {
             while !self.outgoing.is_empty() {
@@ -192,17 +194,17 @@ impl<S: AsyncWrite> Sender<S> {
     }
 }
 
-/// Names and values with their lengths, compressed as one stream with the headers before them.
+/// Length-prefixed names and values, compressed in one stream with previous headers.
 fn header_block(headers: &[(&str, String)], compress: &mut Compress) -> Vec<u8> {
     let mut plain = (headers.len() as u32).to_be_bytes().to_vec();
     for (name, value) in headers {
-        // SPDY knows names in lower case only.
+        // SPDY header names are lower case.
         for text in [name.to_ascii_lowercase().as_bytes(), value.as_bytes()] {
             plain.extend((text.len() as u32).to_be_bytes());
             plain.extend(text);
         }
     }
-    // Never larger than this by more than a few bytes for each block of 64 KiB.
+    // The output exceeds the input by a few bytes per 64 KiB at most.
     let mut block = Vec::with_capacity(plain.len() + 128);
     compress.compress_vec(&plain, &mut block, FlushCompress::Sync).expect("only a wrong state fails");
     block

@@ -1,0 +1,52 @@
+//! Caches the webhooks and policies of the cluster until their configurations change.
+//!
+//! Most writes match none of them. Without the cache, each write would list four kinds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ControlState;
+use super::policy::{self, Bound};
+use super::webhook::{self, Webhook};
+
+/// The configured webhooks and policies.
+#[derive(Default)]
+pub(super) struct Hooks {
+    pub(super) webhooks: Vec<Webhook>,
+    pub(super) policies: Vec<Bound>,
+    /// The mutating policies.
+    pub(super) mutations: Vec<Bound>,
+}
+
+/// The cache of [`Hooks`].
+#[derive(Default)]
+pub(crate) struct HookCache {
+    /// Number of configuration changes so far.
+    changes: AtomicU64,
+    /// The hooks, and the number of changes before they were read.
+    cached: Mutex<Option<(u64, Arc<Hooks>)>>,
+}
+
+impl HookCache {
+    /// Invalidates the cache. Call it once the change is visible to readers.
+    pub(crate) fn invalidate(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The current webhooks and policies.
+    pub(super) fn get(&self, cluster: &dyn ControlState) -> Arc<Hooks> {
+        // Load the counter first: a change during the reads below must invalidate their result.
+        let changes = self.changes.load(Ordering::Acquire);
+        let cached = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, hooks)) = cached().as_ref().filter(|(read_at, _)| *read_at == changes) {
+            return Arc::clone(hooks);
+        }
+        let hooks = Arc::new(Hooks {
+            webhooks: webhook::all(cluster),
+            policies: policy::all(cluster, "validating"),
+            mutations: policy::all(cluster, "mutating"),
+        });
+        *cached() = Some((changes, Arc::clone(&hooks)));
+        hooks
+    }
+}

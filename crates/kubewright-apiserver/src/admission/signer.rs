@@ -1,0 +1,43 @@
+//! Authorizes the approval and signing of certificate requests by their signer.
+
+use kubewright_core::Value;
+use kubewright_core::meta::v1::Status;
+
+use super::part::Part;
+use super::state::ClusterState;
+use crate::authorization::{Action, decide};
+use crate::catalog::Resource;
+use crate::object::{Meta, tree};
+use crate::rejection::Rejection;
+use crate::user::User;
+
+/// Rejects an approval or a certificate, unless the user has the permission for the signer.
+pub(crate) fn check(
+    cluster: &dyn ClusterState,
+    user: &User,
+    resource: &Resource,
+    part: Part,
+    old: &Value,
+    new: &Value,
+) -> Result<(), Rejection> {
+    let differs = |field: &str| tree::get(old, &["status", field]) != tree::get(new, &["status", field]);
+    let verb = match part {
+        _ if !resource.is("certificates.k8s.io", "certificatesigningrequests") => return Ok(()),
+        Part::Approval => "approve",
+        Part::Status if differs("certificate") || differs("conditions") => "sign",
+        _ => return Ok(()),
+    };
+    let signer = tree::text(old, &["spec", "signerName"]);
+    let (group, resource_name) = ("certificates.k8s.io", "signers");
+    let may = |name: &str| {
+        let resource = resource_name;
+        decide(cluster, user, Action::Resource { verb, group, resource, subresource: "", namespace: "", name })
+            .is_allowed
+    };
+    let all_of_domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
+    if may(signer) || all_of_domain.is_some_and(|all| may(&all)) {
+        return Ok(());
+    }
+    let why = format!("user not permitted to {verb} requests with signerName {signer:?}");
+    Err(Status::forbidden(&resource.group_resource(), new.name(), why).into())
+}

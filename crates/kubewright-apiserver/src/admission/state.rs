@@ -1,0 +1,38 @@
+//! The registry as admission sees it.
+
+use kubewright_core::Value;
+use kubewright_storage::{ListOptions, Page, Scope};
+
+use crate::catalog::Resource;
+use crate::lookup::ObjectReader;
+use crate::object::StoredObject;
+use crate::rejection::Rejection;
+
+/// The state of the cluster, as admission reads it.
+///
+/// Parts of admission that keep an index of their own extend it: [`ServiceState`], [`QuotaState`]
+/// and [`ControlState`].
+///
+/// [`ServiceState`]: super::allocation::ServiceState
+/// [`QuotaState`]: super::quota::QuotaState
+/// [`ControlState`]: super::control::ControlState
+pub(crate) trait ClusterState: ObjectReader {
+    /// Whether the ServiceAccount plugin is on.
+    fn assigns_accounts(&self) -> bool;
+
+    /// A part of the objects of a scope. None if the revision of an earlier part is too old.
+    fn page(&self, scope: &Scope, options: ListOptions) -> Option<Page<StoredObject>>;
+
+    /// Changes an object on behalf of the server, without admission.
+    ///
+    /// # Errors
+    ///
+    /// The object does not exist, or `change` refuses.
+    fn change_object(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: &str,
+        change: &mut dyn FnMut(&Value) -> Result<Value, Rejection>,
+    ) -> Result<(), Rejection>;
+}

@@ -1,0 +1,30 @@
+//! One request, as the handlers see it.
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method};
+use kubewright_core::options::Query;
+use kubewright_storage::Disk;
+
+use crate::authentication::Authenticator;
+use crate::metrics::Metrics;
+use crate::registry::Registry;
+use crate::request::RequestInfo;
+use crate::user::User;
+use crate::warnings::Warnings;
+
+/// An authorized request and the parts of the server that answer it.
+pub(crate) struct Call<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) authenticator: &'a Authenticator,
+    pub(crate) user: &'a User,
+    pub(crate) info: &'a RequestInfo,
+    pub(crate) method: &'a Method,
+    pub(crate) query: &'a Query,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a Bytes,
+    /// The data file, if objects are kept in one.
+    pub(crate) disk: Option<&'a Disk>,
+    /// Warnings for the client.
+    pub(crate) warnings: Warnings,
+}

@@ -1,0 +1,55 @@
+//! Shares encoded frames between watches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::frame::Kind;
+use crate::accept::Format;
+use crate::catalog::Resource;
+
+/// Number of recent events whose frames are cached. A slower watch encodes its own.
+const CAPACITY: usize = 64;
+
+/// A cache of encoded frames, so that each event is encoded once per format.
+pub(crate) struct SharedFrames {
+    /// One slot per revision, modulo the capacity.
+    slots: Vec<Mutex<Option<CachedFrame>>>,
+}
+
+struct CachedFrame {
+    revision: u64,
+    kind: Kind,
+    format: Format,
+    /// Keeps the resource alive, so that no other one gets the same address.
+    resource: Arc<Resource>,
+    frame: Bytes,
+}
+
+impl Default for SharedFrames {
+    fn default() -> Self {
+        SharedFrames { slots: (0..CAPACITY).map(|_| Mutex::new(None)).collect() }
+    }
+}
+
+impl SharedFrames {
+    /// The frame of an event, encoded by `encode` if it is not cached.
+    pub(crate) fn get(
+        &self,
+        revision: u64,
+        (kind, format): (Kind, Format),
+        resource: &Arc<Resource>,
+        encode: impl FnOnce() -> Vec<u8>,
+    ) -> Bytes {
+        let mut slot = self.slots[revision as usize % CAPACITY].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cached) = &*slot
+            && (cached.revision, cached.kind, cached.format) == (revision, kind, format)
+            && Arc::ptr_eq(&cached.resource, resource)
+        {
+            return cached.frame.clone();
+        }
+        let frame = Bytes::from(encode());
+        *slot = Some(CachedFrame { revision, kind, format, resource: Arc::clone(resource), frame: frame.clone() });
+        frame
+    }
+}

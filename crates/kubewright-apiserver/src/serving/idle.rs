@@ -1,0 +1,92 @@
+//! Closes idle HTTP/2 connections.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::task::coop::unconstrained;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Period of idle checks.
+const LOOK: Duration = Duration::from_secs(30);
+/// Number of consecutive idle checks before a graceful shutdown: 90 seconds, as in Go's servers.
+const LOOKS: u32 = 3;
+
+/// Tracks the idle time of a connection.
+pub(super) struct Idle {
+    next: Pin<Box<Sleep>>,
+    unused: u32,
+    /// The waker that is registered with the timer, to avoid registering it again on every poll.
+    asker: Option<Waker>,
+}
+
+/// The result of an idle check.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Shut down gracefully: accept no more requests.
+    Ask,
+    /// Close the connection: the client did not react to the shutdown.
+    End,
+}
+
+impl Default for Idle {
+    fn default() -> Self {
+        Idle { next: Box::pin(sleep(LOOK)), unused: 0, asker: None }
+    }
+}
+
+impl Idle {
+    /// Ready when the connection should be closed. `is_used` returns whether it was used since the
+    /// last check.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>, is_used: impl FnOnce() -> bool) -> Poll<Verdict> {
+        let is_known = self.asker.as_ref().is_some_and(|asker| asker.will_wake(context.waker()));
+        if is_known && !self.next.is_elapsed() {
+            return Poll::Pending;
+        }
+        self.asker = Some(context.waker().clone());
+        if self.poll_next(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.next.as_mut().reset(Instant::now() + LOOK);
+        // Register the waker with the reset timer.
+        let _ = self.poll_next(context);
+        self.unused = if is_used() { 0 } else { self.unused + 1 };
+        match self.unused {
+            0..LOOKS => Poll::Pending,
+            LOOKS => Poll::Ready(Verdict::Ask),
+            _ => Poll::Ready(Verdict::End),
+        }
+    }
+
+    /// Without the coop budget: an exhausted budget would return pending without registering the
+    /// waker.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut unconstrained(self.next.as_mut())).poll(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_used_is_asked_to_end_and_then_given_up() {
+        let (mut idle, start) = (Idle::default(), Instant::now());
+        let mut uses = vec![false, false, true];
+        let verdict = poll_fn(|context| idle.poll(context, || uses.pop().unwrap_or_default())).await;
+        assert_eq!((verdict, start.elapsed().as_secs() / 30), (Verdict::Ask, 4), "one look found it used");
+        let verdict = poll_fn(|context| idle.poll(context, || false)).await;
+        assert_eq!((verdict, start.elapsed().as_secs() / 30), (Verdict::End, 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_used_after_it_was_asked_to_end_is_not_given_up() {
+        let mut idle = Idle::default();
+        assert_eq!(poll_fn(|context| idle.poll(context, || false)).await, Verdict::Ask);
+        let mut uses = vec![true; 10];
+        assert_eq!(poll_fn(|context| idle.poll(context, || uses.pop().unwrap_or_default())).await, Verdict::Ask);
+        assert!(uses.is_empty());
+    }
+}

@@ -1,0 +1,127 @@
+//! Accepts connections from a socket, with or without TLS.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+use super::Connections;
+use crate::authentication::{self, Peer};
+use crate::http::ConnectionLimit;
+use crate::service::Service;
+
+/// Time limit of a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// TCP keep-alive: time until the first probe, and the interval of probes.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(3 * 60), Duration::from_secs(15));
+/// Delay before the next accept when no socket is available.
+const EXHAUSTED: Duration = Duration::from_millis(50);
+/// Minimum interval between two such log messages.
+const LAMENT: Duration = Duration::from_secs(60);
+
+/// The response to plain HTTP on a TLS port.
+const FORGOTTEN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+
+/// A stream with or without TLS.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Serves connections until the server stops, then waits for them.
+pub(crate) async fn listen(
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    service: Service,
+    limit: ConnectionLimit,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut connections = Connections::new(service, limit, stop.clone());
+    let acceptor = tls.map(TlsAcceptor::from);
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
+    let mut shortage = Shortage::default();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stopped| *stopped) => break,
+        };
+        let mut socket = match accepted {
+            Ok((socket, _)) => socket,
+            Err(error) => {
+                shortage.wait(&error).await;
+                continue;
+            }
+        };
+        // Send events immediately, without waiting for full packets.
+        let _ = socket.set_nodelay(true);
+        // Detect dead clients even if nothing is sent to them.
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keep_alive);
+        // Use the address of this connection: a server on all addresses is also reachable by
+        // loopback.
+        let is_on_loopback = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
+        let acceptor = acceptor.clone();
+        connections.serve(async move {
+            let Some(acceptor) = acceptor else {
+                return Some((Box::new(socket) as Box<dyn Stream>, Peer::Plain { is_on_loopback }));
+            };
+            let handshake = async {
+                if has_forgotten_tls(&mut socket).await {
+                    return None;
+                }
+                acceptor.accept(socket).await.ok()
+            };
+            let stream = tokio::time::timeout(HANDSHAKE, handshake).await.ok()??;
+            let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let user = certificate.and_then(|certificate| authentication::subject(certificate));
+            let peer = user.map_or(Peer::Unknown, Peer::Certified);
+            Some((Box::new(stream) as Box<dyn Stream>, peer))
+        });
+    }
+    drop(listener);
+    connections.finish().await;
+}
+
+/// Periods in which no connection can be accepted.
+#[derive(Default)]
+struct Shortage {
+    /// The time of the last log message.
+    told: Option<Instant>,
+}
+
+impl Shortage {
+    /// Waits before the next accept.
+    async fn wait(&mut self, error: &io::Error) {
+        // The client has already disconnected. There is no shortage of sockets.
+        if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted) {
+            return;
+        }
+        if self.told.is_none_or(|told| told.elapsed() >= LAMENT) {
+            self.told = Some(Instant::now());
+            tracing::error!(
+                %error,
+                "no connection can be accepted, and new clients wait until one can; \
+                 where too many files are open, a higher limit helps (ulimit -n)"
+            );
+        }
+        tokio::time::sleep(EXHAUSTED).await;
+    }
+}
+
+/// Whether a client sends plain HTTP to a TLS port. Then responds as Go's servers do, because the
+/// client cannot read a TLS alert.
+async fn has_forgotten_tls(socket: &mut TcpStream) -> bool {
+    let mut first = [0; 1024];
+    // A TLS handshake begins with byte 22, an HTTP request with a letter.
+    let is_http = socket.peek(&mut first[..1]).await.is_ok_and(|read| read == 1 && first[0].is_ascii_uppercase());
+    if is_http {
+        // Read the request, because closing a socket with unread data resets the connection.
+        let _ = socket.read(&mut first).await;
+        let _ = socket.write_all(FORGOTTEN).await;
+    }
+    is_http
+}

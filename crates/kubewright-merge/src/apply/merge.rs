@@ -1,0 +1,103 @@
+//! Merges a configuration into an object: fields of the configuration win, all others stay.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::field_set::Element;
+use super::schema::{Parts, Schema};
+use kubewright_core::{List, MapBuilder, Value};
+
+/// `live` with `config` merged into it.
+///
+/// List items that both have follow the order of the configuration; the others keep their position
+/// between them.
+pub fn merge(live: &Value, config: &Value, schema: Schema<'_>) -> Value {
+    merged(Some(live), Some(config), schema).unwrap_or_default()
+}
+
+fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema<'_>) -> Option<Value> {
+    if config.is_none() {
+        return live.cloned();
+    }
+    match schema.parts(live, config) {
+        Parts::Leaf => config.cloned(),
+        Parts::Map(live, config) => {
+            let mut out = MapBuilder::new();
+            for (key, before) in live.into_iter().flat_map(|entries| entries.iter()) {
+                let wanted = config.and_then(|entries| entries.get(key));
+                if let Some(value) = merged(Some(before), wanted, schema.field_or_any(key)) {
+                    out.insert(key.clone(), value);
+                }
+            }
+            for (key, value) in config.into_iter().flat_map(|entries| entries.iter()) {
+                if live.is_none_or(|entries| !entries.contains_key(key))
+                    && let Some(value) = merged(None, Some(value), schema.field_or_any(key))
+                {
+                    out.insert(key.clone(), value);
+                }
+            }
+            Some(Value::Object(out.finish()))
+        }
+        Parts::List(live, config) => Some(Value::Array(merge_items(live, config, schema))),
+    }
+}
+
+fn merge_items(live: &[Value], config: &[Value], schema: Schema<'_>) -> List<Value> {
+    let elements = |items: &[Value]| -> Vec<Element> {
+        items.iter().map(|item| schema.element(item).unwrap_or_else(|_| Element::value(item))).collect()
+    };
+    let (live_elements, config_elements) = (elements(live), elements(config));
+    let mut live_of = BTreeMap::new();
+    for (element, item) in live_elements.iter().zip(live) {
+        live_of.entry(element).or_insert(item);
+    }
+    let config_of: BTreeMap<_, _> = config_elements.iter().zip(config).collect();
+    let both = |element: &Element| {
+        merged(live_of.get(element).copied(), config_of.get(element).copied(), schema.item()).unwrap_or_default()
+    };
+    // Shared items in the order of the configuration; the front is the next one to emit.
+    let mut shared: VecDeque<_> = config_elements.iter().filter(|element| live_of.contains_key(*element)).collect();
+    let mut done = BTreeSet::new();
+    let (mut out, mut left, mut right) = (List::new(), 0, 0);
+    loop {
+        let (ours, theirs) = (live_elements.get(left), config_elements.get(right));
+        match (ours, theirs) {
+            (None, None) => return out,
+            (Some(ours), Some(theirs)) if ours == theirs => {
+                out.push(both(ours));
+                done.insert(ours);
+                shared.pop_front();
+                left += 1;
+                right += 1;
+                continue;
+            }
+            (Some(ours), Some(_))
+                if config_of.contains_key(ours) && shared.front().is_some_and(|next| *next != ours) =>
+            {
+                left += 1;
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(ours) = ours {
+            if !config_of.contains_key(ours) {
+                out.push(live[left].clone());
+                left += 1;
+                continue;
+            }
+            if done.contains(ours) {
+                left += 1;
+            }
+        }
+        if let Some(theirs) = theirs {
+            out.push(both(theirs));
+            done.insert(theirs);
+            right += 1;
+            if shared.front() == Some(&theirs) {
+                shared.pop_front();
+            }
+        } else if ours.is_some_and(|ours| !done.contains(ours)) {
+            // Unreachable while all shared items come from the configuration; guarantees progress.
+            left += 1;
+        }
+    }
+}

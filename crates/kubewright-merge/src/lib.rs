@@ -1,0 +1,9 @@
+//! Merges Kubernetes objects as kube-apiserver does: [`patch`] has JSON patch, merge patch and
+//! strategic merge patch, and with the feature `apply` the module `apply` has server-side apply
+//! with its field managers.
+//!
+//! All of it works on trees ([`Value`](kubewright_core::Value)), guided by the tables of types.
+
+#[cfg(feature = "apply")]
+pub mod apply;
+pub mod patch;

@@ -1,0 +1,22 @@
+//! Connections to servers: HTTP over TCP, TLS and proxies.
+//!
+//! Start at [`HttpTransport`], which a [`Config`](crate::config::Config) makes with `connect`.
+
+mod address;
+mod cancel;
+mod connector;
+mod error_recorder;
+mod failure;
+mod gzip;
+mod http1;
+mod http2;
+mod http_transport;
+mod opener;
+mod pool;
+mod proxy;
+mod response;
+mod tls;
+mod verifier;
+
+pub use connector::Protocol;
+pub use http_transport::HttpTransport;

@@ -1,0 +1,163 @@
+//! Notifies waiting tasks of changes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// Counts changes, and wakes tasks that wait for the next one.
+///
+/// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and its
+/// task is registered once.
+#[derive(Default)]
+pub(crate) struct Changes {
+    count: AtomicU64,
+    waiting: Mutex<Vec<Waiting>>,
+}
+
+/// A task, and for how many it waits. A task may be there more than once.
+struct Waiting {
+    task: Waker,
+    listeners: usize,
+}
+
+impl Changes {
+    /// Notes a change, and wakes those who wait for one.
+    pub(crate) fn tell(&self) {
+        let mut waiting = self.lock();
+        // Under the lock, so that a task which starts to wait after this change hears of the next one.
+        self.count.fetch_add(1, Ordering::AcqRel);
+        let waiting_now = std::mem::take(&mut *waiting);
+        // Not under the lock: who is woken may come at once.
+        drop(waiting);
+        waiting_now.into_iter().for_each(|waiting| waiting.task.wake());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hears of changes.
+pub(crate) struct Listener {
+    changes: Arc<Changes>,
+    /// All changes up to this one have been heard of.
+    heard: u64,
+    /// The task that waits, and since which change: still so if there was none since.
+    waits: Option<(u64, Waker)>,
+}
+
+impl Listener {
+    /// Hears of changes from now on.
+    pub(crate) fn new(changes: &Arc<Changes>) -> Self {
+        Listener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
+    }
+
+    /// Whether there was a change that it has not heard of.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changes.count.load(Ordering::Acquire) != self.heard
+    }
+
+    /// Takes note of all changes up to now.
+    pub(crate) fn hear(&mut self) {
+        self.heard = self.changes.count.load(Ordering::Acquire);
+    }
+
+    /// Waits for a change that it has not heard of.
+    pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.has_changed() {
+            return Poll::Ready(());
+        }
+        let (heard, task) = (self.heard, context.waker());
+        if matches!(&self.waits, Some((since, known)) if *since == heard && known.will_wake(task)) {
+            return Poll::Pending;
+        }
+        self.sign_off();
+        let mut waiting = self.changes.lock();
+        // Under the lock, so that a later change finds the waiting task.
+        if self.has_changed() {
+            return Poll::Ready(());
+        }
+        match waiting.last_mut().filter(|last| last.task.will_wake(task)) {
+            Some(last) => last.listeners += 1,
+            None => waiting.push(Waiting { task: task.clone(), listeners: 1 }),
+        }
+        drop(waiting);
+        match &mut self.waits {
+            Some((since, known)) if known.will_wake(task) => *since = heard,
+            waits => *waits = Some((heard, task.clone())),
+        }
+        Poll::Pending
+    }
+
+    /// Takes back that somebody waits, if there was no change since.
+    fn sign_off(&mut self) {
+        let Some((_, task)) = self.waits.as_ref().filter(|(since, _)| *since == self.heard) else { return };
+        let mut waiting = self.changes.lock();
+        if self.has_changed() {
+            return;
+        }
+        let Some(at) = waiting.iter().rposition(|waiting| waiting.task.will_wake(task)) else { return };
+        waiting[at].listeners -= 1;
+        if waiting[at].listeners == 0 {
+            waiting.swap_remove(at);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.sign_off();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_task_is_woken_once_for_all_that_listen_in_it() {
+        let (woken, changes) = (Arc::new(Count::default()), Arc::new(Changes::default()));
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut context = Context::from_waker(&waker);
+        let mut listeners: Vec<_> = (0..3).map(|_| Listener::new(&changes)).collect();
+        for _ in 0..2 {
+            assert!(listeners.iter_mut().all(|listener| listener.poll_changed(&mut context).is_pending()));
+        }
+        changes.tell();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        for listener in &mut listeners {
+            assert!(listener.poll_changed(&mut context).is_ready());
+            listener.hear();
+            assert!(listener.poll_changed(&mut context).is_pending());
+        }
+        changes.tell();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn whoever_asked_last_is_woken_and_who_left_is_forgotten() {
+        let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let changes = Arc::new(Changes::default());
+        let (mut listener, mut other) = (Listener::new(&changes), Listener::new(&changes));
+        let (one, two) = (Waker::from(Arc::clone(&first)), Waker::from(Arc::clone(&second)));
+        assert!(listener.poll_changed(&mut Context::from_waker(&one)).is_pending());
+        assert!(other.poll_changed(&mut Context::from_waker(&one)).is_pending());
+        assert!(listener.poll_changed(&mut Context::from_waker(&two)).is_pending());
+        drop(other);
+        assert_eq!(changes.lock().len(), 1);
+        changes.tell();
+        assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
+    }
+}

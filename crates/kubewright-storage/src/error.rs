@@ -1,0 +1,110 @@
+//! Why a read or a write did not happen.
+
+use std::{error::Error, fmt, io};
+
+use crate::event::Entry;
+
+/// The log no longer reaches back to the revision asked for; only a fresh list helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// The revision asked for, or the one that a slow watcher had reached.
+    pub requested: u64,
+    /// The oldest revision that could be asked for at that moment.
+    pub oldest: u64,
+}
+
+impl fmt::Display for Compacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "revision {} is compacted, the oldest known is {}", self.requested, self.oldest)
+    }
+}
+
+impl Error for Compacted {}
+
+/// Why a list at a given revision is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The revision is too old.
+    Compacted(Compacted),
+    /// No write has taken this revision yet; see [`Store::wait_until`](crate::Store::wait_until).
+    Future {
+        /// The revision asked for.
+        requested: u64,
+        /// The revision of the last write.
+        current: u64,
+    },
+}
+
+impl From<Compacted> for ReadError {
+    fn from(compacted: Compacted) -> Self {
+        ReadError::Compacted(compacted)
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Compacted(compacted) => compacted.fmt(f),
+            ReadError::Future { requested, current } => {
+                write!(f, "revision {requested} is in the future, the current one is {current}")
+            }
+        }
+    }
+}
+
+impl Error for ReadError {}
+
+/// Why a write did not happen. It has then left no trace and consumed no revision.
+#[non_exhaustive]
+pub enum WriteError<V> {
+    /// The object to create is there already.
+    AlreadyExists(Entry<V>),
+    /// The object to change or delete is not there.
+    NotFound,
+    /// The object has changed since the caller looked.
+    Conflict {
+        /// The revision that the caller expected to find.
+        expected: u64,
+        /// The current entry.
+        found: Entry<V>,
+    },
+    /// The backend cannot take writes now.
+    Backend(io::Error),
+}
+
+impl<V> fmt::Display for WriteError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::AlreadyExists(found) => write!(f, "object exists already at revision {}", found.revision),
+            WriteError::NotFound => f.write_str("object not found"),
+            WriteError::Conflict { expected, found } => {
+                write!(f, "object is at revision {}, not at {expected}", found.revision)
+            }
+            WriteError::Backend(_) => f.write_str("write could not be stored"),
+        }
+    }
+}
+
+/// Leaves the object out, so that any value can be stored.
+impl<V> fmt::Debug for WriteError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WriteError::AlreadyExists(found) => f.debug_tuple("AlreadyExists").field(&found.revision).finish(),
+            WriteError::NotFound => f.write_str("NotFound"),
+            WriteError::Conflict { expected, found } => {
+                f.debug_struct("Conflict").field("expected", expected).field("found", &found.revision).finish()
+            }
+            WriteError::Backend(error) => f.debug_tuple("Backend").field(error).finish(),
+        }
+    }
+}
+
+impl<V> Error for WriteError<V> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            WriteError::Backend(error) => Some(error),
+            _ => None,
+        }
+    }
+}

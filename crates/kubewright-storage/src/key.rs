@@ -1,0 +1,196 @@
+//! Where an object lies, and which objects a list or a watch is about.
+
+use std::{fmt, ops::Bound};
+
+use kubewright_core::Str;
+
+/// The place of one object: its resource, its namespace if it has one, and its name.
+///
+/// Keys sort by resource, then by the path `namespace/name`, byte by byte. This is the order in
+/// which a Kubernetes server lists (`kube-system/a` before `kube/a`, because `-` sorts before
+/// `/`), and it makes a resource, a namespace of a resource and a page of either one contiguous
+/// range.
+///
+/// The parts are not checked. The caller makes sure that namespace and name are not empty and
+/// contain no `/`, and that all keys of a resource are namespaced or none is.
+///
+/// ```
+/// use kubewright_storage::Key;
+/// let key = Key::namespaced("apps/deployments", "default", "web");
+/// assert_eq!((key.resource(), key.namespace(), key.name()), ("apps/deployments", Some("default"), "web"));
+/// assert!(Key::namespaced("pods", "kube-system", "a") < Key::namespaced("pods", "kube", "a"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    resource: Str,
+    path: Str,
+}
+
+impl Key {
+    /// The key of an object in a namespace.
+    pub fn namespaced(resource: impl Into<Str>, namespace: &str, name: &str) -> Self {
+        Key { resource: resource.into(), path: [namespace, "/", name].concat().into() }
+    }
+
+    /// The key of an object that belongs to no namespace.
+    pub fn cluster(resource: impl Into<Str>, name: impl Into<Str>) -> Self {
+        Key { resource: resource.into(), path: name.into() }
+    }
+
+    /// The resource, as the caller named it, such as `apps/deployments`.
+    pub fn resource(&self) -> &str {
+        &self.resource
+    }
+
+    /// The namespace, unless the object belongs to none.
+    pub fn namespace(&self) -> Option<&str> {
+        Some(self.path.split_once('/')?.0)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        self.path.split_once('/').map_or(&self.path, |(_, name)| name)
+    }
+
+    /// The two texts that the key is made of.
+    pub fn parts(&self) -> (&str, &str) {
+        (&self.resource, &self.path)
+    }
+
+    /// The key that has these [`parts`](Self::parts).
+    pub fn from_parts(resource: impl Into<Str>, path: impl Into<Str>) -> Self {
+        Key { resource: resource.into(), path: path.into() }
+    }
+
+    pub(crate) fn at(resource: &Str, path: &Str) -> Self {
+        Key { resource: resource.clone(), path: path.clone() }
+    }
+
+    pub(crate) fn resource_str(&self) -> &Str {
+        &self.resource
+    }
+
+    pub(crate) fn path(&self) -> &Str {
+        &self.path
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.resource, self.path)
+    }
+}
+
+/// A contiguous range of keys: everything, a resource, one namespace of a resource, or one object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// No resource means all of them, with an empty path.
+    resource: Option<Str>,
+    /// Empty for a whole resource, `namespace/` for a namespace, a key's path for one object.
+    path: Str,
+}
+
+impl Scope {
+    /// All objects of all resources.
+    pub fn everything() -> Self {
+        Scope { resource: None, path: Str::new() }
+    }
+
+    /// All objects of a resource, in all namespaces.
+    pub fn resource(resource: impl Into<Str>) -> Self {
+        Scope { resource: Some(resource.into()), path: Str::new() }
+    }
+
+    /// The objects of a resource in one namespace.
+    pub fn namespace(resource: impl Into<Str>, namespace: &str) -> Self {
+        Scope { resource: Some(resource.into()), path: [namespace, "/"].concat().into() }
+    }
+
+    /// One object, whether it exists or not.
+    pub fn object(key: &Key) -> Self {
+        Scope { resource: Some(key.resource.clone()), path: key.path.clone() }
+    }
+
+    /// The objects of one name in all namespaces, for a watch only: they are not one range.
+    pub(crate) fn named(resource: &str, name: &str) -> Self {
+        Scope { resource: Some(resource.into()), path: ["/", name].concat().into() }
+    }
+
+    /// The objects of one indexed value, for a watch only: they are not one range.
+    pub(crate) fn indexed(resource: &str, value: &str) -> Self {
+        Scope { resource: Some(resource.into()), path: indexed_path(value) }
+    }
+
+    /// Whether `key` lies in this range.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.resource.as_ref().is_none_or(|resource| *resource == key.resource) && self.covers(&key.path)
+    }
+
+    pub(crate) fn resource_str(&self) -> Option<&Str> {
+        self.resource.as_ref()
+    }
+
+    pub(crate) fn path(&self) -> &Str {
+        &self.path
+    }
+
+    /// Whether a path of the right resource lies in this range.
+    pub(crate) fn covers(&self, path: &str) -> bool {
+        if self.path.is_empty() || self.path.ends_with('/') {
+            path.starts_with(self.path.as_str())
+        } else {
+            self.path == *path
+        }
+    }
+
+    /// Where the paths that this range covers end.
+    pub(crate) fn end(&self) -> Bound<Str> {
+        match self.path.strip_suffix('/') {
+            // No path sorts between `namespace/…` and `namespace0`, the character after the slash.
+            Some(namespace) => Bound::Excluded([namespace, "0"].concat().into()),
+            None if self.path.is_empty() => Bound::Unbounded,
+            None => Bound::Included(self.path.clone()),
+        }
+    }
+}
+
+/// The path of the namespace scope that a path lies in, such as `default/` of `default/web`.
+pub(crate) fn namespace_of(path: &str) -> Option<&str> {
+    path.find('/').map(|slash| &path[..=slash])
+}
+
+/// The path of the topic of a name in all namespaces, such as `/web` of `default/web`.
+pub(crate) fn name_in(path: &str) -> Option<&str> {
+    path.find('/').map(|slash| &path[slash..])
+}
+
+/// The path of the topic of an indexed value. No namespace or name begins with `=`.
+pub(crate) fn indexed_path(value: &str) -> Str {
+    ["=", value].concat().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_does_not_reach_into_one_whose_name_is_longer() {
+        let scope = Scope::namespace("pods", "kube");
+        assert!(scope.contains(&Key::namespaced("pods", "kube", "a")));
+        assert!(!scope.contains(&Key::namespaced("pods", "kube-system", "a")));
+        assert!(!scope.contains(&Key::namespaced("services", "kube", "a")));
+    }
+
+    #[test]
+    fn an_object_scope_contains_nothing_but_the_object() {
+        let scope = Scope::object(&Key::cluster("nodes", "n1"));
+        assert!(scope.contains(&Key::cluster("nodes", "n1")));
+        assert!(!scope.contains(&Key::cluster("nodes", "n10")));
+    }
+
+    #[test]
+    fn a_cluster_key_has_no_namespace() {
+        let key = Key::cluster("nodes", "n1");
+        assert_eq!((key.namespace(), key.name(), key.to_string().as_str()), (None, "n1", "nodes/n1"));
+    }
+}

@@ -1,0 +1,149 @@
+//! How much of the past a store keeps, and where its writes go.
+
+use std::time::Duration;
+
+use kubewright_core::Str;
+
+use crate::backend::{Backend, Observer};
+use crate::key::Key;
+
+/// The value by which watches find an object; see [`StoreOptions::index`].
+pub(crate) type Index<V> = fn(&Key, &V) -> Option<Str>;
+
+/// The limit for the total weight of superseded values.
+pub(crate) struct WeightLimit<V> {
+    pub(crate) limit: usize,
+    pub(crate) weigh: fn(&V) -> usize,
+}
+
+/// Keeps older values in a shorter form.
+pub(crate) struct Archive<V> {
+    /// The newest events, of this number, keep their values as they are.
+    pub(crate) after: usize,
+    pub(crate) shorten: fn(&V) -> V,
+}
+
+/// Limits for the events that are kept beyond the window.
+#[derive(Clone, Copy)]
+pub(crate) struct Recent {
+    /// The maximum age of such an event.
+    pub(crate) seconds: u32,
+    /// The maximum number of events, including those of the window.
+    pub(crate) most: usize,
+}
+
+/// Options of a store.
+pub struct StoreOptions<V> {
+    pub(crate) window: usize,
+    pub(crate) recent: Option<Recent>,
+    pub(crate) weight: Option<WeightLimit<V>>,
+    pub(crate) archive: Option<Archive<V>>,
+    pub(crate) index: Option<Index<V>>,
+    pub(crate) start_revision: u64,
+    pub(crate) backend: Option<Box<dyn Backend<V>>>,
+    pub(crate) observer: Option<Box<dyn Observer<V>>>,
+    pub(crate) commits_at_once: bool,
+}
+
+impl<V> Default for StoreOptions<V> {
+    fn default() -> Self {
+        StoreOptions {
+            window: 10_000,
+            recent: None,
+            weight: None,
+            archive: None,
+            index: None,
+            start_revision: 100,
+            backend: None,
+            observer: None,
+            commits_at_once: true,
+        }
+    }
+}
+
+impl<V> StoreOptions<V> {
+    /// Keeps the newest `events` events, at least one. 10,000 by default.
+    #[must_use]
+    pub fn window(mut self, events: usize) -> Self {
+        self.window = events.max(1);
+        self
+    }
+
+    /// Keeps more events than the window, up to `most` in all, as long as they are younger than
+    /// `age`, in whole seconds. Off by default.
+    ///
+    /// Without it, a burst of writes makes watches that are a few seconds behind
+    /// [`Compacted`](crate::Compacted). Each write drops events that have become too old. Call
+    /// [`Store::age`](crate::Store::age) while there are no writes. The
+    /// [weight](Self::window_weight) limits these events as well.
+    #[must_use]
+    pub fn keep_recent(mut self, age: Duration, most: usize) -> Self {
+        self.recent = Some(Recent { seconds: u32::try_from(age.as_secs()).unwrap_or(u32::MAX), most });
+        self
+    }
+
+    /// Keeps fewer events when the values that only the log still holds would weigh more than
+    /// `limit`. No limit by default.
+    ///
+    /// `weigh` is called under the write lock and must give the same answer each time. The newest
+    /// event stays, whatever it weighs.
+    #[must_use]
+    pub fn window_weight(mut self, limit: usize, weigh: fn(&V) -> usize) -> Self {
+        self.weight = Some(WeightLimit { limit, weigh });
+        self
+    }
+
+    /// Keeps values that are older than the newest `after` writes in the form that `shorten` gives
+    /// them. All values stay as they are by default.
+    ///
+    /// The short form means the same and takes less memory. `shorten` is called under the write
+    /// lock.
+    #[must_use]
+    pub fn archive(mut self, after: usize, shorten: fn(&V) -> V) -> Self {
+        self.archive = Some(Archive { after, shorten });
+        self
+    }
+
+    /// Indexes events by a value of the object before and after, for
+    /// [`Store::watch_indexed`](crate::Store::watch_indexed). No index by default.
+    ///
+    /// `index` gives the value of an object, or `None` for a resource without an index. It is
+    /// called under the write lock.
+    #[must_use]
+    pub fn index(mut self, index: fn(&Key, &V) -> Option<Str>) -> Self {
+        self.index = Some(index);
+        self
+    }
+
+    /// The revision of the empty store; the first write takes the next one. 100 by default.
+    ///
+    /// Clients use small numbers to mean "long ago" and expect to hear that it is too long ago.
+    #[must_use]
+    pub fn start_revision(mut self, revision: u64) -> Self {
+        self.start_revision = revision;
+        self
+    }
+
+    /// Proposes each write to `backend`, in the order of revisions and before any reader sees it.
+    /// By default, writes are in memory only.
+    #[must_use]
+    pub fn backend(mut self, backend: impl Backend<V> + 'static) -> Self {
+        self.backend = Some(Box::new(backend));
+        self
+    }
+
+    /// Tells `observer` of each write that the store accepts or undoes. None by default.
+    #[must_use]
+    pub fn observer(mut self, observer: impl Observer<V> + 'static) -> Self {
+        self.observer = Some(Box::new(observer));
+        self
+    }
+
+    /// Hides writes from readers and watchers until [`Store::commit`](crate::Store::commit) says
+    /// that they are durable. By default, readers see writes at once.
+    #[must_use]
+    pub fn commit_when_durable(mut self) -> Self {
+        self.commits_at_once = false;
+        self
+    }
+}

@@ -1,0 +1,66 @@
+//! Files and directories that only their owner can read: objects, keys and certificates.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Replaces a file with one that only its owner can read.
+///
+/// Atomic: a crash leaves either the old file or the new one. A symbolic link at `path` is
+/// replaced, not followed, so that nobody can direct a key to another place.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = draft_of(path);
+    let mut file = create(&draft)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    publish(&draft, path)
+}
+
+/// Where the next content of a file is written before it replaces the file.
+pub fn draft_of(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    draft.into()
+}
+
+/// Creates an empty file that only its owner can read, in place of whatever was there.
+pub fn create(path: &Path) -> io::Result<File> {
+    // A draft that a crashed process left, or a link that somebody else laid.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Renames a finished draft. The name survives a power failure once this has returned.
+pub fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+    std::fs::rename(draft, path)?;
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+/// Creates a directory that only its owner can open, or takes others' rights from an existing one.
+///
+/// # Errors
+/// If it cannot be created or changed.
+pub fn directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    restrict(path, 0o700)
+}
+
+/// Takes from everybody but the owner all rights to a file or directory.
+pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    if is_open_to_others(path)? {
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
+/// Whether others than the owner have any right to a file or directory.
+pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::metadata(path)?.permissions().mode() & 0o077 != 0)
+}

@@ -1,0 +1,271 @@
+//! The store itself: writes, single reads, and waiting for a revision.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tokio::sync::watch;
+
+use crate::backend::Draft;
+use crate::error::WriteError;
+use crate::event::{Entry, Event, EventKind};
+use crate::key::{Key, Scope};
+use crate::options::StoreOptions;
+use crate::state::{Aftermath, State};
+
+/// Objects under one revision, with a bounded memory of the past.
+///
+/// A handle: clones share the same store. The [crate](crate) says how it works.
+///
+/// A write names the revision that its caller has read. Read the object, prepare the new value as a
+/// [`Draft`] without any lock, and propose it. After a [conflict](WriteError::Conflict), start
+/// again.
+pub struct Store<V> {
+    shared: Arc<SharedStore<V>>,
+}
+
+struct SharedStore<V> {
+    state: RwLock<State<V>>,
+    /// Held by a writer that waits for `state`. The standard lock lets a reader that returns at
+    /// once overtake a writer that is still waking up. Lists that read in steps queue here.
+    turn: Mutex<()>,
+    /// The revision of the newest committed write.
+    committed: watch::Sender<u64>,
+}
+
+impl<V> Clone for Store<V> {
+    fn clone(&self) -> Self {
+        Store { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<V> fmt::Debug for Store<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("committed", &*self.shared.committed.borrow()).finish_non_exhaustive()
+    }
+}
+
+/// The size of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Objects that exist.
+    pub objects: usize,
+    /// Events in the log.
+    pub events: usize,
+    /// The weight of values that only the log holds; see [`StoreOptions::window_weight`].
+    pub weight: usize,
+    /// Watchers that have not been dropped.
+    pub watchers: usize,
+    /// Indices over the log: one for each known resource and for each narrower scope watched.
+    pub topics: usize,
+}
+
+impl<V> Store<V> {
+    /// An empty store.
+    pub fn new(options: StoreOptions<V>) -> Self {
+        Self::start(State::new(options, [], []))
+    }
+
+    /// A store that goes on from `revision` with the objects that existed then.
+    ///
+    /// `events` are the newest ones up to `revision`, ascending and complete. A watch can start
+    /// before the first of them, or at `revision` if there are none.
+    /// Overrides [`StoreOptions::start_revision`].
+    pub fn restore(
+        options: StoreOptions<V>,
+        revision: u64,
+        objects: impl IntoIterator<Item = (Key, Entry<V>)>,
+        events: impl IntoIterator<Item = Event<V>>,
+    ) -> Self {
+        Self::start(State::new(options.start_revision(revision), objects, events))
+    }
+
+    fn start(state: State<V>) -> Self {
+        let committed = watch::Sender::new(state.committed);
+        Store { shared: Arc::new(SharedStore { state: RwLock::new(state), turn: Mutex::new(()), committed }) }
+    }
+
+    /// The revision of the newest committed write.
+    pub fn current_revision(&self) -> u64 {
+        self.read().committed
+    }
+
+    /// The revision of the newest write, committed or not.
+    pub fn newest_revision(&self) -> u64 {
+        self.read().revision
+    }
+
+    /// Waits until a write of `revision` or a later one is committed, which may never happen.
+    ///
+    /// A read that must not be older than `revision` waits here first. Cancel safe.
+    pub async fn wait_until(&self, revision: u64) {
+        let mut committed = self.shared.committed.subscribe();
+        // Fails only if the sender is gone, and we hold it.
+        let _ = committed.wait_for(|committed| *committed >= revision).await;
+    }
+
+    /// Shows readers and watchers all writes up to `revision`, which are durable now.
+    ///
+    /// Only for a store whose writes [wait](StoreOptions::commit_when_durable) for it.
+    pub fn commit(&self, revision: u64) {
+        let mut state = self.write();
+        let aftermath = state.commit(revision);
+        let committed = state.committed;
+        drop(state);
+        self.tell(aftermath, committed);
+    }
+
+    /// Undoes all writes that are not committed, and returns their events, the newest first.
+    ///
+    /// `fence` runs first, under the write lock, so that no write can come in between. Use it to
+    /// reject writes until they can become durable again.
+    pub fn roll_back(&self, fence: impl FnOnce()) -> Vec<Arc<Event<V>>> {
+        let mut state = self.write();
+        fence();
+        state.roll_back()
+    }
+
+    /// Forgets all events up to now. A watch or list that still needs one is
+    /// [`Compacted`](crate::Compacted).
+    pub fn compact(&self) {
+        // Dropped after the lock is free: there may be many.
+        let _events = self.write().compact();
+    }
+
+    /// Forgets events that are no longer [recent](StoreOptions::keep_recent), in short steps.
+    pub fn age(&self) {
+        loop {
+            // Bound to a name, so that the lock is free again when they are dropped.
+            let forgotten = self.write().age();
+            if forgotten.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The committed value of a key.
+    pub fn get(&self, key: &Key) -> Option<Entry<V>> {
+        self.read().get(key).cloned()
+    }
+
+    /// The newest value of a key, which may not be committed yet.
+    ///
+    /// This is what a write is compared with. An answer that is based on it must wait until
+    /// [`newest_revision`](Store::newest_revision) is committed.
+    pub fn newest(&self, key: &Key) -> Option<Entry<V>> {
+        self.read().newest(key).cloned()
+    }
+
+    /// Writes an object that does not exist yet.
+    ///
+    /// # Errors
+    /// [`WriteError::AlreadyExists`] with the current entry; [`WriteError::Backend`].
+    pub fn create(&self, key: &Key, draft: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+        let state = self.write();
+        match state.newest(key) {
+            Some(found) => Err(WriteError::AlreadyExists(found.clone())),
+            None => self.propose(state, EventKind::Created, key, draft, None),
+        }
+    }
+
+    /// Replaces the object, which must still be at the `expected` revision.
+    ///
+    /// # Errors
+    /// [`WriteError::NotFound`]; [`WriteError::Conflict`] with the current entry;
+    /// [`WriteError::Backend`].
+    pub fn update(&self, key: &Key, expected: u64, draft: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+        let state = self.write();
+        let found = expect(&state, key, expected)?;
+        self.propose(state, EventKind::Modified, key, draft, Some(found))
+    }
+
+    /// Removes the object, which must still be at the `expected` revision, and returns its last
+    /// value.
+    ///
+    /// The event of the deletion carries `last`, stamped with the revision of the deletion.
+    ///
+    /// # Errors
+    /// As for [`update`](Store::update).
+    pub fn delete(&self, key: &Key, expected: u64, last: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+        let state = self.write();
+        let found = expect(&state, key, expected)?;
+        self.propose(state, EventKind::Deleted, key, last, Some(found))
+    }
+
+    /// Counts what the store holds. Walks over resources and watched scopes, not over objects.
+    pub fn usage(&self) -> Usage {
+        let state = self.read();
+        Usage {
+            objects: state.shards.values().map(|shard| shard.objects.len()).sum(),
+            events: state.log.len(),
+            weight: state.log.weight(),
+            watchers: state.watchers(),
+            topics: state.topics(),
+        }
+    }
+
+    /// The number of objects of the resource of `scope`, or of all resources. The scope itself may
+    /// have fewer. Does not walk over objects.
+    pub fn resource_len(&self, scope: &Scope) -> usize {
+        let state = self.read();
+        match scope.resource_str() {
+            Some(resource) => state.shards.get(resource).map_or(0, |shard| shard.objects.len()),
+            None => state.shards.values().map(|shard| shard.objects.len()).sum(),
+        }
+    }
+
+    /// Proposes the write of the next revision.
+    fn propose(
+        &self,
+        mut state: RwLockWriteGuard<'_, State<V>>,
+        kind: EventKind,
+        key: &Key,
+        draft: impl Draft<V>,
+        previous: Option<Entry<V>>,
+    ) -> Result<Entry<V>, WriteError<V>> {
+        let revision = state.next_revision();
+        let object = Arc::new(draft.stamp(revision));
+        let entry = Entry { object: Arc::clone(&object), revision };
+        let indexed = state.indexed(key, &object, previous.as_ref());
+        let event = Event { key: key.clone(), kind, object, previous, revision, indexed };
+        let aftermath = state.propose(event).map_err(WriteError::Backend)?;
+        let committed = state.committed;
+        drop(state);
+        self.tell(aftermath, committed);
+        Ok(entry)
+    }
+
+    /// Wakes watchers and tasks that wait for a revision.
+    fn tell(&self, aftermath: Aftermath<V>, revision: u64) {
+        aftermath.settle();
+        // Two writers may arrive here in either order.
+        self.shared.committed.send_if_modified(|committed| {
+            let newer = revision > *committed;
+            *committed = revision.max(*committed);
+            newer
+        });
+    }
+
+    // A draft or a backend can panic under the lock, but only before anything has changed, so a
+    // poisoned lock protects nothing.
+
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, State<V>> {
+        self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`read`](Store::read), behind the writers that wait already.
+    pub(crate) fn read_in_turn(&self) -> RwLockReadGuard<'_, State<V>> {
+        drop(self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        self.read()
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, State<V>> {
+        let _turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        self.shared.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The current entry, if it is there and at the expected revision.
+fn expect<V>(state: &State<V>, key: &Key, expected: u64) -> Result<Entry<V>, WriteError<V>> {
+    let found = state.newest(key).cloned().ok_or(WriteError::NotFound)?;
+    if found.revision == expected { Ok(found) } else { Err(WriteError::Conflict { expected, found }) }
+}

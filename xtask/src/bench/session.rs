@@ -1,0 +1,29 @@
+//! One run of the bench: its programs and its options.
+
+use std::cell::OnceCell;
+
+use super::informer;
+use super::programs::Programs;
+
+/// What a row needs to play.
+pub struct Session {
+    pub programs: Programs,
+    /// Fewer repetitions: half an hour in all.
+    pub quick: bool,
+    /// Sizes above this are left out, for small machines.
+    pub most_pods: u64,
+    /// Several rows look at the same runs.
+    pub informers: OnceCell<Result<informer::Runs, String>>,
+}
+
+impl Session {
+    /// The runs of informers, played for the first row that asks.
+    pub fn informers(&self) -> Result<&informer::Runs, String> {
+        self.informers.get_or_init(|| informer::play(self)).as_ref().map_err(Clone::clone)
+    }
+
+    /// How often a case is played.
+    pub fn repetitions(&self) -> usize {
+        if self.quick { 3 } else { 5 }
+    }
+}

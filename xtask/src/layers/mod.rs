@@ -1,0 +1,72 @@
+//! `cargo xtask layers`: the dependencies between crates and between the modules of a crate.
+//!
+//! A crate may use only the crates that the layer table of ARCHITECTURE.md lists for it. Modules
+//! of a crate may not import each other in a cycle that passes through a folder: a folder is a part
+//! of the architecture, and parts are understood one after the other. Files of one folder may
+//! import each other.
+//!
+//! Tests are not checked, and neither is generated code.
+
+mod graph;
+mod imports;
+mod modules;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use graph::Graph;
+use modules::Modules;
+
+/// Says that all is well, or prints the problems. `shows_files` adds cycles between the files of
+/// one folder.
+pub fn run(shows_files: bool) -> Result<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
+    let sources = source_folders(root)?;
+    let mut problems = table::problems(root)?;
+    for source in &sources {
+        problems.extend(cycles(root, source, shows_files)?);
+    }
+    if problems.is_empty() {
+        return Ok(format!("{} crates use what ARCHITECTURE.md lists, without cycles between folders", sources.len()));
+    }
+    problems.iter().for_each(|problem| println!("{problem}"));
+    Err(format!("{} problems with layers", problems.len()))
+}
+
+/// The `src` folders of all crates of the workspace, sorted.
+fn source_folders(root: &Path) -> Result<Vec<PathBuf>, String> {
+    let crates = root.join("crates");
+    let entries = std::fs::read_dir(&crates).map_err(|error| format!("{}: {error}", crates.display()))?;
+    let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path().join("src")).collect();
+    folders.push(root.join("xtask/src"));
+    folders.retain(|folder| folder.is_dir());
+    folders.sort();
+    Ok(folders)
+}
+
+/// The import cycles of a crate, in words.
+fn cycles(root: &Path, source: &Path, shows_files: bool) -> Result<Vec<String>, String> {
+    let modules = Modules::read(source)?;
+    let mut graphs: BTreeMap<Vec<String>, Graph> = BTreeMap::new();
+    for (from, module) in modules.iter() {
+        for import in &module.imports {
+            let Some(to) = modules.resolve(from, import) else { continue };
+            let (Some(from), Some(to)) = (modules.place(from), modules.place(&to)) else { continue };
+            let common = from.iter().zip(to).take_while(|(from, to)| from == to).count();
+            let (Some(one), Some(other)) = (from.get(common), to.get(common)) else { continue };
+            let graph = graphs.entry(from[..common].to_vec()).or_default();
+            let one = (one.as_str(), from.len() > common + 1);
+            graph.add(one, (other.as_str(), to.len() > common + 1), &import.join("::"));
+        }
+    }
+    let mut found = Vec::new();
+    for (folder, graph) in graphs {
+        let place = source.join(folder.join("/"));
+        let place = place.strip_prefix(root).unwrap_or(&place).display().to_string();
+        for cycle in graph.cycles().into_iter().filter(|cycle| shows_files || cycle.has_folder) {
+            found.push(format!("{place}: {} import each other:\n{}", cycle.nodes.join(", "), cycle.edges.join("\n")));
+        }
+    }
+    Ok(found)
+}
