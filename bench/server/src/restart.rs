@@ -43,6 +43,19 @@ impl Server {
         server
     }
 
+    /// Waits until the server has finished the background work of its start.
+    async fn settle(&self) {
+        let mut before = self.cpu_seconds();
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let now = self.cpu_seconds();
+            if now - before < 0.05 {
+                return;
+            }
+            before = now;
+        }
+    }
+
     fn cpu_seconds(&self) -> f64 {
         process::cpu_seconds(self.0.id())
     }
@@ -87,12 +100,13 @@ pub async fn restart(objects: usize, informers: usize, folder: &str) {
     let server = Server::start(&data, &kubeconfig, address);
     let start = started.elapsed().as_secs_f64();
     let start_cpu = server.cpu_seconds();
-    let memory = server.resident_bytes() / objects as f64;
     write_and_wait(&client, &namespaces, &caches).await;
     let resumed = started.elapsed().as_secs_f64() - start;
     let lists = count_requests(&client, "LIST").await;
     stop.cancel();
 
+    server.settle().await;
+    let memory = server.resident_bytes() / objects as f64;
     let before = server.cpu_seconds();
     let length = get(&client, "/api/v1/configmaps").await.bytes().len();
     let list_cpu = server.cpu_seconds() - before;

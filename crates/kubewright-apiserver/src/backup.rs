@@ -17,7 +17,7 @@ use crc32fast::Hasher;
 use kubewright_core::Value;
 
 use crate::object::{StoredObject, tree};
-use kubewright_storage::{Entry, Key, NewDataFile, Page, StoredRecord, Version};
+use kubewright_storage::{Encoded, Entry, Key, NewDataFile, Page, StoredRecord, Version};
 
 /// The path of the backup endpoint.
 pub(crate) const PATH: &str = "/kubewright/backup";
@@ -174,8 +174,8 @@ pub fn restore(backup: impl BufRead, directory: &Path) -> Result<Restored, Resto
         };
         let revision = lines.revision(&line)?;
         let text = |field| tree::text(&line, &[field]).to_owned();
-        let object = StoredObject::restored(object.to_string().as_bytes(), revision);
-        let json = object.map_err(|reason| lines.wrong(&reason))?.bytes();
+        let object = StoredObject::restored(object.to_string().into_bytes().into(), revision);
+        let json = object.map_err(|reason| lines.wrong(&reason))?.to_json();
         let record =
             StoredRecord { resource: text("resource"), path: text("path"), version: Version { revision, json } };
         file.push(record).map_err(unusable)?;

@@ -66,6 +66,11 @@ impl Key {
         Key { resource: resource.clone(), path: path.clone() }
     }
 
+    /// Resource and path.
+    pub(crate) fn into_parts(self) -> (Str, Str) {
+        (self.resource, self.path)
+    }
+
     pub(crate) fn resource_str(&self) -> &Str {
         &self.resource
     }

@@ -1,13 +1,13 @@
 //! Keys and values as a backend keeps them: text and bytes.
 
-use bytes::Bytes;
+use std::sync::Arc;
 
 use crate::event::{Entry, Event, EventKind};
 
 /// A value that a backend can keep as JSON.
 pub trait Encoded {
-    /// The JSON from which the value can be restored.
-    fn to_json(&self) -> Bytes;
+    /// The JSON from which the value can be restored, shared with the value.
+    fn to_json(&self) -> Arc<[u8]>;
 }
 
 /// A value and its revision, as JSON.
@@ -16,7 +16,7 @@ pub struct Version {
     /// The revision of the write that made the value.
     pub revision: u64,
     /// The value.
-    pub json: Bytes,
+    pub json: Arc<[u8]>,
 }
 
 /// A key of the store and its value.
@@ -42,7 +42,7 @@ pub struct WriteRecord {
     /// The kind of the write.
     pub kind: EventKind,
     /// The new value; of a deletion, the last one.
-    pub json: Bytes,
+    pub json: Arc<[u8]>,
     /// The value before the write.
     pub previous: Option<Version>,
 }
@@ -59,7 +59,7 @@ pub struct EventRecord {
     /// The kind of the write.
     pub kind: EventKind,
     /// The last value of a deletion; empty for other kinds.
-    pub last: Bytes,
+    pub last: Arc<[u8]>,
     /// The value before the write.
     pub previous: Option<Version>,
 }

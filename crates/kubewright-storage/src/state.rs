@@ -56,7 +56,7 @@ struct UncommittedKey<V> {
 
 /// One resource: its current objects and the topics of its events.
 pub(crate) struct Shard<V> {
-    /// Changed by [`insert`](Self::insert) and [`remove`](Self::remove) only.
+    /// Changed by [`fill`](Self::fill), [`insert`](Self::insert) and [`remove`](Self::remove) only.
     pub(crate) objects: BTreeMap<Str, Entry<V>>,
     /// The number of objects of each namespace that has some, by the path of its scope.
     namespaces: HashMap<Str, usize>,
@@ -73,14 +73,18 @@ impl<V> Shard<V> {
         Shard { objects: BTreeMap::new(), namespaces: HashMap::new(), topic, narrow: HashMap::new() }
     }
 
+    /// Sets all objects at once. A map that is built at once has full nodes; one that grows in
+    /// ascending order has half-full nodes.
+    fn fill(&mut self, objects: Vec<(Str, Entry<V>)>) {
+        self.objects = objects.into_iter().collect();
+        for path in self.objects.keys() {
+            add_to_namespace(&mut self.namespaces, path);
+        }
+    }
+
     fn insert(&mut self, path: &Str, entry: Entry<V>) {
-        if self.objects.insert(path.clone(), entry).is_none()
-            && let Some(namespace) = namespace_of(path)
-        {
-            match self.namespaces.get_mut(namespace) {
-                Some(count) => *count += 1,
-                None => drop(self.namespaces.insert(namespace.into(), 1)),
-            }
+        if self.objects.insert(path.clone(), entry).is_none() {
+            add_to_namespace(&mut self.namespaces, path);
         }
     }
 
@@ -129,6 +133,15 @@ impl<V> Shard<V> {
     }
 }
 
+/// Counts one more object at `path` in its namespace, if it has one.
+fn add_to_namespace(namespaces: &mut HashMap<Str, usize>, path: &Str) {
+    let Some(namespace) = namespace_of(path) else { return };
+    match namespaces.get_mut(namespace) {
+        Some(count) => *count += 1,
+        None => drop(namespaces.insert(namespace.into(), 1)),
+    }
+}
+
 impl<V> State<V> {
     /// The given objects, and the events that lead to them, ascending and without a gap.
     pub(crate) fn new(
@@ -153,8 +166,13 @@ impl<V> State<V> {
             observer: options.observer,
             commits_at_once: options.commits_at_once,
         };
+        let mut objects_of = BTreeMap::<Str, Vec<_>>::new();
         for (key, entry) in objects {
-            state.shard_mut(key.resource_str()).insert(key.path(), entry);
+            let (resource, path) = key.into_parts();
+            objects_of.entry(resource).or_default().push((path, entry));
+        }
+        for (resource, objects) in objects_of {
+            state.shard_mut(&resource).fill(objects);
         }
         for mut event in events {
             event.indexed = state.indexed(&event.key, &event.object, event.previous.as_ref());

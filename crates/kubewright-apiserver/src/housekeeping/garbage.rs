@@ -58,12 +58,12 @@ impl GarbageCollector {
     }
 
     /// Records the owner references of an object. Returns its former owners.
-    pub(super) fn set_owners(&mut self, key: &Key, value: &Value) -> Vec<Str> {
+    pub(super) fn set_owners(&mut self, key: &Key, owner_references: &[Value]) -> Vec<Str> {
         let reference = |reference: &Value| Reference {
             owner: tree::text(reference, &["uid"]).into(),
             blocks: tree::is_true(reference, &["blockOwnerDeletion"]),
         };
-        self.set_references(key, value.owner_references().iter().map(reference).collect())
+        self.set_references(key, owner_references.iter().map(reference).collect())
     }
 
     fn set_references(&mut self, key: &Key, references: Vec<Reference>) -> Vec<Str> {

@@ -14,6 +14,7 @@ mod expiry;
 mod garbage;
 mod namespaces;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::admission::accounts::DEFAULT;
 use crate::admission::quota;
-use crate::object::{Meta, StoredObject};
+use crate::object::{Meta, StoredObject, tree};
 use crate::registry::Registry;
 use content::{ContentCleanup, yield_regularly};
 use deletions::{Controller, Deletion, Deletions};
@@ -38,6 +39,9 @@ const COMPACTION_PERIOD: Duration = Duration::from_secs(30);
 
 /// Number of events followed and of tasks run before yielding.
 const BATCH: usize = 64;
+
+/// Resources whose spec or status matters to a controller of this module.
+const EXAMINED_WHOLE: [&str; 5] = ["events", "persistentvolumeclaims", "persistentvolumes", "pods", "resourcequotas"];
 
 /// Why following the log ended.
 enum End {
@@ -121,12 +125,14 @@ impl Housekeeper {
         self.content = ContentCleanup::default();
         self.deletions.forget_all();
         for (count, (key, entry)) in (1..).zip(&entries) {
-            self.garbage.set_owners(key, &entry.object.tree());
+            let references = entry.object.field(&["metadata", "ownerReferences"]);
+            let references = references.as_ref().and_then(|list| list.as_array()).map_or(&[][..], |list| list);
+            self.garbage.set_owners(key, references);
             yield_regularly(count).await;
         }
         // Take the entries one by one: holding the list would keep overwritten objects alive.
         for (count, (key, entry)) in (1..).zip(entries) {
-            let value = entry.object.tree();
+            let value = examined_part(&key, &entry.object);
             self.expiry.found(&key, entry.revision, &value);
             self.examine(&key, &value, &[], false);
             yield_regularly(count).await;
@@ -186,7 +192,7 @@ impl Housekeeper {
             EventKind::Modified => false,
         };
         self.expiry.written(key, event.revision);
-        let owners = self.garbage.set_owners(key, value);
+        let owners = self.garbage.set_owners(key, value.owner_references());
         self.examine(key, value, &owners, is_new);
     }
 
@@ -220,6 +226,15 @@ impl Housekeeper {
         claims::after_deletion(registry, key, value);
         self.stale_quotas.extend(key.namespace().map(Str::from));
     }
+}
+
+/// The object, or only its metadata if that is all that [`Housekeeper::examine`] reads.
+fn examined_part<'o>(key: &Key, object: &'o StoredObject) -> Cow<'o, Value> {
+    if EXAMINED_WHOLE.contains(&key.resource()) {
+        return object.tree();
+    }
+    let metadata = object.field(&["metadata"]).map(Cow::into_owned).unwrap_or_default();
+    Cow::Owned(tree::map([("metadata", metadata)]))
 }
 
 /// Creates the default account of a namespace, also after its deletion.

@@ -57,7 +57,8 @@ impl Layout {
         if !json.starts_with(br#"{"kind":""#) || !matches!(find_field(json, &[""]), Ok(None)) {
             return None;
         }
-        let metadata = |field| find_field(json, &["metadata", field]).ok().flatten();
+        let metadata = find_field(json, &["metadata"]).ok()??;
+        let metadata = |field| find_field(metadata.as_bytes(), &[field]).ok().flatten();
         metadata("name").filter(|name| *name != "\"\"")?;
         let offset = |found: &str| found.as_ptr() as usize - json.as_ptr() as usize;
         let api_version = find_field(json, &["apiVersion"]).ok()??;
@@ -151,8 +152,8 @@ impl kubewright_storage::Draft<StoredObject> for Draft {
 }
 
 impl Encoded for StoredObject {
-    fn to_json(&self) -> Bytes {
-        self.bytes()
+    fn to_json(&self) -> Arc<[u8]> {
+        Arc::clone(&self.json)
     }
 }
 
@@ -162,11 +163,11 @@ impl StoredObject {
     /// # Errors
     ///
     /// The text is not an object with a name.
-    pub(crate) fn restored(json: &[u8], revision: u64) -> Result<StoredObject, String> {
-        if let Some((layout, labels)) = Layout::find(json, revision) {
-            return Ok(StoredObject { value: OnceLock::new(), labels, json: json.into(), layout });
+    pub(crate) fn restored(json: Arc<[u8]>, revision: u64) -> Result<StoredObject, String> {
+        if let Some((layout, labels)) = Layout::find(&json, revision) {
+            return Ok(StoredObject { value: OnceLock::new(), labels, json, layout });
         }
-        let value = Value::from_json(json).map_err(|error| error.to_string())?;
+        let value = Value::from_json(&json).map_err(|error| error.to_string())?;
         if value.name().is_empty() {
             return Err("the object has no name".to_owned());
         }
@@ -334,12 +335,12 @@ mod tests {
         assert_eq!(&Value::from_json(later.json()).expect("we wrote it"), later.value());
         assert_eq!(later.value().resource_version(), "1000");
 
-        let restored = StoredObject::restored(object.json(), 41).expect("we wrote it");
+        let restored = StoredObject::restored(object.to_json(), 41).expect("we wrote it");
         assert_eq!((restored.json(), restored.labels.len()), (object.json(), 1));
         assert_eq!(restored.api_version(), "v1");
         assert_eq!(restored.with_revision(1000).value(), later.value());
         assert!(Layout::find(object.json(), 41).is_some() && Layout::find(object.json(), 42).is_none());
-        assert!(StoredObject::restored(&object.json()[..object.json().len() - 1], 41).is_err());
+        assert!(StoredObject::restored(object.json()[..object.json().len() - 1].into(), 41).is_err());
 
         let archived = object.archived();
         assert_eq!(archived.with_revision(1000).value(), later.value());

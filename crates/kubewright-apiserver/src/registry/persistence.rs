@@ -184,7 +184,7 @@ fn decode_all(objects: Vec<StoredRecord>) -> Vec<Decoded> {
 }
 
 fn decode(Version { revision, json }: Version) -> Result<Entry<StoredObject>, String> {
-    let object = StoredObject::restored(&json, revision)?;
+    let object = StoredObject::restored(json, revision)?;
     Ok(Entry { object: Arc::new(object), revision })
 }
 
@@ -219,7 +219,7 @@ fn restore_event(
     let value = after.get_mut(&key)?;
     let EventRecord { revision, kind, last, previous, .. } = record;
     let object = if kind == EventKind::Deleted {
-        Arc::new(StoredObject::restored(&last, revision).ok()?)
+        Arc::new(StoredObject::restored(last, revision).ok()?)
     } else {
         Arc::clone(&value.as_ref().filter(|entry| entry.revision == revision)?.object)
     };

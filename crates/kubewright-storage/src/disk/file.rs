@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ pub(super) const NAME: &str = "objects.redb";
 /// `lost+found`.
 const OWN_NAMES: [&str; 4] = [NAME, "service-accounts.key", "pki", "lost+found"];
 
-/// A file is compacted when it is this much larger than twice its content.
+/// A file is compacted when it takes this much more of the disk than twice its content.
 const SLACK: u64 = 64 << 20;
 
 /// Opens the data file at `path`, which must exist.
@@ -164,13 +165,23 @@ pub(super) fn load(database: &mut Database, path: &Path) -> Result<Contents, Str
         }
     }
     let contents = attempt(|| format::read(database))?;
-    let length = std::fs::metadata(path).map_or(0, |file| file.len());
-    if length > 2 * contents.size() + SLACK {
+    let before = disk_usage(path);
+    if before > 2 * contents.size() + SLACK {
         undamaged(|| database.compact())?.map_err(|error| error.to_string())?;
-        let now = std::fs::metadata(path).map_or(0, |file| file.len());
-        tracing::info!(path = %path.display(), before = length, bytes = now, "compacted the data file");
+        let bytes = disk_usage(path);
+        tracing::info!(path = %path.display(), before, bytes, "compacted the data file");
     }
     Ok(contents)
+}
+
+/// The bytes of the disk that a file takes; 0 if that is unknown.
+///
+/// redb grows a file ahead of its content. Parts that were never written take no space, so the
+/// length of the file would lead to a compaction that frees nothing.
+pub(super) fn disk_usage(path: &Path) -> u64 {
+    /// The unit of `st_blocks`, on every file system.
+    const BLOCK: u64 = 512;
+    std::fs::metadata(path).map_or(0, |file| file.blocks() * BLOCK)
 }
 
 /// Works on a file, and describes a failure in words.

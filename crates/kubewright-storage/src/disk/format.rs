@@ -11,7 +11,6 @@
 //!
 //! Version 1 had a table `objects` without checksums and no events. [`migrate`] converts it.
 
-use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 
 use crate::event::EventKind;
@@ -161,7 +160,7 @@ pub(super) fn read(database: &Database) -> Result<Contents, redb::Error> {
         let (revision, expected, json) = value.value();
         let key = (resource.to_owned(), path.to_owned());
         if checksum((resource, path), revision, &[json]) == expected {
-            let version = Version { revision, json: Bytes::copy_from_slice(json) };
+            let version = Version { revision, json: json.into() };
             contents.objects.push(StoredRecord { resource: key.0, path: key.1, version });
         } else {
             let reason = "its checksum does not match".to_owned();
@@ -198,9 +197,8 @@ fn read_events(table: &impl ReadableTable<u64, EventValue>) -> Result<Vec<EventR
             path: path.to_owned(),
             revision,
             kind,
-            last: Bytes::copy_from_slice(last),
-            previous: (kind != EventKind::Created)
-                .then(|| Version { revision: before, json: Bytes::copy_from_slice(previous) }),
+            last: last.into(),
+            previous: (kind != EventKind::Created).then(|| Version { revision: before, json: previous.into() }),
         });
     }
     Ok(events)

@@ -3,8 +3,6 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-
 use super::file::NAME;
 use super::full_disk::Directory;
 use super::*;
@@ -34,8 +32,8 @@ fn open(directory: &Directory, durability: Durability) -> (OpenDisk, Contents) {
     OpenDisk::open(&directory.0, durability).expect("the file can be opened")
 }
 
-fn json(text: &str) -> Bytes {
-    Bytes::copy_from_slice(text.as_bytes())
+fn json(text: &str) -> Arc<[u8]> {
+    text.as_bytes().into()
 }
 
 fn created(path: &str, revision: u64) -> WriteRecord {
@@ -250,6 +248,17 @@ async fn a_file_that_is_mostly_free_is_compacted() {
     assert_eq!(paths(&contents), ["120"]);
     let after = std::fs::metadata(&file).expect("it is there").len();
     assert!(after < before / 4, "{before} bytes became {after}");
+}
+
+#[test]
+fn the_space_that_a_file_reserves_does_not_count_as_used() {
+    let directory = Directory::new("sparse");
+    let path = directory.0.join("file");
+    let file = std::fs::File::create(&path).expect("the directory is writable");
+    file.set_len(1 << 30).expect("the file system has sparse files");
+    assert!(super::file::disk_usage(&path) < 1 << 20);
+    std::fs::write(&path, vec![1; 1 << 20]).expect("there is room");
+    assert!(super::file::disk_usage(&path) >= 1 << 20);
 }
 
 #[test]
