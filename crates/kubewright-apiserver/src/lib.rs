@@ -62,7 +62,6 @@ mod server;
 mod service;
 mod serving;
 pub mod table;
-mod tree;
 mod user;
 mod warnings;
 mod webhook_client;

@@ -41,7 +41,7 @@ pub(crate) fn set_defaults(cluster: &dyn ClusterState, resource: &Resource, name
     }
     if !notes.is_empty() {
         let note = format!("LimitRanger plugin set: {}", notes.join("; "));
-        tree::object(pod, &["metadata", "annotations"]).insert(ANNOTATION, note.into());
+        tree::object_mut(pod, &["metadata", "annotations"]).insert(ANNOTATION, note.into());
     }
 }
 
@@ -63,7 +63,7 @@ fn complete(item: &Value, what: &str, container: &mut Value) -> Vec<String> {
         }
         let keys: Vec<&str> = missing.iter().map(|(key, _)| key.as_str()).collect();
         notes.push(format!("{} {singular} for {what} {name}", keys.join(", ")));
-        tree::object(container, &["resources", field]).extend(missing);
+        tree::object_mut(container, &["resources", field]).extend(missing);
     }
     notes
 }

@@ -126,7 +126,7 @@ fn select_by_uid(job: &mut Value) {
     let Some(spec) = tree::field_mut(job, "spec").filter(|spec| !tree::is_true(spec, &["manualSelector"])) else {
         return;
     };
-    let labels = tree::object(spec, &["template", "metadata", "labels"]);
+    let labels = tree::object_mut(spec, &["template", "metadata", "labels"]);
     let generated =
         [("controller-uid", &uid), (UID, &uid), ("job-name", &name), ("batch.kubernetes.io/job-name", &name)];
     for (key, text) in generated {
@@ -135,7 +135,7 @@ fn select_by_uid(job: &mut Value) {
         }
     }
     let labels = Value::Object(labels.clone());
-    let chosen = tree::object(spec, &["selector", "matchLabels"]);
+    let chosen = tree::object_mut(spec, &["selector", "matchLabels"]);
     if !chosen.contains_key(UID) {
         chosen.insert(UID, uid.into());
     }
@@ -149,7 +149,7 @@ pub(crate) fn set_requester(resource: &Resource, value: &mut Value, user: &User)
     if !resource.is("certificates.k8s.io", "certificatesigningrequests") {
         return;
     }
-    let spec = tree::object(value, &["spec"]);
+    let spec = tree::object_mut(value, &["spec"]);
     REQUESTER.iter().for_each(|field| drop(spec.remove(field)));
     for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
         if !text.is_empty() {

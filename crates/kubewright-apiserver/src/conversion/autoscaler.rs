@@ -163,7 +163,9 @@ impl Metrics {
     fn put_in(&self, value: &mut Value) {
         let mut metrics = Vec::new();
         if let Some(percent) = tree::remove(value, &self.number) {
-            let old = tree::map([("name", "cpu".into()), (&*self.name("@AverageUtilization"), percent)]);
+            let old = Value::Object(
+                [("name", "cpu".into()), (&*self.name("@AverageUtilization"), percent)].into_iter().collect(),
+            );
             metrics.extend(self.newer(&tree::map([("type", "Resource".into()), ("resource", old)])));
         }
         let others = annotated(value, self.annotation).unwrap_or_default();

@@ -2,8 +2,9 @@
 
 use kubewright_core::{GroupVersionKind, Str, Value};
 
+use super::set_unless_empty;
 use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
-use crate::tree::{array, object, set_unless_empty, texts, word};
+use kubewright_core::tree;
 
 impl Discovery {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
@@ -18,60 +19,60 @@ impl Discovery {
 }
 
 fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> Value {
-    object([
-        ("kind", word("APIGroupDiscoveryList")),
-        ("apiVersion", word("apidiscovery.k8s.io/v2")),
-        ("metadata", object([])),
-        ("items", array(groups.map(DiscoveredGroup::to_group_discovery))),
+    tree::map([
+        ("kind", Value::from("APIGroupDiscoveryList")),
+        ("apiVersion", Value::from("apidiscovery.k8s.io/v2")),
+        ("metadata", tree::map([])),
+        ("items", tree::array(groups.map(DiscoveredGroup::to_group_discovery))),
     ])
 }
 
 impl DiscoveredGroup {
     fn to_group_discovery(&self) -> Value {
-        let mut metadata = object([]);
+        let mut metadata = tree::map([]);
         set_unless_empty(&mut metadata, "name", self.name.clone().into());
         let versions = self.versions.iter().map(|version| {
-            object([
+            tree::map([
                 ("version", version.name.clone().into()),
-                ("resources", array(version.resources.iter().map(Served::to_resource_discovery))),
-                ("freshness", word("Current")),
+                ("resources", tree::array(version.resources.iter().map(Served::to_resource_discovery))),
+                ("freshness", Value::from("Current")),
             ])
         });
-        object([("metadata", metadata), ("versions", array(versions))])
+        tree::map([("metadata", metadata), ("versions", tree::array(versions))])
     }
 }
 
 impl Served {
     fn to_resource_discovery(&self) -> Value {
-        let mut resource = object([
+        let mut resource = tree::map([
             ("resource", self.plural.clone().into()),
             ("responseKind", self.response_kind(&self.group, &self.version, &self.kind)),
-            ("scope", word(if self.namespaced { "Namespaced" } else { "Cluster" })),
+            ("scope", Value::from(if self.namespaced { "Namespaced" } else { "Cluster" })),
             ("singularResource", self.singular.clone().into()),
-            ("verbs", texts(&self.verbs)),
+            ("verbs", tree::list(&self.verbs)),
         ]);
-        set_unless_empty(&mut resource, "shortNames", texts(&self.short_names));
-        set_unless_empty(&mut resource, "categories", texts(&self.categories));
+        set_unless_empty(&mut resource, "shortNames", tree::list(&self.short_names));
+        set_unless_empty(&mut resource, "categories", tree::list(&self.categories));
         let subresources = self.subresources.iter().map(|subresource| subresource.to_discovery(self));
-        set_unless_empty(&mut resource, "subresources", array(subresources));
+        set_unless_empty(&mut resource, "subresources", tree::array(subresources));
         resource
     }
 
     /// Built-in resources state the group and version of a kind only where they differ.
     fn response_kind(&self, group: &Str, version: &Str, kind: &Str) -> Value {
         let own = !self.custom && (group, version) == (&self.group, &self.version);
-        let or_nothing = |text: &Str| if own { word("") } else { text.clone().into() };
-        object([("group", or_nothing(group)), ("version", or_nothing(version)), ("kind", kind.clone().into())])
+        let or_nothing = |text: &Str| if own { Value::from("") } else { text.clone().into() };
+        tree::map([("group", or_nothing(group)), ("version", or_nothing(version)), ("kind", kind.clone().into())])
     }
 }
 
 impl ServedSubresource {
     fn to_discovery(&self, parent: &Served) -> Value {
         let GroupVersionKind { group, version, kind } = &self.kind;
-        object([
+        tree::map([
             ("subresource", self.name.clone().into()),
             ("responseKind", parent.response_kind(group, version, kind)),
-            ("verbs", texts(&self.verbs)),
+            ("verbs", tree::list(&self.verbs)),
         ])
     }
 }

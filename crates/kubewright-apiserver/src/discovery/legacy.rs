@@ -3,19 +3,20 @@
 
 use kubewright_core::{GroupVersion, Value};
 
+use super::set_unless_empty;
 use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
-use crate::tree::{array, object, set, set_unless_empty, texts, word};
+use kubewright_core::tree;
 
 impl Discovery {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
     pub fn api_versions(&self, address: &str) -> Value {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);
-        object([
-            ("kind", word("APIVersions")),
-            ("versions", texts(versions.iter().map(|version| &version.name))),
+        tree::map([
+            ("kind", Value::from("APIVersions")),
+            ("versions", tree::list(versions.iter().map(|version| &version.name))),
             (
                 "serverAddressByClientCIDRs",
-                array([object([("clientCIDR", word("0.0.0.0/0")), ("serverAddress", address.into())])]),
+                tree::array([tree::map([("clientCIDR", Value::from("0.0.0.0/0")), ("serverAddress", address.into())])]),
             ),
         ])
     }
@@ -23,31 +24,31 @@ impl Discovery {
     /// The `APIGroupList` for `/apis`.
     pub fn api_group_list(&self) -> Value {
         let groups = self.groups.iter().filter(|group| !group.name.is_empty());
-        object([
-            ("kind", word("APIGroupList")),
-            ("apiVersion", word("v1")),
-            ("groups", array(groups.map(|group| group.to_value()))),
+        tree::map([
+            ("kind", Value::from("APIGroupList")),
+            ("apiVersion", Value::from("v1")),
+            ("groups", tree::array(groups.map(|group| group.to_value()))),
         ])
     }
 
     /// The `APIGroup` for `/apis/GROUP`.
     pub fn api_group(&self, name: &str) -> Option<Value> {
         let mut group = self.group(name).filter(|group| !group.name.is_empty())?.to_value();
-        set(&mut group, "kind", word("APIGroup"));
-        set(&mut group, "apiVersion", word("v1"));
+        tree::set(&mut group, &["kind"], "APIGroup");
+        tree::set(&mut group, &["apiVersion"], "v1");
         Some(group)
     }
 
     /// The `APIResourceList` for `/apis/GROUP/VERSION`, or for `/api/v1` with an empty group.
     pub fn api_resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let resources = &self.group(group)?.versions.iter().find(|known| known.name == *version)?.resources;
-        let mut list = object([
-            ("kind", word("APIResourceList")),
+        let mut list = tree::map([
+            ("kind", Value::from("APIResourceList")),
             ("groupVersion", GroupVersion::new(group, version).to_string().into()),
-            ("resources", array(resources.iter().flat_map(Served::to_api_resources))),
+            ("resources", tree::array(resources.iter().flat_map(Served::to_api_resources))),
         ]);
         if !group.is_empty() {
-            set(&mut list, "apiVersion", word("v1"));
+            tree::set(&mut list, &["apiVersion"], "v1");
         }
         Some(list)
     }
@@ -60,28 +61,28 @@ impl DiscoveredGroup {
             .iter()
             .map(|version| {
                 let group_version = GroupVersion::new(self.name.clone(), version.name.clone()).to_string();
-                object([("groupVersion", group_version.into()), ("version", version.name.clone().into())])
+                tree::map([("groupVersion", group_version.into()), ("version", version.name.clone().into())])
             })
             .collect();
         let preferred = versions.first().cloned().unwrap_or_default();
-        object([("name", self.name.clone().into()), ("versions", versions.into()), ("preferredVersion", preferred)])
+        tree::map([("name", self.name.clone().into()), ("versions", versions.into()), ("preferredVersion", preferred)])
     }
 }
 
 impl Served {
     /// The `APIResource`s of the resource and its subresources.
     fn to_api_resources(&self) -> Vec<Value> {
-        let mut resource = object([
+        let mut resource = tree::map([
             ("name", self.plural.clone().into()),
             ("singularName", self.singular.clone().into()),
             ("namespaced", self.namespaced.into()),
             ("kind", self.kind.clone().into()),
-            ("verbs", texts(&self.verbs)),
+            ("verbs", tree::list(&self.verbs)),
         ]);
-        set_unless_empty(&mut resource, "shortNames", texts(&self.short_names));
-        set_unless_empty(&mut resource, "categories", texts(&self.categories));
+        set_unless_empty(&mut resource, "shortNames", tree::list(&self.short_names));
+        set_unless_empty(&mut resource, "categories", tree::list(&self.categories));
         if let Some(hash) = self.storage_version_hash() {
-            set(&mut resource, "storageVersionHash", hash.into());
+            tree::set(&mut resource, &["storageVersionHash"], hash);
         }
         let subresources = self.subresources.iter().map(|subresource| subresource.to_api_resource(self));
         std::iter::once(resource).chain(subresources).collect()
@@ -90,16 +91,16 @@ impl Served {
 
 impl ServedSubresource {
     fn to_api_resource(&self, parent: &Served) -> Value {
-        let mut resource = object([
+        let mut resource = tree::map([
             ("name", format!("{}/{}", parent.plural, self.name).into()),
-            ("singularName", word("")),
+            ("singularName", Value::from("")),
             ("namespaced", parent.namespaced.into()),
             ("kind", self.kind.kind.clone().into()),
-            ("verbs", texts(&self.verbs)),
+            ("verbs", tree::list(&self.verbs)),
         ]);
         if self.is_foreign_to(parent) {
             set_unless_empty(&mut resource, "group", self.kind.group.clone().into());
-            set(&mut resource, "version", self.kind.version.clone().into());
+            tree::set(&mut resource, &["version"], self.kind.version.clone());
         }
         resource
     }

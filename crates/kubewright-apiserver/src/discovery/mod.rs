@@ -11,7 +11,7 @@ mod served;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kubewright_core::{Str, compare_kube_aware_versions};
+use kubewright_core::{Str, Value, compare_kube_aware_versions, tree};
 
 use crate::hash;
 pub use served::{Served, ServedSubresource};
@@ -119,6 +119,18 @@ impl DiscoveredGroup {
 /// The quoted `ETag` of a body.
 pub fn etag(body: &[u8]) -> String {
     format!("\"{}\"", hash::hex(body))
+}
+
+/// Sets a key of an object, unless the value is an empty list or string.
+fn set_unless_empty(object: &mut Value, key: &str, value: Value) {
+    let is_empty = match &value {
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !is_empty {
+        tree::set(object, &[key], value);
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,6 @@
 //! is then written into the text. The result is an immutable [`StoredObject`]. Older objects drop
 //! their tree, because lists and watches mostly need the text.
 
-mod meta;
-pub(crate) mod tree;
-
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +12,7 @@ use kubewright_core::json::{Writer, find_field};
 use kubewright_core::{Map, Str, Value};
 use kubewright_storage::Encoded;
 
-pub(crate) use meta::{Meta, text_map, texts};
+pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts};
 
 use crate::rejection::Rejection;
 
@@ -89,7 +86,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// Encodes an object. Its `metadata.resourceVersion` is ignored.
     pub(crate) fn new(mut value: Value) -> Self {
-        tree::object(&mut value, &["metadata"]).remove("resourceVersion");
+        tree::object_mut(&mut value, &["metadata"]).remove("resourceVersion");
         let mut json = Vec::with_capacity(ROOM);
         let layout = encode(&value, &mut json);
         Draft { value, json, layout }

@@ -9,7 +9,7 @@ use super::operation::Flavor;
 use super::paths::Paths;
 use super::{components, paths};
 use crate::discovery::Served;
-use crate::tree::{object, word};
+use kubewright_core::tree;
 
 /// Builds the document of a group version.
 ///
@@ -86,14 +86,18 @@ impl Document {
         let paths = Value::Object(paths.into_iter().collect());
         let mut schemas = self.schemas.clone();
         components::complete(&mut schemas, &paths, &self.version);
-        let token = object([("type", word("apiKey")), ("in", word("header")), ("name", word("authorization"))]);
-        object([
-            ("openapi", word("3.0.0")),
-            ("info", object([("title", word("Kubernetes")), ("version", word("v1.36.0"))])),
+        let token = tree::map([
+            ("type", Value::from("apiKey")),
+            ("in", Value::from("header")),
+            ("name", Value::from("authorization")),
+        ]);
+        tree::map([
+            ("openapi", Value::from("3.0.0")),
+            ("info", tree::map([("title", Value::from("Kubernetes")), ("version", Value::from("v1.36.0"))])),
             ("paths", paths),
             (
                 "components",
-                object([
+                tree::map([
                     ("schemas", Value::Object(schemas.into_iter().collect())),
                     ("securitySchemes", Value::Object([(Str::from_static("BearerToken"), token)].into())),
                 ]),

@@ -16,8 +16,8 @@ mod v2;
 use kubewright_core::{Str, Value};
 
 use crate::hash;
-use crate::tree::object;
 pub use document::Document;
+use kubewright_core::tree;
 pub use v2::v2;
 
 /// The hash of a document, by which clients cache it.
@@ -37,8 +37,8 @@ pub fn place(path: &str, hash: &str) -> String {
 pub fn index<'p>(documents: impl IntoIterator<Item = (&'p str, &'p str)>) -> Value {
     let paths = documents
         .into_iter()
-        .map(|(path, hash)| (Str::from(path), object([("serverRelativeURL", place(path, hash).into())])));
-    object([("paths", Value::Object(paths.collect()))])
+        .map(|(path, hash)| (Str::from(path), tree::map([("serverRelativeURL", place(path, hash).into())])));
+    tree::map([("paths", Value::Object(paths.collect()))])
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use kubewright_core::{GroupVersionKind, Map, Str, Value};
 use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
 use super::parameters::parameter;
-use crate::tree::{array, object, set, texts, word};
+use kubewright_core::tree;
 
 /// The response formats and patch types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,19 +46,22 @@ pub(super) enum Body {
 impl Operation {
     /// The operation without the parameters in `common`, which its path item lists.
     pub(super) fn to_value(&self, tag: &str, common: &[&str]) -> Value {
-        let mut operation =
-            object([("tags", texts([tag])), ("operationId", self.id.as_str().into()), ("responses", self.responses())]);
+        let mut operation = tree::map([
+            ("tags", tree::list([tag])),
+            ("operationId", self.id.as_str().into()),
+            ("responses", self.responses()),
+        ]);
         let own = self.parameters.iter().copied().filter(|name| !common.contains(name));
         let own: Vec<Value> = own.map(parameter).collect();
         if !own.is_empty() {
-            set(&mut operation, "parameters", own.into());
+            tree::set(&mut operation, &["parameters"], own);
         }
         if let Some(body) = &self.body {
-            set(&mut operation, "requestBody", self.request_body(body));
+            tree::set(&mut operation, &["requestBody"], self.request_body(body));
         }
         if let Some((action, kind)) = &self.action {
-            set(&mut operation, "x-kubernetes-action", word(action));
-            set(&mut operation, "x-kubernetes-group-version-kind", kind_extension(kind));
+            tree::set(&mut operation, &["x-kubernetes-action"], *action);
+            tree::set(&mut operation, &["x-kubernetes-group-version-kind"], kind_extension(kind));
         }
         operation
     }
@@ -67,11 +70,11 @@ impl Operation {
         let patches = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
         let strategic = (self.flavor == Flavor::BuiltIn).then_some("application/strategic-merge-patch+json");
         match body {
-            Body::Object(name) => object([("content", content(["*/*"], name)), ("required", true.into())]),
-            Body::DeleteOptions => object([("content", content(["*/*"], &format!("{META}.DeleteOptions")))]),
+            Body::Object(name) => tree::map([("content", content(["*/*"], name)), ("required", true.into())]),
+            Body::DeleteOptions => tree::map([("content", content(["*/*"], &format!("{META}.DeleteOptions")))]),
             Body::Patch => {
                 let content = content(patches.into_iter().chain(strategic), &format!("{META}.Patch"));
-                object([("content", content), ("required", true.into())])
+                tree::map([("content", content), ("required", true.into())])
             }
         }
     }
@@ -95,22 +98,23 @@ impl Operation {
         for code in self.success {
             let content = match &self.answer {
                 Some(name) => content(formats.iter().copied(), name),
-                None => object([("*/*", object([("schema", object([("type", word("string"))]))]))]),
+                None => tree::map([("*/*", tree::map([("schema", tree::map([("type", Value::from("string"))]))]))]),
             };
             let description = match *code {
                 "201" => "Created",
                 "202" => "Accepted",
                 _ => "OK",
             };
-            responses.insert(*code, object([("description", word(description)), ("content", content)]));
+            responses.insert(*code, tree::map([("description", Value::from(description)), ("content", content)]));
         }
-        responses.insert("401", object([("description", word("Unauthorized"))]));
+        responses.insert("401", tree::map([("description", Value::from("Unauthorized"))]));
         responses.into()
     }
 }
 
 fn content(formats: impl IntoIterator<Item = &'static str>, schema: &str) -> Value {
-    let formats = formats.into_iter().map(|format| (Str::from_static(format), object([("schema", reference(schema))])));
+    let formats =
+        formats.into_iter().map(|format| (Str::from_static(format), tree::map([("schema", reference(schema))])));
     Value::Object(formats.collect())
 }
 
@@ -122,7 +126,7 @@ pub(super) fn path_item(operations: &[Operation], tag: &str) -> Value {
     let mut item: Map<Value> =
         operations.iter().map(|operation| (operation.method, operation.to_value(tag, &common))).collect();
     if !common.is_empty() {
-        item.insert("parameters", array(common.into_iter().map(parameter)));
+        item.insert("parameters", tree::array(common.into_iter().map(parameter)));
     }
     item.into()
 }

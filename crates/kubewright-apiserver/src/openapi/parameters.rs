@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 
-use crate::tree::{object, set, word};
+use kubewright_core::tree;
 
 /// Query parameters and their types.
 const ALL: &[(&str, &str)] = &[
@@ -86,13 +86,13 @@ pub(super) const DELETE_COLLECTION: &[&str] = &[
 pub(super) fn parameter(name: &'static str) -> Value {
     let in_path = matches!(name, "name" | "namespace" | "path");
     let ty = ALL.iter().find(|(known, _)| *known == name).map_or("string", |(_, ty)| ty);
-    let mut parameter = object([
-        ("name", word(name)),
-        ("in", word(if in_path { "path" } else { "query" })),
-        ("schema", object([("type", word(ty)), ("uniqueItems", true.into())])),
+    let mut parameter = tree::map([
+        ("name", Value::from(name)),
+        ("in", Value::from(if in_path { "path" } else { "query" })),
+        ("schema", tree::map([("type", Value::from(ty)), ("uniqueItems", true.into())])),
     ]);
     if in_path {
-        set(&mut parameter, "required", true.into());
+        tree::set(&mut parameter, &["required"], true);
     }
     parameter
 }

@@ -5,7 +5,7 @@ use kubewright_core::scheme::{FieldInfo, Flags, ListType, Rules, Type, TypeInfo}
 use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
 use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
-use crate::tree::{array, object, set, texts, word};
+use kubewright_core::tree;
 
 /// Descriptions of the fields that all objects have.
 const API_VERSION_DOC: &str = "Group and version of the object's schema, such as apps/v1.";
@@ -27,44 +27,44 @@ pub(super) fn of_type(entry: &TypeEntry, version: &GroupVersion) -> Value {
         properties.insert("apiVersion", described("string", API_VERSION_DOC));
         properties.insert("kind", described("string", KIND_DOC));
     }
-    let mut schema = object([("type", word("object"))]);
+    let mut schema = tree::map([("type", Value::from("object"))]);
     describe(&mut schema, entry.doc);
     if !properties.is_empty() {
-        set(&mut schema, "properties", properties.into());
+        tree::set(&mut schema, &["properties"], properties);
     }
     let required: Vec<&str> =
         info.fields.iter().filter(|field| field.flags.has(Flags::REQUIRED)).map(|field| field.name).collect();
     if !required.is_empty() {
-        set(&mut schema, "required", texts(required));
+        tree::set(&mut schema, &["required"], tree::list(required));
     }
     if info.atomic {
-        set(&mut schema, "x-kubernetes-map-type", word("atomic"));
+        tree::set(&mut schema, &["x-kubernetes-map-type"], "atomic");
     }
     if let Some(union) = info.union {
         let mut extension = Map::new();
         if let Some(discriminator) = union.discriminator {
-            extension.insert("discriminator", word(discriminator));
+            extension.insert("discriminator", Value::from(discriminator));
         }
-        let members: Map<Value> = union.members.iter().map(|(field, name)| (*field, word(name))).collect();
+        let members: Map<Value> = union.members.iter().map(|(field, name)| (*field, Value::from(*name))).collect();
         extension.insert("fields-to-discriminateBy", members.into());
-        set(&mut schema, "x-kubernetes-unions", array([extension.into()]));
+        tree::set(&mut schema, &["x-kubernetes-unions"], tree::array([extension.into()]));
     }
     let kinds = kinds_of(info, version);
     if !kinds.is_empty() {
-        set(&mut schema, "x-kubernetes-group-version-kind", array(kinds.iter().map(kind_extension)));
+        tree::set(&mut schema, &["x-kubernetes-group-version-kind"], tree::array(kinds.iter().map(kind_extension)));
     }
     schema
 }
 
 fn describe(schema: &mut Value, doc: &'static str) {
     if !doc.is_empty() {
-        set(schema, "description", word(doc));
+        tree::set(schema, &["description"], Str::from_static(doc));
     }
 }
 
 /// A schema of a scalar with a description.
 fn described(ty: &'static str, doc: &'static str) -> Value {
-    object([("type", word(ty)), ("description", word(doc))])
+    tree::map([("type", Value::from(ty)), ("description", Str::from_static(doc).into())])
 }
 
 /// The kinds of a type. Two meta types are a kind in every group.
@@ -89,37 +89,37 @@ fn kinds_of(info: &TypeInfo, version: &GroupVersion) -> Vec<GroupVersionKind> {
 pub(super) fn of_list(item: &str, kind: &GroupVersionKind) -> Value {
     let mut metadata = by_value(&format!("{META}.ListMeta"));
     describe(&mut metadata, "Resource version and continuation of the list.");
-    let mut items = object([("type", word("array")), ("items", by_value(item))]);
+    let mut items = tree::map([("type", Value::from("array")), ("items", by_value(item))]);
     describe(&mut items, "The objects of the list.");
     let item = item.rsplit('.').next().unwrap_or(item);
-    object([
-        ("type", word("object")),
+    tree::map([
+        ("type", Value::from("object")),
         ("description", format!("A list of {item} objects.").into()),
-        ("required", texts(["items"])),
+        ("required", tree::list(["items"])),
         (
             "properties",
-            object([
+            tree::map([
                 ("apiVersion", described("string", API_VERSION_DOC)),
                 ("kind", described("string", KIND_DOC)),
                 ("metadata", metadata),
                 ("items", items),
             ]),
         ),
-        ("x-kubernetes-group-version-kind", array([kind_extension(kind)])),
+        ("x-kubernetes-group-version-kind", tree::array([kind_extension(kind)])),
     ])
 }
 
 /// The schema of a scalar type, if it is one.
 pub(super) fn of_scalar(name: &str) -> Option<Value> {
-    let typed = |ty| object([("type", word(ty))]);
-    let one_of = |types: [&'static str; 2]| ("oneOf", array(types.map(typed)));
+    let typed = |ty| tree::map([("type", Value::from(ty))]);
+    let one_of = |types: [&'static str; 2]| ("oneOf", tree::array(types.map(typed)));
     let (mut schema, doc) = match name {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => (
-            object([one_of(["string", "number"])]),
+            tree::map([one_of(["string", "number"])]),
             "An amount of a resource: a number with an optional suffix, such as 500m, 2, 128Mi or 1G.",
         ),
         "io.k8s.apimachinery.pkg.util.intstr.IntOrString" => (
-            object([("format", word("int-or-string")), one_of(["integer", "string"])]),
+            tree::map([("format", Value::from("int-or-string")), one_of(["integer", "string"])]),
             "An integer or a string, such as a port or its name, a number or a percentage.",
         ),
         "io.k8s.apimachinery.pkg.runtime.RawExtension" => (typed("object"), "Any JSON object."),
@@ -131,10 +131,10 @@ pub(super) fn of_scalar(name: &str) -> Option<Value> {
             _ => return None,
         },
         _ if name.starts_with(EXTENSIONS) => match &name[EXTENSIONS.len()..] {
-            ".JSON" => (object([]), "Any JSON value."),
-            ".JSONSchemaPropsOrArray" => (object([]), "A schema, or a list of schemas."),
-            ".JSONSchemaPropsOrBool" => (object([]), "A schema, or a boolean: true allows any value, false none."),
-            ".JSONSchemaPropsOrStringArray" => (object([]), "A schema, or a list of names of properties."),
+            ".JSON" => (tree::map([]), "Any JSON value."),
+            ".JSONSchemaPropsOrArray" => (tree::map([]), "A schema, or a list of schemas."),
+            ".JSONSchemaPropsOrBool" => (tree::map([]), "A schema, or a boolean: true allows any value, false none."),
+            ".JSONSchemaPropsOrStringArray" => (tree::map([]), "A schema, or a list of names of properties."),
             _ => return None,
         },
         _ => return None,
@@ -144,7 +144,7 @@ pub(super) fn of_scalar(name: &str) -> Option<Value> {
 }
 
 fn date_time() -> Value {
-    object([("type", word("string")), ("format", word("date-time"))])
+    tree::map([("type", Value::from("string")), ("format", Value::from("date-time"))])
 }
 
 fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
@@ -164,11 +164,11 @@ fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
     let bare = default.is_none() && !is_described(parent.name, field.name);
     let mut schema = of_value(parent, field.name, ty, rules, bare);
     if let Some(default) = default {
-        set(&mut schema, "default", default);
+        tree::set(&mut schema, &["default"], default);
     }
     add_rules(&mut schema, rules);
     if GRANULAR.contains(&(parent.name, field.name)) {
-        set(&mut schema, "x-kubernetes-map-type", word("granular"));
+        tree::set(&mut schema, &["x-kubernetes-map-type"], "granular");
     }
     schema
 }
@@ -190,31 +190,33 @@ fn is_described(parent: &str, field: &str) -> bool {
 
 fn add_rules(schema: &mut Value, rules: &Rules) {
     if !rules.values.is_empty() {
-        set(schema, "enum", texts(rules.values));
+        tree::set(schema, &["enum"], tree::list(rules.values));
     }
     match rules.list {
         ListType::Unset => {}
-        ListType::Atomic => set(schema, "x-kubernetes-list-type", word("atomic")),
-        ListType::Set => set(schema, "x-kubernetes-list-type", word("set")),
+        ListType::Atomic => tree::set(schema, &["x-kubernetes-list-type"], "atomic"),
+        ListType::Set => tree::set(schema, &["x-kubernetes-list-type"], "set"),
         ListType::Map(keys) => {
-            set(schema, "x-kubernetes-list-type", word("map"));
-            set(schema, "x-kubernetes-list-map-keys", texts(keys));
+            tree::set(schema, &["x-kubernetes-list-type"], "map");
+            tree::set(schema, &["x-kubernetes-list-map-keys"], tree::list(keys));
         }
     }
     if rules.atomic_map {
-        set(schema, "x-kubernetes-map-type", word("atomic"));
+        tree::set(schema, &["x-kubernetes-map-type"], "atomic");
     }
     if !rules.patch.is_empty() {
-        set(schema, "x-kubernetes-patch-strategy", rules.patch.join(",").into());
+        tree::set(schema, &["x-kubernetes-patch-strategy"], rules.patch.join(","));
     }
     if let Some(key) = rules.merge_key {
-        set(schema, "x-kubernetes-patch-merge-key", word(key));
+        tree::set(schema, &["x-kubernetes-patch-merge-key"], Value::from(key));
     }
 }
 
 fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool) -> Value {
-    let typed = |ty: &'static str| object([("type", word(ty))]);
-    let formatted = |ty: &'static str, format: &'static str| object([("type", word(ty)), ("format", word(format))]);
+    let typed = |ty: &'static str| tree::map([("type", Value::from(ty))]);
+    let formatted = |ty: &'static str, format: &'static str| {
+        tree::map([("type", Value::from(ty)), ("format", Value::from(format))])
+    };
     match ty {
         Type::Bool => typed("boolean"),
         Type::Int32 => formatted("integer", "int32"),
@@ -223,15 +225,15 @@ fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool
         Type::String => typed("string"),
         Type::Bytes => formatted("string", "byte"),
         Type::List(item) => {
-            object([("type", word("array")), ("items", of_item(parent, field, item, rules.item_values))])
+            tree::map([("type", Value::from("array")), ("items", of_item(parent, field, item, rules.item_values))])
         }
-        Type::Map(item) => object([
-            ("type", word("object")),
+        Type::Map(item) => tree::map([
+            ("type", Value::from("object")),
             ("additionalProperties", of_item(parent, field, item, rules.item_values)),
         ]),
         other => {
             let reference = reference(&name_of(parent, field, other));
-            if bare { reference } else { object([("allOf", array([reference]))]) }
+            if bare { reference } else { tree::map([("allOf", tree::array([reference]))]) }
         }
     }
 }
@@ -240,10 +242,10 @@ fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool
 fn of_item(parent: &TypeInfo, field: &str, ty: &Type, values: &'static [&'static str]) -> Value {
     let mut schema = of_value(parent, field, ty, &Rules::NONE, !matches!(ty, Type::Message(_)));
     if let Some(default) = zero(ty) {
-        set(&mut schema, "default", default);
+        tree::set(&mut schema, &["default"], default);
     }
     if !values.is_empty() {
-        set(&mut schema, "enum", texts(values));
+        tree::set(&mut schema, &["enum"], tree::list(values));
     }
     schema
 }
@@ -270,13 +272,13 @@ fn zero(ty: &Type) -> Option<Value> {
     match ty {
         Type::Bool => Some(false.into()),
         Type::Int32 | Type::Int64 | Type::Double => Some(0.into()),
-        Type::String => Some(word("")),
-        Type::Message(_) => Some(object([])),
+        Type::String => Some(Value::from("")),
+        Type::Message(_) => Some(tree::map([])),
         _ => None,
     }
 }
 
 /// A reference to a type held by value.
 fn by_value(name: &str) -> Value {
-    object([("default", object([])), ("allOf", array([reference(name)]))])
+    tree::map([("default", tree::map([])), ("allOf", tree::array([reference(name)]))])
 }

@@ -2,7 +2,7 @@ use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value};
 
 use super::*;
 use crate::discovery::Served;
-use crate::tree::at;
+use kubewright_core::tree;
 
 fn document(group: &str, version: &str) -> Value {
     let version = GroupVersion::new(group, version);
@@ -56,7 +56,7 @@ fn every_type_and_field_is_described() {
     versions.dedup();
     for (group, version) in versions {
         let document = document(group, version);
-        let schemas = at(&document, &["components", "schemas"]).and_then(Value::as_object).unwrap();
+        let schemas = tree::get(&document, &["components", "schemas"]).and_then(Value::as_object).unwrap();
         for (name, schema) in schemas.iter() {
             let is_described = |value: &Value| value.get("description").and_then(Value::as_str).is_some();
             assert!(is_described(schema), "{name}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubewright_core::{Map, Str, Value};
 use kubewright_schema::openapi::{definition_to_v2, schema_to_v2};
 
-use crate::tree::{array, items_at, object, set, text_at, texts, word};
+use kubewright_core::tree;
 
 /// The response to `/openapi/v2`, from the documents of all group versions.
 pub fn v2<'d>(documents: impl IntoIterator<Item = &'d Value>) -> Value {
@@ -18,14 +18,18 @@ pub fn v2<'d>(documents: impl IntoIterator<Item = &'d Value>) -> Value {
             definitions.insert(name.clone(), definition_to_v2(name, of_v3));
         }
     }
-    let token = object([("type", word("apiKey")), ("in", word("header")), ("name", word("authorization"))]);
-    object([
-        ("swagger", word("2.0")),
-        ("info", object([("title", word("Kubernetes")), ("version", word("v1.36.0"))])),
+    let token = tree::map([
+        ("type", Value::from("apiKey")),
+        ("in", Value::from("header")),
+        ("name", Value::from("authorization")),
+    ]);
+    tree::map([
+        ("swagger", Value::from("2.0")),
+        ("info", tree::map([("title", Value::from("Kubernetes")), ("version", Value::from("v1.36.0"))])),
         ("paths", Value::Object(paths.into_iter().collect())),
         ("definitions", Value::Object(definitions.into_iter().collect())),
-        ("securityDefinitions", object([("BearerToken", token)])),
-        ("security", array([object([("BearerToken", array([]))])])),
+        ("securityDefinitions", tree::map([("BearerToken", token)])),
+        ("security", tree::array([tree::map([("BearerToken", tree::array([]))])])),
     ])
 }
 
@@ -36,7 +40,7 @@ fn entries<'v>(value: &'v Value, path: &[&str]) -> impl Iterator<Item = (&'v Str
 
 fn path_item(item: &Value) -> Value {
     let converted = entries(item, &[]).map(|(key, value)| match key.as_str() {
-        "parameters" => (key.clone(), array(items_at(item, &["parameters"]).iter().map(parameter))),
+        "parameters" => (key.clone(), tree::array(tree::items(item, &["parameters"]).iter().map(parameter))),
         _ => (key.clone(), operation(value)),
     });
     Value::Object(converted.collect())
@@ -44,53 +48,53 @@ fn path_item(item: &Value) -> Value {
 
 fn parameter(parameter: &Value) -> Value {
     let mut converted =
-        object([("type", text_at(parameter, &["schema", "type"]).into()), ("uniqueItems", true.into())]);
+        tree::map([("type", tree::text(parameter, &["schema", "type"]).into()), ("uniqueItems", true.into())]);
     for key in ["name", "in", "required"] {
         if let Some(value) = parameter.get(key) {
-            set(&mut converted, key, value.clone());
+            tree::set(&mut converted, &[key], value.clone());
         }
     }
     converted
 }
 
 fn operation(operation: &Value) -> Value {
-    let mut converted = object([("schemes", texts(["https"])), ("consumes", texts(["*/*"]))]);
+    let mut converted = tree::map([("schemes", tree::list(["https"])), ("consumes", tree::list(["*/*"]))]);
     for (key, value) in entries(operation, &[]) {
         if matches!(key.as_str(), "tags" | "operationId") || key.starts_with("x-") {
             converted.as_object_mut().expect("made as an object").insert(key.clone(), value.clone());
         }
     }
-    let mut parameters: Vec<Value> = items_at(operation, &["parameters"]).iter().map(parameter).collect();
+    let mut parameters: Vec<Value> = tree::items(operation, &["parameters"]).iter().map(parameter).collect();
     let mut formats: Vec<&Str> = Vec::new();
     for (format, content) in entries(operation, &["requestBody", "content"]) {
         if formats.is_empty() {
             let required = operation.get("requestBody").and_then(|body| body.get("required")).is_some();
-            let mut body = object([("name", word("body")), ("in", word("body"))]);
-            set(&mut body, "schema", content.get("schema").map(schema_to_v2).unwrap_or_default());
+            let mut body = tree::map([("name", Value::from("body")), ("in", Value::from("body"))]);
+            tree::set(&mut body, &["schema"], content.get("schema").map(schema_to_v2).unwrap_or_default());
             if required {
-                set(&mut body, "required", true.into());
+                tree::set(&mut body, &["required"], true);
             }
             parameters.insert(0, body);
         }
         formats.push(format);
     }
     if !formats.is_empty() {
-        set(&mut converted, "consumes", texts(formats));
+        tree::set(&mut converted, &["consumes"], tree::list(formats));
     }
     if !parameters.is_empty() {
-        set(&mut converted, "parameters", parameters.into());
+        tree::set(&mut converted, &["parameters"], parameters);
     }
     let produces = entries(operation, &["responses", "200", "content"]).map(|(format, _)| format);
-    set(&mut converted, "produces", texts(produces));
+    tree::set(&mut converted, &["produces"], tree::list(produces));
     let responses = entries(operation, &["responses"]).map(|(code, response)| {
-        let mut converted = object([("description", text_at(response, &["description"]).into())]);
+        let mut converted = tree::map([("description", tree::text(response, &["description"]).into())]);
         if let Some((_, content)) = entries(response, &["content"]).next() {
-            set(&mut converted, "schema", content.get("schema").map(schema_to_v2).unwrap_or_default());
+            tree::set(&mut converted, &["schema"], content.get("schema").map(schema_to_v2).unwrap_or_default());
         }
         (code.clone(), converted)
     });
     let responses: Map<Value> = responses.collect();
-    set(&mut converted, "responses", responses.into());
+    tree::set(&mut converted, &["responses"], responses);
     converted
 }
 

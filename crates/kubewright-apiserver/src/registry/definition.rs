@@ -118,7 +118,7 @@ impl Registry {
 
 /// Sets a condition of an object. `lastTransitionTime` changes with the status only.
 pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
-    let conditions = tree::object(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
+    let conditions = tree::object_mut(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
     if conditions.as_array().is_none() {
         *conditions = Value::Array([].into());
     }

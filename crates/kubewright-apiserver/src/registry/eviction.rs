@@ -108,7 +108,7 @@ impl Registry {
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);
             // The controller skips this pod when it counts healthy ones.
-            tree::object(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
+            tree::object_mut(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
             Ok(budget)
         })
         .map(|_| ())

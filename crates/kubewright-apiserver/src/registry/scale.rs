@@ -46,11 +46,11 @@ impl Registry {
                 scale.set_meta(field, value.clone());
             }
         }
-        let spec = tree::object(&mut scale, &["spec"]);
+        let spec = tree::object_mut(&mut scale, &["spec"]);
         if replicas != 0 {
             spec.insert("replicas", replicas.into());
         }
-        let status = tree::object(&mut scale, &["status"]);
+        let status = tree::object_mut(&mut scale, &["status"]);
         status.insert("replicas", current.into());
         if !selector.is_empty() {
             status.insert("selector", selector.into());

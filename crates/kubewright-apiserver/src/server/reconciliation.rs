@@ -58,7 +58,7 @@ fn complete(stored: &mut Value, expected: &Value) {
     for field in ["labels", "annotations"] {
         let wanted = tree::get(expected, &["metadata", field]).and_then(Value::as_object);
         for (key, value) in wanted.into_iter().flat_map(|wanted| wanted.iter()) {
-            tree::object(stored, &["metadata", field]).get_or_insert_with(key.clone(), || value.clone());
+            tree::object_mut(stored, &["metadata", field]).get_or_insert_with(key.clone(), || value.clone());
         }
     }
     let rules = authorization::missing_rules(tree::items(stored, &["rules"]), tree::items(expected, &["rules"]));

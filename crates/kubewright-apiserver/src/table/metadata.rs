@@ -5,14 +5,14 @@ use std::borrow::Borrow;
 use kubewright_core::{Str, Value};
 
 use crate::accept::MetaVersion;
-use crate::tree::{array, object, word};
+use kubewright_core::tree;
 
 /// The metadata of an object, as a `PartialObjectMetadata`.
 pub fn partial_object_metadata(value: &Value, version: MetaVersion) -> Value {
-    object([
-        ("kind", word("PartialObjectMetadata")),
-        ("apiVersion", word(version.api_version())),
-        ("metadata", value.get("metadata").cloned().unwrap_or_else(|| object([]))),
+    tree::map([
+        ("kind", Value::from("PartialObjectMetadata")),
+        ("apiVersion", Value::from(version.api_version())),
+        ("metadata", value.get("metadata").cloned().unwrap_or_else(|| tree::map([]))),
     ])
 }
 
@@ -24,10 +24,10 @@ pub fn partial_object_metadata_list(
 ) -> Value {
     let mut objects = objects.into_iter().map(|object| partial_object_metadata(object.borrow(), version)).peekable();
     // Go encodes an empty list as `null`.
-    let items = if objects.peek().is_some() { array(objects) } else { Value::Null };
-    object([
-        ("kind", word("PartialObjectMetadataList")),
-        ("apiVersion", word(version.api_version())),
+    let items = if objects.peek().is_some() { tree::array(objects) } else { Value::Null };
+    tree::map([
+        ("kind", Value::from("PartialObjectMetadataList")),
+        ("apiVersion", Value::from(version.api_version())),
         ("metadata", of_list(metadata)),
         ("items", items),
     ])

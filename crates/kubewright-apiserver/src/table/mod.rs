@@ -16,10 +16,10 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{ColumnInfo, ResourceInfo, StatusReason, Time, Value};
 
 use crate::accept::MetaVersion;
-use crate::tree::{array, object, set, word};
 pub use age::human_duration;
 pub use custom::{CustomColumn, JsonPath, JsonPathError};
 use kinds::{CellsOf, OrderOf};
+use kubewright_core::tree;
 pub(crate) use metadata::of_list as common_list_metadata;
 pub use metadata::{partial_object_metadata, partial_object_metadata_list};
 use object::Object;
@@ -125,12 +125,12 @@ impl Printer {
     #[doc(alias = "columnDefinitions")]
     pub fn columns(&self) -> Value {
         match &self.0 {
-            Kind::BuiltIn { columns, .. } => array(columns.iter().map(|column| {
+            Kind::BuiltIn { columns, .. } => tree::array(columns.iter().map(|column| {
                 definition(column.name, column.ty, column.format, description(column.name), column.priority.into())
             })),
             Kind::Custom(columns) => {
                 let name = definition("Name", "string", "name", description("Name"), 0);
-                array(std::iter::once(name).chain(columns.iter().map(CustomColumn::definition)))
+                tree::array(std::iter::once(name).chain(columns.iter().map(CustomColumn::definition)))
             }
         }
     }
@@ -150,9 +150,9 @@ impl Printer {
             Include::Object => value.clone(),
             Include::None => Value::Null,
         };
-        let mut row = object([("cells", cells.into()), ("object", carried)]);
+        let mut row = tree::map([("cells", cells.into()), ("object", carried)]);
         if let Some(conditions) = kinds::conditions(&view) {
-            set(&mut row, "conditions", conditions);
+            tree::set(&mut row, &["conditions"], conditions);
         }
         row
     }
@@ -179,12 +179,12 @@ impl Printer {
         if let Kind::BuiltIn { order: Some(order), .. } = &self.0 {
             objects.sort_by(|one, other| order(one, other));
         }
-        object([
-            ("kind", word("Table")),
-            ("apiVersion", word(options.version.api_version())),
+        tree::map([
+            ("kind", Value::from("Table")),
+            ("apiVersion", Value::from(options.version.api_version())),
             ("metadata", metadata::of_list(metadata)),
             ("columnDefinitions", columns.unwrap_or_default()),
-            ("rows", array(objects.into_iter().map(|value| self.row(value, options)))),
+            ("rows", tree::array(objects.into_iter().map(|value| self.row(value, options)))),
         ])
     }
 }
@@ -202,7 +202,7 @@ const SCALE_COLUMNS: &[ColumnInfo] = &[
 ];
 
 fn definition(name: &str, ty: &str, format: &str, description: &str, priority: i64) -> Value {
-    object([
+    tree::map([
         ("name", name.into()),
         ("type", ty.into()),
         ("format", format.into()),

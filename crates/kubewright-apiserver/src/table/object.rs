@@ -4,7 +4,7 @@ use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, MicroTime, Selector, Time, Value};
 
 use super::human_duration;
-use crate::tree::{at, items_at, number_at, text_at};
+use kubewright_core::tree;
 
 /// An object and the current time.
 pub(super) struct Object<'v> {
@@ -15,7 +15,7 @@ pub(super) struct Object<'v> {
 impl<'v> Object<'v> {
     /// The value at a path.
     pub(super) fn at(&self, path: &[&str]) -> Option<&'v Value> {
-        at(self.value, path).filter(|value| !value.is_null())
+        tree::get(self.value, path).filter(|value| !value.is_null())
     }
 
     /// Whether there is a value at a path.
@@ -25,7 +25,7 @@ impl<'v> Object<'v> {
 
     /// The text at a path, or an empty one.
     pub(super) fn text(&self, path: &[&str]) -> &'v str {
-        text_at(self.value, path)
+        tree::text(self.value, path)
     }
 
     /// The text at a path as a cell, or `default` if it is missing or empty.
@@ -48,7 +48,7 @@ impl<'v> Object<'v> {
 
     /// The items at a path.
     pub(super) fn items(&self, path: &[&str]) -> &'v [Value] {
-        items_at(self.value, path)
+        tree::items(self.value, path)
     }
 
     /// The number of items or entries at a path, as a cell.
@@ -86,7 +86,7 @@ impl<'v> Object<'v> {
     /// The names and images of the containers at a path, as two cells.
     pub(super) fn containers(&self, path: &[&str]) -> [Value; 2] {
         let containers = self.items(path);
-        ["name", "image"].map(|key| join(containers.iter().map(|container| text_at(container, &[key]))).into())
+        ["name", "image"].map(|key| join(containers.iter().map(|container| tree::text(container, &[key]))).into())
     }
 
     /// The labels at a path, as a cell.
@@ -123,14 +123,14 @@ impl<'v> Object<'v> {
     pub(super) fn condition(&self, ty: &str) -> Option<&'v str> {
         self.conditions()
             .iter()
-            .find(|condition| text_at(condition, &["type"]) == ty)
-            .map(|found| text_at(found, &["status"]))
+            .find(|condition| tree::text(condition, &["type"]) == ty)
+            .map(|found| tree::text(found, &["status"]))
     }
 }
 
 /// Parses the time at a path, with or without microseconds.
 pub(super) fn time_at(value: &Value, path: &[&str]) -> Option<Time> {
-    let text = text_at(value, path);
+    let text = tree::text(value, path);
     let time = text.parse().or_else(|_| text.parse::<MicroTime>().map(Time::from)).ok()?;
     Some(time).filter(|time| !time.is_zero())
 }
@@ -160,5 +160,14 @@ pub(super) fn amount(value: Option<&Value>) -> String {
         Some(Value::String(text)) => text.to_string(),
         Some(value) if !value.is_null() => value.to_string(),
         _ => "0".to_owned(),
+    }
+}
+
+/// The integer at a path, or 0.
+pub(super) fn number_at(value: &Value, path: &[&str]) -> i64 {
+    match tree::get(value, path) {
+        Some(Value::Int(number)) => *number,
+        Some(Value::Float(number)) => *number as i64,
+        _ => 0,
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn flow_schema(value: &mut Value) {
 pub(super) fn priority_level(value: &mut Value) {
     let Some(spec) = tree::field_mut(value, "spec") else { return };
     if tree::text(spec, &["type"]) == "Exempt" {
-        tree::object(spec, &["exempt"]);
+        tree::object_mut(spec, &["exempt"]);
     }
     if let Some(exempt) = tree::field_mut(spec, "exempt") {
         tree::default(exempt, "nominalConcurrencyShares", 0);

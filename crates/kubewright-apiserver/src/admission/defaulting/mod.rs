@@ -27,7 +27,7 @@ pub(super) fn apply(resource: &Resource, value: &mut Value) {
     match (&*resource.group, &*resource.plural) {
         ("", "namespaces") => {
             let name = value.name().to_owned();
-            tree::object(value, &["metadata", "labels"]).insert("kubernetes.io/metadata.name", name.into());
+            tree::object_mut(value, &["metadata", "labels"]).insert("kubernetes.io/metadata.name", name.into());
         }
         ("", "pods") => pod::pod(value),
         ("", "podtemplates") => {
@@ -102,7 +102,7 @@ fn secret(value: &mut Value) {
     tree::remove(value, &["stringData"]);
     for (key, text) in texts.iter() {
         let data = ByteString::from(text.as_str()).to_base64();
-        tree::object(value, &["data"]).insert(key.clone(), data.into());
+        tree::object_mut(value, &["data"]).insert(key.clone(), data.into());
     }
     tree::default_zero(value, "type", "Opaque");
 }
@@ -110,7 +110,7 @@ fn secret(value: &mut Value) {
 /// Allocatable resources default to the capacity.
 fn node(value: &mut Value) {
     if let Some(range) = tree::get(value, &["spec", "podCIDR"]).cloned() {
-        tree::object(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
+        tree::object_mut(value, &["spec"]).get_or_insert_with("podCIDRs", || Value::from(vec![range]));
     }
     if let Some(status) = tree::field_mut(value, "status") {
         amounts::round_up(status, "capacity");

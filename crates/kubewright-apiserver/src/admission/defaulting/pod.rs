@@ -213,7 +213,7 @@ fn is_latest(image: &str) -> bool {
 fn requests_from_limits(container: &mut Value) {
     let limits = tree::get(container, &["resources", "limits"]).and_then(Value::as_object).cloned().unwrap_or_default();
     for (name, amount) in limits.iter() {
-        tree::object(container, &["resources", "requests"]).get_or_insert_with(name.clone(), || amount.clone());
+        tree::object_mut(container, &["resources", "requests"]).get_or_insert_with(name.clone(), || amount.clone());
     }
 }
 

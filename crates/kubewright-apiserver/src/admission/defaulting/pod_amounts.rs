@@ -42,7 +42,7 @@ pub(super) fn complete(spec: &mut Value) {
         }
         for name in names(spec, "limits").into_iter().filter(|name| is_for_pods(name)) {
             if let Some(limit) = tree::get(spec, &["resources", "limits", &name]).cloned() {
-                tree::object(spec, &["resources", "requests"]).get_or_insert_with(name, || limit);
+                tree::object_mut(spec, &["resources", "requests"]).get_or_insert_with(name, || limit);
             }
         }
     }
@@ -54,5 +54,5 @@ fn names(spec: &Value, kind: &str) -> Vec<Str> {
 }
 
 fn set_total(spec: &mut Value, kind: &str, name: Str, total: &Quantity) {
-    tree::object(spec, &["resources", kind]).get_or_insert_with(name, || total.to_string().into());
+    tree::object_mut(spec, &["resources", kind]).get_or_insert_with(name, || total.to_string().into());
 }

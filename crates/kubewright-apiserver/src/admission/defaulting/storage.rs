@@ -74,7 +74,7 @@ pub(super) fn limit_range(value: &mut Value) {
         for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
             let source: Map<Value> = item.get(from).and_then(Value::as_object).cloned().unwrap_or_default();
             for (name, amount) in source.iter() {
-                tree::object(item, &[to]).get_or_insert_with(name.clone(), || amount.clone());
+                tree::object_mut(item, &[to]).get_or_insert_with(name.clone(), || amount.clone());
             }
         }
     }

@@ -24,7 +24,7 @@ fn rolling_update(strategy: &mut Value, unavailable: impl Into<Value>, surge: im
     if tree::text(strategy, &["type"]) != "RollingUpdate" {
         return;
     }
-    tree::object(strategy, &["rollingUpdate"]);
+    tree::object_mut(strategy, &["rollingUpdate"]);
     if let Some(update) = tree::field_mut(strategy, "rollingUpdate") {
         tree::default(update, "maxUnavailable", unavailable);
         tree::default(update, "maxSurge", surge);
@@ -64,7 +64,7 @@ pub(super) fn stateful_set(value: &mut Value) {
     tree::default(spec, "replicas", 1);
     tree::default(spec, "revisionHistoryLimit", 10);
     tree::default_zero(spec, "podManagementPolicy", "OrderedReady");
-    let policy = tree::object(spec, &["persistentVolumeClaimRetentionPolicy"]);
+    let policy = tree::object_mut(spec, &["persistentVolumeClaimRetentionPolicy"]);
     for when in ["whenDeleted", "whenScaled"] {
         if policy.get(when).and_then(Value::as_str).unwrap_or_default().is_empty() {
             policy.insert(when, "Retain".into());
@@ -74,7 +74,7 @@ pub(super) fn stateful_set(value: &mut Value) {
     if let Some(strategy) = tree::field_mut(spec, "updateStrategy") {
         tree::default_zero(strategy, "type", "RollingUpdate");
         if tree::text(strategy, &["type"]) == "RollingUpdate" {
-            tree::object(strategy, &["rollingUpdate"]);
+            tree::object_mut(strategy, &["rollingUpdate"]);
             if let Some(update) = tree::field_mut(strategy, "rollingUpdate") {
                 tree::default(update, "partition", 0);
             }
@@ -150,7 +150,7 @@ pub(super) fn autoscaler(value: &mut Value) {
         };
         let up = vec![policy("Pods", 4), policy("Percent", 100)];
         for (direction, policies) in [("scaleUp", up), ("scaleDown", vec![policy("Percent", 100)])] {
-            tree::object(behavior, &[direction]);
+            tree::object_mut(behavior, &[direction]);
             let Some(rules) = tree::field_mut(behavior, direction) else { continue };
             tree::default(rules, "selectPolicy", "Max");
             tree::default(rules, "policies", Value::from(policies));

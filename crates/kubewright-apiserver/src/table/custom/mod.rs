@@ -8,8 +8,9 @@ use kubewright_core::{Time, Value};
 
 use super::object::Object;
 use super::{definition, description, human_duration};
-use crate::tree::{number_at, text_at, word};
+use crate::table::object::number_at;
 pub use json_path::JsonPath;
+use kubewright_core::tree;
 pub use parser::JsonPathError;
 
 /// A printer column of a CustomResourceDefinition.
@@ -31,7 +32,7 @@ impl CustomColumn {
     ///
     /// The `jsonPath` is invalid.
     pub fn from_value(column: &Value) -> Result<Self, JsonPathError> {
-        let text = |key: &str| text_at(column, &[key]).to_owned();
+        let text = |key: &str| tree::text(column, &[key]).to_owned();
         let path = text("jsonPath");
         let description = match text("description") {
             description if description.is_empty() => {
@@ -76,10 +77,10 @@ impl CustomColumn {
             ("number", Value::Float(number)) => (*number).into(),
             ("boolean", Value::Bool(flag)) => (*flag).into(),
             ("date", Value::String(text)) => match text.parse::<Time>() {
-                Ok(time) if time.is_zero() => word("<unknown>"),
+                Ok(time) if time.is_zero() => Value::from("<unknown>"),
                 Ok(time) => human_duration(object.now.as_unix() - time.as_unix()).into(),
-                Err(_) if text.is_empty() => word("<unknown>"),
-                Err(_) => word("<invalid>"),
+                Err(_) if text.is_empty() => Value::from("<unknown>"),
+                Err(_) => Value::from("<invalid>"),
             },
             _ => Value::Null,
         }

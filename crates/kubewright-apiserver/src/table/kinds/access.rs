@@ -4,16 +4,17 @@ use kubewright_core::Value;
 
 use crate::table::human_duration;
 use crate::table::object::Object;
-use crate::tree::text_at;
+use kubewright_core::tree;
 
 /// Name, role, age; users, groups, service accounts.
 pub(super) fn role_binding(object: &Object<'_>) -> Vec<Value> {
     let subjects = |kind: &'static str, name: fn(&Value) -> String| -> Value {
-        let subjects = object.items(&["subjects"]).iter().filter(|subject| text_at(subject, &["kind"]) == kind);
+        let subjects = object.items(&["subjects"]).iter().filter(|subject| tree::text(subject, &["kind"]) == kind);
         subjects.map(name).collect::<Vec<_>>().join(", ").into()
     };
-    let name = |subject: &Value| text_at(subject, &["name"]).to_owned();
-    let account = |subject: &Value| format!("{}/{}", text_at(subject, &["namespace"]), text_at(subject, &["name"]));
+    let name = |subject: &Value| tree::text(subject, &["name"]).to_owned();
+    let account =
+        |subject: &Value| format!("{}/{}", tree::text(subject, &["namespace"]), tree::text(subject, &["name"]));
     vec![
         object.name(),
         format!("{}/{}", object.text(&["roleRef", "kind"]), object.text(&["roleRef", "name"])).into(),

@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use crate::table::object::Object;
-use crate::tree::{at, items_at, text_at, word};
+use kubewright_core::tree;
 
 /// Name, number of webhooks, age.
 pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {
@@ -25,7 +25,7 @@ fn policy(object: &Object<'_>, rules: &str) -> Vec<Value> {
         let part = |key| object.text(&["spec", "paramKind", key]);
         format!("{}/{}", part("apiVersion"), part("kind")).into()
     } else {
-        word("<unset>")
+        Value::from("<unset>")
     };
     vec![object.name(), object.count(&["spec", rules]).into(), kind, object.age()]
 }
@@ -46,15 +46,15 @@ pub(super) fn policy_binding(object: &Object<'_>) -> Vec<Value> {
 
 /// A selector in Go's text format of protobuf messages.
 fn shown_selector(selector: &Value) -> String {
-    let labels = at(selector, &["matchLabels"]).and_then(Value::as_object);
+    let labels = tree::get(selector, &["matchLabels"]).and_then(Value::as_object);
     let labels = labels.into_iter().flat_map(|labels| labels.iter());
     let labels: String = labels.map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default())).collect();
     let shown = |requirement: &Value| {
-        let values: Vec<&str> = items_at(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
-        let (key, operator) = (text_at(requirement, &["key"]), text_at(requirement, &["operator"]));
+        let values: Vec<&str> = tree::items(requirement, &["values"]).iter().filter_map(Value::as_str).collect();
+        let (key, operator) = (tree::text(requirement, &["key"]), tree::text(requirement, &["operator"]));
         format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{}],}},", values.join(" "))
     };
-    let expressions: String = items_at(selector, &["matchExpressions"]).iter().map(shown).collect();
+    let expressions: String = tree::items(selector, &["matchExpressions"]).iter().map(shown).collect();
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
          MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
@@ -69,8 +69,8 @@ pub(super) fn api_service(object: &Object<'_>) -> Vec<Value> {
     } else {
         "Local".to_owned()
     };
-    let available = object.conditions().iter().find(|condition| text_at(condition, &["type"]) == "Available");
-    let part = |key| available.map_or("", |condition| text_at(condition, &[key]));
+    let available = object.conditions().iter().find(|condition| tree::text(condition, &["type"]) == "Available");
+    let part = |key| available.map_or("", |condition| tree::text(condition, &[key]));
     let available = match (part("status"), part("reason")) {
         ("", _) => "Unknown".to_owned(),
         (status @ "True", _) | (status, "") => status.to_owned(),

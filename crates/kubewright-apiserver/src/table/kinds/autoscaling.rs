@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use crate::table::object::{Object, amount, shortened};
-use crate::tree::{at, text_at, word};
+use kubewright_core::tree;
 
 /// Number of metrics to show; the rest is counted.
 const SHOWN: usize = 2;
@@ -17,7 +17,7 @@ pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
         targets(object).into(),
         match object.at(&["spec", "minReplicas"]) {
             Some(least) => amount(Some(least)).into(),
-            None => word("<unset>"),
+            None => Value::from("<unset>"),
         },
         object.number(&["spec", "maxReplicas"]).into(),
         object.number(&["status", "currentReplicas"]).into(),
@@ -39,7 +39,7 @@ fn targets(object: &Object<'_>) -> String {
 
 /// One metric in the form `current/target`.
 fn target_of(metric: &Value, status: Option<&Value>) -> String {
-    let source = match text_at(metric, &["type"]) {
+    let source = match tree::text(metric, &["type"]) {
         "External" => "external",
         "Pods" => "pods",
         "Object" => "object",
@@ -47,9 +47,9 @@ fn target_of(metric: &Value, status: Option<&Value>) -> String {
         "ContainerResource" => "containerResource",
         _ => return "<unknown type>".to_owned(),
     };
-    let target = |key: &str| at(metric, &[source, "target", key]);
-    let status = status.and_then(|status| at(status, &[source]));
-    let current = |key: &str| status.and_then(|status| at(status, &["current", key]));
+    let target = |key: &str| tree::get(metric, &[source, "target", key]);
+    let status = status.and_then(|status| tree::get(status, &[source]));
+    let current = |key: &str| status.and_then(|status| tree::get(status, &["current", key]));
     // With a status, Go prints a missing value as `<nil>`.
     let nothing = if status.is_some() { "<nil>" } else { "<unknown>" };
     let shown = |value: Option<&Value>, nothing: &str| match value {
@@ -60,7 +60,7 @@ fn target_of(metric: &Value, status: Option<&Value>) -> String {
     let average = target("averageValue");
     match (source, average) {
         ("resource" | "containerResource", average) => {
-            let name = text_at(metric, &[source, "name"]);
+            let name = tree::text(metric, &[source, "name"]);
             match average {
                 Some(average) => format!("{name}: {}/{}", known(current("averageValue")), amount(Some(average))),
                 None => {
@@ -85,7 +85,7 @@ fn percent(value: Option<&Value>, default: &str) -> String {
 pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
     let limit = |key| match object.at(&["spec", key]) {
         Some(limit) => amount(Some(limit)).into(),
-        None => word("N/A"),
+        None => Value::from("N/A"),
     };
     vec![
         object.name(),

@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use crate::table::object::{Object, amount};
-use crate::tree::at;
+use kubewright_core::tree;
 
 /// Name, status, age.
 pub(super) fn namespace(object: &Object<'_>) -> Vec<Value> {
@@ -25,7 +25,7 @@ pub(super) fn resource_quota(object: &Object<'_>) -> Vec<Value> {
     let mut columns: [Vec<String>; 2] = Default::default();
     let hard = object.at(&["status", "hard"]).and_then(Value::as_object);
     for (resource, hard) in hard.iter().flat_map(|hard| hard.iter()) {
-        let used = amount(at(object.value, &["status", "used", resource]));
+        let used = amount(tree::get(object.value, &["status", "used", resource]));
         let is_limit = resource.starts_with("limits.");
         columns[usize::from(is_limit)].push(format!("{resource}: {used}/{}", amount(Some(hard))));
     }

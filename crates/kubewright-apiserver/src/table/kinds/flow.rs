@@ -5,11 +5,12 @@ use std::cmp::Ordering;
 use kubewright_core::Value;
 
 use crate::table::object::Object;
-use crate::tree::{number_at, text_at, word};
+use crate::table::object::number_at;
+use kubewright_core::tree;
 
 /// Orders flow schemas by matching precedence, then by name.
 pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {
-    let rank = |schema| (number_at(schema, &["spec", "matchingPrecedence"]), text_at(schema, &["metadata", "name"]));
+    let rank = |schema| (number_at(schema, &["spec", "matchingPrecedence"]), tree::text(schema, &["metadata", "name"]));
     rank(one).cmp(&rank(other))
 }
 
@@ -28,7 +29,7 @@ pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {
 /// Name, type, shares, queues, hand size, queue length, age.
 pub(super) fn priority_level_configuration(object: &Object<'_>) -> Vec<Value> {
     let number = |parent: &[&str], key: &str| {
-        if object.has(parent) { object.number(&[parent, &[key]].concat()).into() } else { word("<none>") }
+        if object.has(parent) { object.number(&[parent, &[key]].concat()).into() } else { Value::from("<none>") }
     };
     let limited = ["spec", "limited"];
     let queuing = ["spec", "limited", "limitResponse", "queuing"];

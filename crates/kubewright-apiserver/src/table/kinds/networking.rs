@@ -4,7 +4,7 @@ use kubewright_core::{GroupResource, Value};
 
 use super::services::load_balancer;
 use crate::table::object::{Object, join};
-use crate::tree::{text_at, word};
+use kubewright_core::tree;
 
 /// Number of hosts to show; the rest is counted.
 const SHOWN: usize = 3;
@@ -17,7 +17,7 @@ pub(super) fn ingress(ingress: &Object<'_>) -> Vec<Value> {
         ingress.text_or(&["spec", "ingressClassName"], "<none>"),
         hosts(ingress.items(&["spec", "rules"])).into(),
         join(addresses.iter().map(String::as_str)).into(),
-        word(if ingress.items(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" }),
+        Value::from(if ingress.items(&["spec", "tls"]).is_empty() { "80" } else { "80, 443" }),
         ingress.age(),
     ]
 }
@@ -28,7 +28,7 @@ fn hosts(rules: &[Value]) -> String {
     let mut more = false;
     for rule in rules {
         more |= hosts.len() == SHOWN;
-        let host = text_at(rule, &["host"]);
+        let host = tree::text(rule, &["host"]);
         if !more && !host.is_empty() {
             hosts.push(host);
         }
@@ -56,7 +56,7 @@ pub(super) fn network_policy(object: &Object<'_>) -> Vec<Value> {
     let selector = if object.has(&["spec", "podSelector"]) {
         object.selector_cell(&["spec", "podSelector"])
     } else {
-        word("<none>")
+        Value::from("<none>")
     };
     vec![object.name(), selector, object.age()]
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kubewright_core::Value;
 
 use crate::table::object::{Object, join, or_none};
-use crate::tree::{text_at, word};
+use kubewright_core::tree;
 
 /// Name, status, roles, age, version; addresses, OS image, kernel, container runtime.
 pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
@@ -36,7 +36,7 @@ pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
 fn kernel(node: &Object<'_>) -> Value {
     let info = |key: &str| node.text(&["status", "nodeInfo", key]);
     match (info("kernelVersion"), info("architecture")) {
-        ("", _) => word("<unknown>"),
+        ("", _) => Value::from("<unknown>"),
         (version, "") => version.into(),
         (version, architecture) => format!("{version} ({architecture})").into(),
     }
@@ -58,20 +58,20 @@ fn roles(node: &Object<'_>) -> Value {
 
 fn address(node: &Object<'_>, ty: &str) -> Value {
     let addresses = node.items(&["status", "addresses"]);
-    let address = addresses.iter().find(|address| text_at(address, &["type"]) == ty);
-    address.map_or(word("<none>"), |address| text_at(address, &["address"]).into())
+    let address = addresses.iter().find(|address| tree::text(address, &["type"]) == ty);
+    address.map_or(Value::from("<none>"), |address| tree::text(address, &["address"]).into())
 }
 
 /// Name, status, message, error.
 pub(super) fn component_status(object: &Object<'_>) -> Vec<Value> {
-    let healthy = object.items(&["conditions"]).iter().find(|condition| text_at(condition, &["type"]) == "Healthy");
-    let status = match healthy.map(|condition| text_at(condition, &["status"])) {
+    let healthy = object.items(&["conditions"]).iter().find(|condition| tree::text(condition, &["type"]) == "Healthy");
+    let status = match healthy.map(|condition| tree::text(condition, &["status"])) {
         Some("True") => "Healthy",
         Some(_) => "Unhealthy",
         None => "Unknown",
     };
-    let part = |key| healthy.map_or("", |condition| text_at(condition, &[key])).into();
-    vec![object.name(), word(status), part("message"), part("error")]
+    let part = |key| healthy.map_or("", |condition| tree::text(condition, &[key])).into();
+    vec![object.name(), Value::from(status), part("message"), part("error")]
 }
 
 /// Name, holder, age.

@@ -2,8 +2,9 @@
 
 use kubewright_core::{Time, Value};
 
+use crate::table::object::number_at;
 use crate::table::object::{Object, time_at};
-use crate::tree::{array, at, number_at, object, text_at, word};
+use kubewright_core::tree;
 
 /// Name, ready, status, restarts, age; IP, node, nominated node, readiness gates.
 pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
@@ -12,7 +13,7 @@ pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
     if let (1.., Some(last)) = (state.restarts.count, state.restarts.last) {
         restarts += &format!(" ({} ago)", super::super::human_duration(pod.now.as_unix() - last.as_unix()));
     }
-    let ip = pod.items(&["status", "podIPs"]).first().map_or("", |ip| text_at(ip, &["ip"]));
+    let ip = pod.items(&["status", "podIPs"]).first().map_or("", |ip| tree::text(ip, &["ip"]));
     let ip = if ip.is_empty() { pod.text(&["status", "podIP"]) } else { ip };
     vec![
         pod.name(),
@@ -20,7 +21,7 @@ pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
         state.reason.into(),
         restarts.into(),
         pod.age(),
-        if ip.is_empty() { word("<none>") } else { ip.into() },
+        if ip.is_empty() { Value::from("<none>") } else { ip.into() },
         pod.text_or(&["spec", "nodeName"], "<none>"),
         pod.text_or(&["status", "nominatedNodeName"], "<none>"),
         readiness_gates(pod),
@@ -37,11 +38,11 @@ pub(in crate::table) fn conditions(pod: &Object<'_>) -> Option<Value> {
         "Failed" => ("Failed", "The pod failed."),
         _ => return None,
     };
-    Some(array([object([
-        ("type", word("Completed")),
-        ("status", word("True")),
-        ("reason", word(reason)),
-        ("message", word(message)),
+    Some(tree::array([tree::map([
+        ("type", Value::from("Completed")),
+        ("status", Value::from("True")),
+        ("reason", Value::from(reason)),
+        ("message", Value::from(message)),
     ])]))
 }
 
@@ -78,8 +79,8 @@ impl PodState {
         let sidecars: Vec<&str> = pod
             .items(&["spec", "initContainers"])
             .iter()
-            .filter(|container| text_at(container, &["restartPolicy"]) == "Always")
-            .map(|container| text_at(container, &["name"]))
+            .filter(|container| tree::text(container, &["restartPolicy"]) == "Always")
+            .map(|container| tree::text(container, &["name"]))
             .collect();
         let total = pod.items(&["spec", "containers"]).len() + sidecars.len();
         let mut state = PodState { reason, ready: 0, total, restarts: Restarts::default() };
@@ -102,14 +103,14 @@ impl PodState {
     fn initialize(&mut self, pod: &Object<'_>, sidecars: &[&str]) -> (bool, Restarts) {
         let mut sidecar_restarts = Restarts::default();
         for (index, container) in pod.items(&["status", "initContainerStatuses"]).iter().enumerate() {
-            let is_sidecar = sidecars.contains(&text_at(container, &["name"]));
+            let is_sidecar = sidecars.contains(&tree::text(container, &["name"]));
             self.restarts.add(container);
             if is_sidecar {
                 sidecar_restarts.add(container);
             }
-            let flag = |key| at(container, &[key]).and_then(Value::as_bool) == Some(true);
-            let waiting = text_at(container, &["state", "waiting", "reason"]);
-            let terminated = at(container, &["state", "terminated"]);
+            let flag = |key| tree::get(container, &[key]).and_then(Value::as_bool) == Some(true);
+            let waiting = tree::text(container, &["state", "waiting", "reason"]);
+            let terminated = tree::get(container, &["state", "terminated"]);
             self.reason = match terminated {
                 Some(terminated) if number_at(terminated, &["exitCode"]) == 0 => continue,
                 _ if is_sidecar && flag("started") => {
@@ -130,13 +131,13 @@ impl PodState {
         let mut running = false;
         for container in pod.items(&["status", "containerStatuses"]).iter().rev() {
             self.restarts.add(container);
-            let waiting = text_at(container, &["state", "waiting", "reason"]);
+            let waiting = tree::text(container, &["state", "waiting", "reason"]);
             if !waiting.is_empty() {
                 self.reason = waiting.to_owned();
-            } else if let Some(terminated) = at(container, &["state", "terminated"]) {
+            } else if let Some(terminated) = tree::get(container, &["state", "terminated"]) {
                 self.reason = end_of(terminated);
-            } else if at(container, &["ready"]).and_then(Value::as_bool) == Some(true)
-                && at(container, &["state", "running"]).is_some()
+            } else if tree::get(container, &["ready"]).and_then(Value::as_bool) == Some(true)
+                && tree::get(container, &["state", "running"]).is_some()
             {
                 running = true;
                 self.ready += 1;
@@ -150,12 +151,12 @@ impl PodState {
 }
 
 fn is_gated(condition: &Value) -> bool {
-    text_at(condition, &["type"]) == "PodScheduled" && text_at(condition, &["reason"]) == "SchedulingGated"
+    tree::text(condition, &["type"]) == "PodScheduled" && tree::text(condition, &["reason"]) == "SchedulingGated"
 }
 
 /// The reason for which a container terminated.
 fn end_of(terminated: &Value) -> String {
-    match (text_at(terminated, &["reason"]), number_at(terminated, &["signal"])) {
+    match (tree::text(terminated, &["reason"]), number_at(terminated, &["signal"])) {
         ("", 0) => format!("ExitCode:{}", number_at(terminated, &["exitCode"])),
         ("", signal) => format!("Signal:{signal}"),
         (reason, _) => reason.to_owned(),
@@ -165,8 +166,8 @@ fn end_of(terminated: &Value) -> String {
 fn readiness_gates(pod: &Object<'_>) -> Value {
     let gates = pod.items(&["spec", "readinessGates"]);
     if gates.is_empty() {
-        return word("<none>");
+        return Value::from("<none>");
     }
-    let open = gates.iter().filter(|gate| pod.condition(text_at(gate, &["conditionType"])) == Some("True"));
+    let open = gates.iter().filter(|gate| pod.condition(tree::text(gate, &["conditionType"])) == Some("True"));
     format!("{}/{}", open.count(), gates.len()).into()
 }

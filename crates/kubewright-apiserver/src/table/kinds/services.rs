@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use kubewright_core::Value;
 
+use crate::table::object::number_at;
 use crate::table::object::{Object, join, or_none, shortened};
-use crate::tree::{at, items_at, number_at, text_at, word};
+use kubewright_core::tree;
 
 /// Number of addresses or ports to show; the rest is counted.
 const SHOWN: usize = 3;
@@ -32,20 +33,20 @@ fn external_ip(service: &Object<'_>) -> Value {
             let balancer = load_balancer(service);
             let all = balancer.iter().map(String::as_str).chain(external);
             match join(all) {
-                all if all.is_empty() => word("<pending>"),
+                all if all.is_empty() => Value::from("<pending>"),
                 all => all.into(),
             }
         }
         "ExternalName" => service.text(&["spec", "externalName"]).into(),
-        _ => word("<unknown>"),
+        _ => Value::from("<unknown>"),
     }
 }
 
 /// The unique addresses of a load balancer, sorted.
 pub(super) fn load_balancer(object: &Object<'_>) -> BTreeSet<String> {
     let points = object.items(&["status", "loadBalancer", "ingress"]).iter();
-    let address = |point| match text_at(point, &["ip"]) {
-        "" => text_at(point, &["hostname"]),
+    let address = |point| match tree::text(point, &["ip"]) {
+        "" => tree::text(point, &["hostname"]),
         ip => ip,
     };
     points.map(address).filter(|address| !address.is_empty()).map(str::to_owned).collect()
@@ -55,7 +56,7 @@ fn ports(ports: &[Value]) -> Value {
     let ports: Vec<String> = ports
         .iter()
         .map(|port| {
-            let (number, protocol) = (number_at(port, &["port"]), text_at(port, &["protocol"]));
+            let (number, protocol) = (number_at(port, &["port"]), tree::text(port, &["protocol"]));
             match number_at(port, &["nodePort"]) {
                 node_port @ 1.. => format!("{number}:{node_port}/{protocol}"),
                 _ => format!("{number}/{protocol}"),
@@ -70,8 +71,8 @@ pub(super) fn endpoints(object: &Object<'_>) -> Vec<Value> {
     let subsets = object.items(&["subsets"]);
     let mut all = Vec::new();
     for subset in subsets {
-        let addresses = items_at(subset, &["addresses"]).iter().map(|address| text_at(address, &["ip"]));
-        match items_at(subset, &["ports"]) {
+        let addresses = tree::items(subset, &["addresses"]).iter().map(|address| tree::text(address, &["ip"]));
+        match tree::items(subset, &["ports"]) {
             [] => all.extend(addresses.map(str::to_owned)),
             ports => {
                 for port in ports.iter().map(|port| number_at(port, &["port"])) {
@@ -93,16 +94,16 @@ pub(super) fn endpoints(object: &Object<'_>) -> Vec<Value> {
 
 /// Name, address type, ports, endpoints, age.
 pub(super) fn endpoint_slice(object: &Object<'_>) -> Vec<Value> {
-    let port = |port: &Value| match (at(port, &["port"]).and_then(Value::as_i64), text_at(port, &["name"])) {
+    let port = |port: &Value| match (tree::get(port, &["port"]).and_then(Value::as_i64), tree::text(port, &["name"])) {
         (Some(number), _) => number.to_string(),
-        (None, "") if at(port, &["name"]).is_none() => "*".to_owned(),
+        (None, "") if tree::get(port, &["name"]).is_none() => "*".to_owned(),
         (None, name) => name.to_owned(),
     };
     let ports: Vec<String> = object.items(&["ports"]).iter().map(port).collect();
-    let addresses = object.items(&["endpoints"]).iter().flat_map(|endpoint| items_at(endpoint, &["addresses"]));
+    let addresses = object.items(&["endpoints"]).iter().flat_map(|endpoint| tree::items(endpoint, &["addresses"]));
     let addresses: Vec<String> = addresses.filter_map(Value::as_str).map(str::to_owned).collect();
     let or_unset = |texts: &[String]| match shortened(texts, SHOWN, ",") {
-        shown if shown.is_empty() => word("<unset>"),
+        shown if shown.is_empty() => Value::from("<unset>"),
         shown => shown.into(),
     };
     vec![object.name(), object.text(&["addressType"]).into(), or_unset(&ports), or_unset(&addresses), object.age()]

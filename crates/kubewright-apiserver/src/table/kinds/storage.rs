@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 
 use crate::table::object::{Object, amount, join, or_none};
-use crate::tree::{text_at, word};
+use kubewright_core::tree;
 
 /// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason,
 /// age; mode.
@@ -34,7 +34,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
     let volume = claim.text(&["spec", "volumeName"]);
     // Capacity and access modes are known once the claim is bound.
     let (capacity, modes) = match volume {
-        "" => (String::new(), word("")),
+        "" => (String::new(), Value::from("")),
         _ => {
             let modes = access_modes(claim.items(&["status", "accessModes"]));
             (amount(claim.at(&["status", "capacity", "storage"])), modes)
@@ -50,7 +50,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
         // An empty name is shown as such.
         match claim.at(&["spec", "volumeAttributesClassName"]).and_then(Value::as_str) {
             Some(class) => class.into(),
-            None => word("<unset>"),
+            None => Value::from("<unset>"),
         },
         claim.age(),
         claim.text_or(&["spec", "volumeMode"], "<unset>"),
@@ -58,7 +58,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
 }
 
 fn phase(object: &Object<'_>) -> Value {
-    if object.is_terminating() { word("Terminating") } else { object.text(&["status", "phase"]).into() }
+    if object.is_terminating() { Value::from("Terminating") } else { object.text(&["status", "phase"]).into() }
 }
 
 fn access_modes(modes: &[Value]) -> Value {
@@ -121,9 +121,9 @@ pub(super) fn csi_driver(object: &Object<'_>) -> Vec<Value> {
     let flag = |key, default| Value::from(object.flag(&["spec", key], default));
     let tokens = if object.has(&["spec", "tokenRequests"]) {
         let requests = object.items(&["spec", "tokenRequests"]);
-        join(requests.iter().map(|request| text_at(request, &["audience"]))).into()
+        join(requests.iter().map(|request| tree::text(request, &["audience"]))).into()
     } else {
-        word("<unset>")
+        Value::from("<unset>")
     };
     let modes = object.items(&["spec", "volumeLifecycleModes"]);
     vec![

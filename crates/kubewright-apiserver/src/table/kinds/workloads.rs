@@ -3,7 +3,7 @@
 use kubewright_core::{GroupKind, GroupVersion, Value};
 
 use crate::table::object::Object;
-use crate::tree::{at, text_at};
+use kubewright_core::tree;
 
 const CONTAINERS: [&str; 4] = ["spec", "template", "spec", "containers"];
 
@@ -75,13 +75,14 @@ pub(super) fn daemon_set(object: &Object<'_>) -> Vec<Value> {
 /// Name, controller, revision, age.
 pub(super) fn controller_revision(object: &Object<'_>) -> Vec<Value> {
     let owners = object.items(&["metadata", "ownerReferences"]);
-    let controller = owners.iter().find(|owner| at(owner, &["controller"]).and_then(Value::as_bool) == Some(true));
+    let controller =
+        owners.iter().find(|owner| tree::get(owner, &["controller"]).and_then(Value::as_bool) == Some(true));
     let controller = controller.map_or_else(
         || "<none>".to_owned(),
         |owner| {
-            let version: GroupVersion = text_at(owner, &["apiVersion"]).parse().unwrap_or_default();
-            let kind = GroupKind::new(version.group, text_at(owner, &["kind"])).to_string().to_lowercase();
-            format!("{kind}/{}", text_at(owner, &["name"]))
+            let version: GroupVersion = tree::text(owner, &["apiVersion"]).parse().unwrap_or_default();
+            let kind = GroupKind::new(version.group, tree::text(owner, &["kind"])).to_string().to_lowercase();
+            format!("{kind}/{}", tree::text(owner, &["name"]))
         },
     );
     vec![object.name(), controller.into(), object.number(&["revision"]).into(), object.age()]

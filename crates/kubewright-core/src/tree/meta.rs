@@ -1,9 +1,10 @@
 //! Access to the metadata of an object tree.
 
-use kubewright_core::{List, Map, Str, Value};
+use super::{text_map, texts};
+use crate::{List, Map, Str, Value};
 
 /// Accessors for object metadata.
-pub(crate) trait Meta {
+pub trait Meta {
     /// A metadata field.
     fn meta(&self, field: &str) -> Option<&Value>;
     /// Sets a metadata field.
@@ -78,16 +79,4 @@ impl Meta for Value {
     fn remove_meta(&mut self, field: &str) -> Option<Value> {
         self.as_object_mut()?.get_mut("metadata")?.as_object_mut()?.remove(field)
     }
-}
-
-/// The strings of a list.
-pub(crate) fn texts(list: Option<&Value>) -> Vec<Str> {
-    let items = list.and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
-    items.iter().filter_map(Value::as_str).map(Str::from).collect()
-}
-
-/// The string values of a map.
-pub(crate) fn text_map(map: Option<&Value>) -> Map<Str> {
-    let Some(map) = map.and_then(Value::as_object) else { return Map::new() };
-    map.iter().filter_map(|(key, value)| Some((key.clone(), Str::from(value.as_str()?)))).collect()
 }
