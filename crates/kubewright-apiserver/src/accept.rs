@@ -9,6 +9,8 @@ use std::fmt;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
+pub use kubewright_printers::MetaVersion;
+
 /// The encoding of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -76,25 +78,6 @@ impl Form {
             _ => return Ok(()),
         };
         Err(Box::new(Status::failure(StatusReason::NotAcceptable, message)))
-    }
-}
-
-/// A version of the group `meta.k8s.io`. Both have the same content.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetaVersion {
-    /// `v1`.
-    V1,
-    /// `v1beta1`.
-    V1Beta1,
-}
-
-impl MetaVersion {
-    /// The `apiVersion` of objects in this version.
-    pub fn api_version(self) -> &'static str {
-        match self {
-            MetaVersion::V1 => "meta.k8s.io/v1",
-            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
-        }
     }
 }
 

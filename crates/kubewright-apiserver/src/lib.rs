@@ -61,7 +61,6 @@ mod routes;
 mod server;
 mod service;
 mod serving;
-pub mod table;
 mod user;
 mod warnings;
 mod webhook_client;

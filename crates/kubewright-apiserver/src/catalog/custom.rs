@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::converter::Converter;
 use super::resource::{Custom, Resource, Subresource};
 use crate::object::{Meta, tree};
-use crate::table::{CustomColumn, Printer};
+use kubewright_printers::{CustomColumn, Printer};
 
 /// The verbs of every custom resource, in discovery order.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];

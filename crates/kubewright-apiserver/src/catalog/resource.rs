@@ -13,7 +13,7 @@ use super::converter::Converter;
 use super::type_entry;
 use crate::discovery::Served;
 use crate::object::write_head;
-use crate::table::Printer;
+use kubewright_printers::Printer;
 use kubewright_storage::{Key, Scope};
 
 /// Resources whose served version is not their storage version.

@@ -1,10 +1,9 @@
 //! Aggregated discovery: all groups, versions and resources in one document.
 
-use kubewright_core::{GroupVersionKind, Str, Value};
+use kubewright_core::{GroupVersionKind, Str, Value, tree};
 
 use super::set_unless_empty;
 use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
-use kubewright_core::tree;
 
 impl Discovery {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.

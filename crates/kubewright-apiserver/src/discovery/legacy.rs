@@ -1,11 +1,10 @@
 //! Unaggregated discovery: one document for all groups, one for each group, and one for each
 //! version.
 
-use kubewright_core::{GroupVersion, Value};
+use kubewright_core::{GroupVersion, Value, tree};
 
 use super::set_unless_empty;
 use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
-use kubewright_core::tree;
 
 impl Discovery {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.

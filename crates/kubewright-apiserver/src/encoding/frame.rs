@@ -9,7 +9,7 @@ use super::{Wanted, json, printed, protobuf, status_tree, table};
 use crate::accept::{Form, Format};
 use crate::catalog::Resource;
 use crate::object::StoredObject;
-use crate::table::partial_object_metadata;
+use kubewright_printers::partial_object_metadata;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::accept::{Form, Format, MetaVersion};
 use crate::catalog::Resource;
 use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
-use crate::table::{RowOptions, common_list_metadata, partial_object_metadata};
+use kubewright_printers::{RowOptions, common_list_metadata, partial_object_metadata};
 
 /// Smaller lists are encoded as a whole.
 const STREAMED: usize = 64 << 10;

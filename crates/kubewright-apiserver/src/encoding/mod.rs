@@ -23,7 +23,7 @@ use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
-use crate::table::{Include, RowOptions, partial_object_metadata};
+use kubewright_printers::{Include, RowOptions, partial_object_metadata};
 
 /// Encodes one object.
 pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {

@@ -8,7 +8,7 @@ use kubewright_core::options::Query;
 
 use crate::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
 use crate::rejection::Rejection;
-use crate::table::{Include, RowOptions};
+use kubewright_printers::{Include, RowOptions};
 
 /// The requested response format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

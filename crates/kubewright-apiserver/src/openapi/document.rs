@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kubewright_core::{GroupVersion, GroupVersionKind, Str, Value};
+use kubewright_core::{GroupVersion, GroupVersionKind, Str, Value, tree};
 use kubewright_schema::openapi::{list_schema, object_schema, schema_name};
 
 use super::operation::Flavor;
 use super::paths::Paths;
 use super::{components, paths};
 use crate::discovery::Served;
-use kubewright_core::tree;
 
 /// Builds the document of a group version.
 ///

@@ -13,11 +13,10 @@ mod paths;
 mod schema;
 mod v2;
 
-use kubewright_core::{Str, Value};
+use kubewright_core::{Str, Value, tree};
 
 use crate::hash;
 pub use document::Document;
-use kubewright_core::tree;
 pub use v2::v2;
 
 /// The hash of a document, by which clients cache it.

@@ -1,10 +1,9 @@
 //! OpenAPI operations.
 
-use kubewright_core::{GroupVersionKind, Map, Str, Value};
+use kubewright_core::{GroupVersionKind, Map, Str, Value, tree};
 use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
 use super::parameters::parameter;
-use kubewright_core::tree;
 
 /// The response formats and patch types of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

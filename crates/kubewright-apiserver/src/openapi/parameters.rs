@@ -1,8 +1,6 @@
 //! Request parameters by operation.
 
-use kubewright_core::Value;
-
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// Query parameters and their types.
 const ALL: &[(&str, &str)] = &[

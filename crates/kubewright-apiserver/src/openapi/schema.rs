@@ -2,10 +2,8 @@
 
 use kubewright_core::message::TypeEntry;
 use kubewright_core::scheme::{FieldInfo, Flags, ListType, Rules, Type, TypeInfo};
-use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
+use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value, tree};
 use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
-
-use kubewright_core::tree;
 
 /// Descriptions of the fields that all objects have.
 const API_VERSION_DOC: &str = "Group and version of the object's schema, such as apps/v1.";

@@ -1,8 +1,7 @@
-use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value};
+use kubewright_core::{GroupVersion, GroupVersionKind, Map, Value, tree};
 
 use super::*;
 use crate::discovery::Served;
-use kubewright_core::tree;
 
 fn document(group: &str, version: &str) -> Value {
     let version = GroupVersion::new(group, version);

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kubewright_core::{Map, Str, Value};
+use kubewright_core::{Map, Str, Value, tree};
 use kubewright_schema::openapi::{definition_to_v2, schema_to_v2};
-
-use kubewright_core::tree;
 
 /// The response to `/openapi/v2`, from the documents of all group versions.
 pub fn v2<'d>(documents: impl IntoIterator<Item = &'d Value>) -> Value {

@@ -20,7 +20,7 @@ use crate::object::{Meta, tree};
 use crate::patching;
 use crate::registry::Origin;
 use crate::rejection::Rejection;
-use crate::table::{Printer, partial_object_metadata};
+use kubewright_printers::{Printer, partial_object_metadata};
 
 impl Endpoint<'_, '_> {
     pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {

@@ -11,7 +11,7 @@ use super::metadata::{path_segment, quoted};
 use super::{condition, number, selector, text, webhook};
 use crate::admission::control::{mutation_environment, policy_environment};
 use crate::object::{Meta, tree};
-use crate::table::JsonPath;
+use kubewright_printers::JsonPath;
 
 const CONDITIONS_MAX: usize = 64;
 const ANNOTATIONS_MAX: usize = 20;

@@ -1,9 +1,8 @@
 //! Cells of webhook configurations, admission policies and APIServices.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::Object;
-use kubewright_core::tree;
+use crate::object::Object;
 
 /// Name, number of webhooks, age.
 pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {

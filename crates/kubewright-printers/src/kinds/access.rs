@@ -1,10 +1,9 @@
 //! Cells of role bindings and certificate requests.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::human_duration;
-use crate::table::object::Object;
-use kubewright_core::tree;
+use crate::human_duration;
+use crate::object::Object;
 
 /// Name, role, age; users, groups, service accounts.
 pub(super) fn role_binding(object: &Object<'_>) -> Vec<Value> {

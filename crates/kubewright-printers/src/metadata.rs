@@ -2,10 +2,26 @@
 
 use std::borrow::Borrow;
 
-use kubewright_core::{Str, Value};
+use kubewright_core::{Str, Value, tree};
 
-use crate::accept::MetaVersion;
-use kubewright_core::tree;
+/// A version of the group `meta.k8s.io`. Both have the same content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetaVersion {
+    /// `v1`.
+    V1,
+    /// `v1beta1`.
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// The `apiVersion` of objects in this version.
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
 
 /// The metadata of an object, as a `PartialObjectMetadata`.
 pub fn partial_object_metadata(value: &Value, version: MetaVersion) -> Value {
@@ -28,13 +44,13 @@ pub fn partial_object_metadata_list(
     tree::map([
         ("kind", Value::from("PartialObjectMetadataList")),
         ("apiVersion", Value::from(version.api_version())),
-        ("metadata", of_list(metadata)),
+        ("metadata", common_list_metadata(metadata)),
         ("items", items),
     ])
 }
 
 /// The list metadata fields of a list or an object.
-pub(crate) fn of_list(metadata: &Value) -> Value {
+pub fn common_list_metadata(metadata: &Value) -> Value {
     let entries = ["resourceVersion", "continue", "remainingItemCount"].into_iter().filter_map(|key| {
         let value = metadata.get(key).filter(|value| !value.is_null() && value.as_str() != Some(""))?;
         Some((Str::from_static(key), value.clone()))

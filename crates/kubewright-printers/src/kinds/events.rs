@@ -2,8 +2,8 @@
 
 use kubewright_core::Value;
 
-use crate::table::human_duration;
-use crate::table::object::{Object, time_at};
+use crate::human_duration;
+use crate::object::{Object, time_at};
 
 /// Last seen, type, reason, object; subobject, source; message; first seen, count, name.
 pub(super) fn event(event: &Object<'_>) -> Vec<Value> {

@@ -1,9 +1,8 @@
 //! Cells of autoscalers, disruption budgets and scales.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::{Object, amount, shortened};
-use kubewright_core::tree;
+use crate::object::{Object, amount, shortened};
 
 /// Number of metrics to show; the rest is counted.
 const SHOWN: usize = 2;
@@ -97,7 +96,7 @@ pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// The `scale` subresource: name, desired, available, age.
-pub(in crate::table) fn scale(object: &Object<'_>) -> Vec<Value> {
+pub(crate) fn scale(object: &Object<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.number(&["spec", "replicas"]).into(),

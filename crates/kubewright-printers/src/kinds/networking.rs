@@ -1,10 +1,9 @@
 //! Cells of ingresses, network policies and addresses.
 
-use kubewright_core::{GroupResource, Value};
+use kubewright_core::{GroupResource, Value, tree};
 
 use super::services::load_balancer;
-use crate::table::object::{Object, join};
-use kubewright_core::tree;
+use crate::object::{Object, join};
 
 /// Number of hosts to show; the rest is counted.
 const SHOWN: usize = 3;

@@ -1,9 +1,8 @@
 //! Cells of workloads: deployments, replica sets, stateful sets, daemon sets.
 
-use kubewright_core::{GroupKind, GroupVersion, Value};
+use kubewright_core::{GroupKind, GroupVersion, Value, tree};
 
-use crate::table::object::Object;
-use kubewright_core::tree;
+use crate::object::Object;
 
 const CONTAINERS: [&str; 4] = ["spec", "template", "spec", "containers"];
 

@@ -4,13 +4,12 @@ mod json_path;
 mod parser;
 
 use kubewright_cel::format_double;
-use kubewright_core::{Time, Value};
+use kubewright_core::{Time, Value, tree};
 
 use super::object::Object;
 use super::{definition, description, human_duration};
-use crate::table::object::number_at;
+use crate::object::number_at;
 pub use json_path::JsonPath;
-use kubewright_core::tree;
 pub use parser::JsonPathError;
 
 /// A printer column of a CustomResourceDefinition.

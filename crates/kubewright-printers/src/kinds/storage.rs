@@ -1,9 +1,8 @@
 //! Cells of volumes, claims, storage classes and CSI objects.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::{Object, amount, join, or_none};
-use kubewright_core::tree;
+use crate::object::{Object, amount, join, or_none};
 
 /// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason,
 /// age; mode.

@@ -1,10 +1,9 @@
 //! The object view of cell functions: values by path, and text in cell format.
 
 use kubewright_core::meta::v1::LabelSelector;
-use kubewright_core::{Decoder, MicroTime, Selector, Time, Value};
+use kubewright_core::{Decoder, MicroTime, Selector, Time, Value, tree};
 
 use super::human_duration;
-use kubewright_core::tree;
 
 /// An object and the current time.
 pub(super) struct Object<'v> {

@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::number_at;
-use crate::table::object::{Object, join, or_none, shortened};
-use kubewright_core::tree;
+use crate::object::{Object, join, number_at, or_none, shortened};
 
 /// Number of addresses or ports to show; the rest is counted.
 const SHOWN: usize = 3;

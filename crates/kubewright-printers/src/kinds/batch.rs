@@ -2,8 +2,8 @@
 
 use kubewright_core::Value;
 
-use crate::table::human_duration;
-use crate::table::object::{Object, time_at};
+use crate::human_duration;
+use crate::object::{Object, time_at};
 
 /// Name, status, completions, duration, age; containers, images, selector.
 pub(super) fn job(job: &Object<'_>) -> Vec<Value> {

@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 
-use crate::table::object::{Object, join};
+use crate::object::{Object, join};
 
 /// Name, state, age.
 pub(super) fn resource_claim(object: &Object<'_>) -> Vec<Value> {

@@ -3,7 +3,7 @@
 /// Formats a duration as kubectl does: exact if it is short, rounded down if it is long.
 ///
 /// ```
-/// use kubewright_apiserver::table::human_duration;
+/// use kubewright_printers::human_duration;
 /// assert_eq!(human_duration(119), "119s");
 /// assert_eq!(human_duration(150), "2m30s");
 /// assert_eq!(human_duration(3 * 86_400 + 5 * 3600), "3d5h");

@@ -2,11 +2,9 @@
 
 use std::cmp::Ordering;
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::Object;
-use crate::table::object::number_at;
-use kubewright_core::tree;
+use crate::object::{Object, number_at};
 
 /// Orders flow schemas by matching precedence, then by name.
 pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {

@@ -1,9 +1,8 @@
 //! Cells of namespaces, ConfigMaps, Secrets and quotas.
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::{Object, amount};
-use kubewright_core::tree;
+use crate::object::{Object, amount};
 
 /// Name, status, age.
 pub(super) fn namespace(object: &Object<'_>) -> Vec<Value> {

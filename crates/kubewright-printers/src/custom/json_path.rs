@@ -13,7 +13,7 @@ const MAX_VALUES: usize = 10_000;
 /// A JSON path in the dialect of kubectl.
 ///
 /// ```
-/// use kubewright_apiserver::table::JsonPath;
+/// use kubewright_printers::JsonPath;
 /// let path: JsonPath = r#".conditions[?(@.type=="Ready")].status"#.parse()?;
 /// let object = r#"{"conditions": [{"type": "Ready", "status": "True"}]}"#.parse()?;
 /// assert_eq!(path.first(&object).and_then(|value| value.as_str()), Some("True"));

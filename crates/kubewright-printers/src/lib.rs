@@ -2,7 +2,22 @@
 //!
 //! A [`Printer`] has the columns of one resource and creates rows of its objects. For built-in
 //! resources, the columns come from the resource table and the cells from `kinds`. For custom
-//! resources, the definition has both. Content negotiation is left to callers.
+//! resources, the CustomResourceDefinition has both, as [`CustomColumn`]s with a [`JsonPath`].
+//!
+//! [`partial_object_metadata`] has the other reduced form, which shows the metadata only. The crate
+//! works on JSON trees. Content negotiation and HTTP are left to callers.
+//!
+//! ```
+//! use kubewright_core::json;
+//! use kubewright_printers::{CustomColumn, Printer, RowOptions};
+//!
+//! let column = json!({"name": "Size", "type": "integer", "jsonPath": ".spec.size"});
+//! let printer = Printer::for_columns(&[CustomColumn::from_value(&column)?]);
+//! let object = json!({"metadata": {"name": "a"}, "spec": {"size": 3}});
+//! let row = printer.row(&object, &RowOptions::default());
+//! assert_eq!(row.get("cells").unwrap().to_string(), r#"["a",3]"#);
+//! # Ok::<(), kubewright_printers::JsonPathError>(())
+//! ```
 
 mod age;
 mod custom;
@@ -13,21 +28,18 @@ mod object;
 use std::borrow::Cow;
 
 use kubewright_core::meta::v1::{Status, StatusCause};
-use kubewright_core::{ColumnInfo, ResourceInfo, StatusReason, Time, Value};
+use kubewright_core::{ColumnInfo, ResourceInfo, StatusReason, Time, Value, tree};
 
-use crate::accept::MetaVersion;
 pub use age::human_duration;
 pub use custom::{CustomColumn, JsonPath, JsonPathError};
 use kinds::{CellsOf, OrderOf};
-use kubewright_core::tree;
-pub(crate) use metadata::of_list as common_list_metadata;
-pub use metadata::{partial_object_metadata, partial_object_metadata_list};
+pub use metadata::{MetaVersion, common_list_metadata, partial_object_metadata, partial_object_metadata_list};
 use object::Object;
 
 /// The columns of one resource, and the conversion of its objects to rows.
 ///
 /// ```
-/// use kubewright_apiserver::table::{Printer, RowOptions};
+/// use kubewright_printers::{Printer, RowOptions};
 /// let resource = kubewright_api::resources().into_iter().find(|info| info.plural == "configmaps").unwrap();
 /// let printer = Printer::for_resource(resource);
 /// let object = r#"{"metadata": {"name": "a"}, "data": {"x": "1", "y": "2"}}"#.parse()?;
@@ -158,7 +170,7 @@ impl Printer {
     }
 
     /// Sorts objects in row order.
-    pub(crate) fn sort<T>(&self, objects: &mut [T], tree: impl Fn(&T) -> Cow<'_, Value>) {
+    pub fn sort<T>(&self, objects: &mut [T], tree: impl Fn(&T) -> Cow<'_, Value>) {
         let Kind::BuiltIn { order: Some(order), .. } = &self.0 else { return };
         objects.sort_by(|one, other| order(&tree(one), &tree(other)));
     }
@@ -182,7 +194,7 @@ impl Printer {
         tree::map([
             ("kind", Value::from("Table")),
             ("apiVersion", Value::from(options.version.api_version())),
-            ("metadata", metadata::of_list(metadata)),
+            ("metadata", common_list_metadata(metadata)),
             ("columnDefinitions", columns.unwrap_or_default()),
             ("rows", tree::array(objects.into_iter().map(|value| self.row(value, options)))),
         ])

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use kubewright_core::Value;
+use kubewright_core::{Value, tree};
 
-use crate::table::object::{Object, join, or_none};
-use kubewright_core::tree;
+use crate::object::{Object, join, or_none};
 
 /// Name, status, roles, age, version; addresses, OS image, kernel, container runtime.
 pub(super) fn node(node: &Object<'_>) -> Vec<Value> {

@@ -1,17 +1,15 @@
 //! Cells of pods: the shown status combines the phase, the conditions and all container states.
 
-use kubewright_core::{Time, Value};
+use kubewright_core::{Time, Value, tree};
 
-use crate::table::object::number_at;
-use crate::table::object::{Object, time_at};
-use kubewright_core::tree;
+use crate::object::{Object, number_at, time_at};
 
 /// Name, ready, status, restarts, age; IP, node, nominated node, readiness gates.
 pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
     let state = PodState::of(pod);
     let mut restarts = state.restarts.count.to_string();
     if let (1.., Some(last)) = (state.restarts.count, state.restarts.last) {
-        restarts += &format!(" ({} ago)", super::super::human_duration(pod.now.as_unix() - last.as_unix()));
+        restarts += &format!(" ({} ago)", crate::human_duration(pod.now.as_unix() - last.as_unix()));
     }
     let ip = pod.items(&["status", "podIPs"]).first().map_or("", |ip| tree::text(ip, &["ip"]));
     let ip = if ip.is_empty() { pod.text(&["status", "podIP"]) } else { ip };
@@ -29,7 +27,7 @@ pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
 }
 
 /// The row conditions: whether the pod has completed.
-pub(in crate::table) fn conditions(pod: &Object<'_>) -> Option<Value> {
+pub(crate) fn conditions(pod: &Object<'_>) -> Option<Value> {
     if pod.text(&["kind"]) != "Pod" || pod.text(&["apiVersion"]) != "v1" {
         return None;
     }
