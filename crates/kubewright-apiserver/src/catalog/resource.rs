@@ -7,6 +7,7 @@ use kubewright_core::json::Writer;
 use kubewright_core::message::TypeEntry;
 use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
 use kubewright_schema::Schema;
+use kubewright_validation::CustomResource;
 use tokio::sync::watch;
 
 use super::converter::Converter;
@@ -188,6 +189,19 @@ impl Resource {
         // Events of both groups are validated as core events.
         let group = if self.is("events.k8s.io", "events") { Str::new() } else { self.group.clone() };
         GroupKind::new(group, self.kind.clone())
+    }
+
+    /// The resource as defaulting and validation need it.
+    pub(crate) fn for_validation(&self) -> kubewright_validation::Resource<'_> {
+        let custom = self.custom.as_ref();
+        kubewright_validation::Resource {
+            group: &self.group,
+            plural: &self.plural,
+            namespaced: self.namespaced,
+            has_status: self.has_status(),
+            initial_status: self.empty.get("status"),
+            custom: custom.map(|custom| CustomResource { schema: &custom.schema, scale: custom.scale.as_ref() }),
+        }
     }
 
     /// Whether this is a custom resource.

@@ -12,7 +12,7 @@ use kubewright_core::json::{Writer, find_field};
 use kubewright_core::{Map, Str, Value};
 use kubewright_storage::Encoded;
 
-pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts};
+pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts, to_json};
 
 use crate::rejection::Rejection;
 
@@ -294,13 +294,6 @@ pub(crate) fn write_head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
     Writer::new(out).string(kind);
     out.extend_from_slice(br#","apiVersion":"#);
     Writer::new(out).string(api_version);
-}
-
-/// The JSON text of a tree.
-pub(crate) fn to_json(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    value.encode_json(&mut Writer::new(&mut out));
-    out
 }
 
 #[cfg(test)]

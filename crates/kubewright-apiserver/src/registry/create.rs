@@ -89,7 +89,9 @@ impl Registry {
             admission::limits::check(self, resource, &value)?;
             admission::security::check(self, control, resource, None, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
-            admission::warnings(resource, None, &value).into_iter().for_each(|warning| control.warn(warning));
+            kubewright_validation::warnings(&resource.for_validation(), None, &value)
+                .into_iter()
+                .for_each(|warning| control.warn(warning));
         }
         let permit = match control {
             Some(_) => admission::quota::check(self, resource, None, &value)?,

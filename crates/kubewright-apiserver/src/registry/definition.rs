@@ -6,11 +6,11 @@ use kubewright_core::{Str, Time, Value};
 
 use super::{Origin, Ownership, Registry, UpdateRequest, Writer};
 use crate::admission::Part;
-use crate::admission::approval;
 use crate::catalog::{Resource, custom};
 use crate::lookup::Term;
 use crate::object::{Meta, StoredObject, texts, tree};
 use kubewright_storage::Key;
+use kubewright_validation::approval;
 
 impl Registry {
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {

@@ -108,7 +108,7 @@ impl Registry {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
                 if let Some(control) = control.filter(|_| part == Part::Main) {
-                    admission::warnings(resource, Some(before), &new)
+                    kubewright_validation::warnings(&resource.for_validation(), Some(before), &new)
                         .into_iter()
                         .for_each(|warning| control.warn(warning));
                 }

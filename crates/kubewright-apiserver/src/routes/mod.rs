@@ -16,7 +16,6 @@ use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListO
 use kubewright_core::{StatusReason, Value};
 
 use crate::accept::{Format, Offer};
-use crate::admission;
 use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization::{self, Action};
@@ -46,7 +45,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     let is_custom_group = resources.values().all(|resource| resource.is_custom());
     let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
-    if let Some(why) = admission::path_segment(&target.name).first() {
+    if let Some(why) = kubewright_validation::validation::path_segment(&target.name).first() {
         return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {why}", target.name.as_str())).into());
     }
     let in_namespace = !target.namespace.is_empty();

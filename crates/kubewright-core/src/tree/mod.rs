@@ -18,6 +18,7 @@
 mod edit;
 mod meta;
 
+use crate::json::Writer;
 use crate::{Map, Str, Value};
 
 pub use edit::{array, default, default_zero, field_mut, items_mut, list, map, object_mut, remove, set};
@@ -74,6 +75,13 @@ pub fn is_deeper(value: &Value, depth: usize) -> bool {
         Value::Object(fields) => fields.iter().any(|(_, field)| is_deeper(field, below)),
         _ => false,
     }
+}
+
+/// The JSON text of a tree.
+pub fn to_json(value: &Value) -> Vec<u8> {
+    let mut out = Vec::new();
+    value.encode_json(&mut Writer::new(&mut out));
+    out
 }
 
 /// The approximate length of a value as JSON. Escapes in strings are not counted.

@@ -19,6 +19,7 @@ use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
 use kubewright_storage::Scope;
+use kubewright_validation::admission_policy::policy_environment;
 
 /// Timeout of a webhook call without `timeoutSeconds`.
 const TIMEOUT_SECONDS: i64 = 10;
@@ -84,7 +85,7 @@ pub(super) fn all(cluster: &dyn ControlState) -> Vec<Webhook> {
 
 impl Webhook {
     fn read(stage: Stage, value: &Value) -> Webhook {
-        let environment = policy::environment();
+        let environment = policy_environment();
         let compile = |condition: &Value| {
             let text = tree::text(condition, &["expression"]);
             environment.compile(text).map_err(|error| error.to_string())
