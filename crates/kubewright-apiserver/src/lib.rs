@@ -28,22 +28,17 @@
 //! # Ok(()) }
 //! ```
 
-pub mod accept;
 mod admission;
 mod authentication;
 mod authorization;
 pub mod backup;
 mod call;
-mod catalog;
 mod channel_condition;
 #[cfg(test)]
 mod complexity;
 mod conversion;
-mod decoding;
-pub mod discovery;
 mod encoding;
 mod faults;
-mod hash;
 mod housekeeping;
 mod http;
 mod lookup;
@@ -51,7 +46,6 @@ mod metrics;
 mod non_resource;
 mod object;
 mod offload;
-pub mod openapi;
 mod patching;
 mod random;
 mod registry;

@@ -7,8 +7,8 @@ use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, Value};
 use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
-use crate::decoding::{complaints, in_go_words, repaired};
 use crate::rejection::Rejection;
+use kubewright_resources::decoding::{complaints, in_go_words, repaired};
 
 /// The patch types of custom resources.
 pub(crate) const CUSTOM_PATCHES: &[&str] =

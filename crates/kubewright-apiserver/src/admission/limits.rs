@@ -6,9 +6,9 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
 use kubewright_validation::defaulting;
 use kubewright_validation::pod_totals::{amounts, pod_totals, quantity};

@@ -27,16 +27,16 @@ pub(crate) use signer::{check as check_signer, set_requester};
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};
 pub(crate) use kubewright_validation::Part;
-use kubewright_validation::{defaulting, strategy, validation};
+use kubewright_validation::{CustomResource, defaulting, strategy, validation};
 
-use crate::catalog::Resource;
 use crate::object::Meta;
 use crate::rejection::Rejection;
 use allocation::ServiceState;
+use kubewright_resources::catalog::Resource;
 
 /// Completes and checks an object that is to be created.
 pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
-    let described = resource.for_validation();
+    let described = described(resource);
     defaulting::apply(&described, value);
     strategy::prepare_create(&described, value);
     if resource.is("", "pods") {
@@ -51,7 +51,7 @@ pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mu
 
 /// Sets defaults only. Fields that the server controls stay as they are.
 pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
-    defaulting::apply(&resource.for_validation(), value);
+    defaulting::apply(&described(resource), value);
 }
 
 /// Defaults and validates an update. Violations that `old` already had may become `warnings`.
@@ -63,7 +63,7 @@ pub(crate) fn update(
     part: Part,
     warnings: &mut Vec<String>,
 ) -> Result<(), Rejection> {
-    let described = resource.for_validation();
+    let described = described(resource);
     strategy::carry_over(&described, old, new);
     defaulting::apply(&described, new);
     // An older server may have stored `old` without today's defaults. Those must not count as
@@ -83,6 +83,24 @@ pub(crate) fn update(
         causes = allocation::update(cluster, resource, old, new);
     }
     check(resource, new, causes)
+}
+
+/// The warnings about an object that replaces `old`.
+pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<String> {
+    kubewright_validation::warnings(&described(resource), old, new)
+}
+
+/// The resource as the crate `kubewright-validation` sees it.
+fn described(resource: &Resource) -> kubewright_validation::Resource<'_> {
+    let custom = resource.custom.as_ref();
+    kubewright_validation::Resource {
+        group: &resource.group,
+        plural: &resource.plural,
+        namespaced: resource.namespaced,
+        has_status: resource.has_status(),
+        initial_status: resource.empty.get("status"),
+        custom: custom.map(|custom| CustomResource { schema: &custom.schema, scale: custom.scale.as_ref() }),
+    }
 }
 
 fn check(resource: &Resource, value: &Value, causes: Vec<StatusCause>) -> Result<(), Rejection> {

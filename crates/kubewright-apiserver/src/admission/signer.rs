@@ -6,10 +6,10 @@ use kubewright_core::meta::v1::Status;
 use super::Part;
 use super::state::ClusterState;
 use crate::authorization::{Action, decide};
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_resources::catalog::Resource;
 
 /// The requester fields of a CertificateSigningRequest.
 const REQUESTER: [&str; 4] = ["username", "uid", "groups", "extra"];

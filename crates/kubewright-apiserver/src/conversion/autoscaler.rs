@@ -5,9 +5,9 @@
 
 use kubewright_core::{Str, Value};
 
-use crate::catalog;
-use crate::decoding::{self, Expected};
 use crate::object::{to_json, tree};
+use kubewright_resources::catalog;
+use kubewright_resources::decoding::{self, Expected};
 
 /// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
 /// `target` or `current`.

@@ -5,9 +5,9 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Origin, Ownership, Registry, UpdateRequest};
 use crate::admission::Part;
-use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 impl Registry {
     /// Assigns a pod to the node that a binding names.

@@ -11,11 +11,11 @@ use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
 use crate::random;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::WriteError;
 
 /// Maximum length of a `generateName` prefix; longer ones are truncated.
@@ -89,9 +89,7 @@ impl Registry {
             admission::limits::check(self, resource, &value)?;
             admission::security::check(self, control, resource, None, &value)?;
             control.validate(self, &new_object(resource, namespace, &value, dry_run))?;
-            kubewright_validation::warnings(&resource.for_validation(), None, &value)
-                .into_iter()
-                .for_each(|warning| control.warn(warning));
+            admission::warnings(resource, None, &value).into_iter().for_each(|warning| control.warn(warning));
         }
         let permit = match control {
             Some(_) => admission::quota::check(self, resource, None, &value)?,

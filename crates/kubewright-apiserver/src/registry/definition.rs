@@ -6,9 +6,9 @@ use kubewright_core::{Str, Time, Value};
 
 use super::{Origin, Ownership, Registry, UpdateRequest, Writer};
 use crate::admission::Part;
-use crate::catalog::{Resource, custom};
 use crate::lookup::Term;
 use crate::object::{Meta, StoredObject, texts, tree};
+use kubewright_resources::catalog::{Resource, custom};
 use kubewright_storage::Key;
 use kubewright_validation::approval;
 

@@ -8,9 +8,9 @@ use super::binding::set_condition;
 use super::delete::check_preconditions;
 use super::{Registry, UpdateRequest};
 use crate::admission::Part;
-use crate::catalog::Resource;
 use crate::object::{Meta, StoredObject, to_json, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
 
 /// `Retry-After` of a rejected eviction.

@@ -4,9 +4,9 @@ use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::{Decoder, GroupKind, Selector, Value};
 
 use super::Registry;
-use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// Metadata fields that a scale copies from its object.
 const SHARED: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];

@@ -10,11 +10,11 @@ use kubewright_core::{FieldSelector, Selector, Value};
 use tokio::sync::watch;
 
 use super::{FrameSlot, Registry, Selection};
-use crate::accept::{Form, Format, MetaVersion};
-use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{self, Frames, ListBody, Wanted};
 use crate::object::{Draft, StoredObject};
+use kubewright_resources::accept::{Form, Format, MetaVersion};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Scope, StoreOptions};
 
 const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",

@@ -13,10 +13,10 @@ use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// Metadata that only the server writes.
 const SYSTEM_FIELDS: [&str; 7] =
@@ -108,7 +108,7 @@ impl Registry {
                     control.validate(self, &Attributes { object: Some(&new), ..attributes })?;
                 }
                 if let Some(control) = control.filter(|_| part == Part::Main) {
-                    kubewright_validation::warnings(&resource.for_validation(), Some(before), &new)
+                    admission::warnings(resource, Some(before), &new)
                         .into_iter()
                         .for_each(|warning| control.warn(warning));
                 }

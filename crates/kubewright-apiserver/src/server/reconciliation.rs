@@ -10,10 +10,10 @@ use kubewright_core::{List, Value};
 
 use super::bootstrap::create;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// The annotation that controls whether the server may update a role or binding.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";

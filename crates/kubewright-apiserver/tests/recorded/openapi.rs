@@ -1,8 +1,8 @@
 //! Compares OpenAPI documents and schemas with those of the real server.
 
-use kubewright_apiserver::discovery::Served;
-use kubewright_apiserver::openapi::{Document, v2};
 use kubewright_core::{GroupVersion, Value};
+use kubewright_resources::discovery::Served;
+use kubewright_resources::openapi::{Document, v2};
 
 use crate::scenario::{assert_answer, find, shared, steps, text};
 

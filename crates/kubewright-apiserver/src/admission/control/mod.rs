@@ -27,15 +27,15 @@ pub(crate) use policy::Policies;
 
 use crate::admission;
 use crate::admission::state::ClusterState;
-use crate::catalog::{Converter, Resource};
 use crate::conversion::webhook::{Converted, Pending};
 use crate::conversion::{self, ConvertWrite};
-use crate::decoding::{self, Expected};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::user::User;
 use crate::warnings::Warnings;
 use hook_cache::Hooks;
+use kubewright_resources::catalog::{Converter, Resource};
+use kubewright_resources::decoding::{self, Expected};
 use matching::Version;
 use webhook::{PendingReview, Stage, Webhook};
 

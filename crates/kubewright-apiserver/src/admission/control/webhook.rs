@@ -12,12 +12,12 @@ use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::Version;
 use super::{Control, matching, policy};
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
 use kubewright_validation::admission_policy::policy_environment;
 

@@ -17,10 +17,10 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use charge::{charge, class, is_in_scope, missing};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, Scope};
 pub(crate) use usage::Usage;
 use usage::{Totals, with_totals};

@@ -13,7 +13,7 @@ use crate::discovery::Served;
 /// Builds the document of a group version.
 ///
 /// ```
-/// use kubewright_apiserver::{discovery::Served, openapi::Document};
+/// use kubewright_resources::{discovery::Served, openapi::Document};
 /// use kubewright_core::GroupVersion;
 /// let mut document = Document::new(GroupVersion::from_static("coordination.k8s.io", "v1"));
 /// let resources = kubewright_api::resources();

@@ -8,7 +8,7 @@
 use kubewright_core::Value;
 use kubewright_core::scheme::{Flags, Type, TypeInfo};
 
-use crate::object::{Meta, tree};
+use kubewright_core::tree::{self, Meta};
 
 /// Sets required objects to `null` that are empty in the tree and missing in the text.
 pub(super) fn restore(info: &TypeInfo, json: &[u8], value: &mut Value) {

@@ -8,7 +8,7 @@ use super::Resource;
 
 impl Resource {
     /// The merge keys and list types of the resource's objects, for server-side apply.
-    pub(crate) fn merge_schema(&self) -> Schema<'_> {
+    pub fn merge_schema(&self) -> Schema<'_> {
         let metadata = ObjectMeta::default().scheme();
         let described = self.custom.as_ref().and_then(|custom| custom.version.get("schema")?.get("openAPIV3Schema"));
         match (self.entry, described) {

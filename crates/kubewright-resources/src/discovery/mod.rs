@@ -45,7 +45,7 @@ const GROUP_ORDER: [&str; 22] = [
 /// Everything that is served, in discovery order.
 ///
 /// ```
-/// use kubewright_apiserver::discovery::{Discovery, Served};
+/// use kubewright_resources::discovery::{Discovery, Served};
 /// let discovery = Discovery::new(kubewright_api::resources().into_iter().map(Served::from));
 /// let apps = discovery.api_group("apps").unwrap();
 /// assert_eq!(apps.get("preferredVersion").unwrap().to_string(), r#"{"groupVersion":"apps/v1","version":"v1"}"#);

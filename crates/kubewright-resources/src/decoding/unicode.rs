@@ -8,7 +8,7 @@ use std::borrow::Cow;
 const REPLACEMENT: &str = "\u{fffd}";
 
 /// The JSON with invalid Unicode in strings replaced. `None` if it is valid.
-pub(crate) fn repaired(json: &[u8]) -> Option<Vec<u8>> {
+pub fn repaired(json: &[u8]) -> Option<Vec<u8>> {
     let text = match std::str::from_utf8(json) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => Cow::Owned(valid(json)),

@@ -13,11 +13,11 @@ use super::resource::Resource;
 use crate::discovery::DiscoveredGroup;
 
 /// The resources of one group version, by plural.
-pub(crate) type Resources = BTreeMap<Str, Arc<Resource>>;
+pub type Resources = BTreeMap<Str, Arc<Resource>>;
 
 /// An API group.
 #[derive(Default)]
-pub(crate) struct Group {
+pub struct Group {
     versions: BTreeMap<Str, Arc<ServedVersion>>,
     /// The resources of the storage versions, by plural.
     stored: Resources,
@@ -26,12 +26,13 @@ pub(crate) struct Group {
 
 /// A version of an API group.
 #[derive(Default)]
-pub(crate) struct ServedVersion {
+pub struct ServedVersion {
     resources: Resources,
     by_kind: Resources,
-    /// The OpenAPI document as JSON, and the hash of its inputs.
-    pub(crate) document: OnceLock<Bytes>,
-    pub(crate) document_hash: OnceLock<String>,
+    /// Cache of the OpenAPI v3 document, as JSON.
+    pub document: OnceLock<Bytes>,
+    /// Cache of the hash of the document's inputs, which is in its URL.
+    pub document_hash: OnceLock<String>,
 }
 
 /// Shares the resources and drops the cached documents.
@@ -131,7 +132,8 @@ impl ServedVersion {
         (self.document, self.document_hash) = (OnceLock::new(), OnceLock::new());
     }
 
-    pub(crate) fn resources(&self) -> &Resources {
+    /// The resources, by plural.
+    pub fn resources(&self) -> &Resources {
         &self.resources
     }
 

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use kubewright_core::tree::{self, Meta};
 use kubewright_core::{Map, Str, Value, compare_kube_aware_versions};
 use kubewright_schema::Schema;
 use tokio::sync::watch;
 
 use super::converter::Converter;
 use super::resource::{Custom, Resource, Subresource};
-use crate::object::{Meta, tree};
 use kubewright_printers::{CustomColumn, Printer};
 
 /// The verbs of every custom resource, in discovery order.
@@ -18,7 +18,7 @@ const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "
 /// The resources of all definitions. Unchanged definitions are not parsed again, because schemas
 /// can be large.
 #[derive(Default)]
-pub(crate) struct CustomResources {
+pub struct CustomResources {
     by_name: HashMap<Str, Definition>,
 }
 
@@ -33,15 +33,17 @@ struct Definition {
 }
 
 /// The resources of one definition before and after a change.
-pub(crate) struct Replacement {
-    pub(crate) before: Vec<Arc<Resource>>,
-    pub(crate) after: Vec<Arc<Resource>>,
+pub struct Replacement {
+    /// The resources before the change.
+    pub before: Vec<Arc<Resource>>,
+    /// The resources after the change.
+    pub after: Vec<Arc<Resource>>,
 }
 
 impl CustomResources {
     /// Sets or removes a definition at a revision. Returns its resources before and after, if they
     /// may differ.
-    pub(crate) fn set(&mut self, name: &str, definition: Option<(u64, &Value)>) -> Option<Replacement> {
+    pub fn set(&mut self, name: &str, definition: Option<(u64, &Value)>) -> Option<Replacement> {
         let known = self.by_name.get(name);
         if known.map(|known| known.revision) == definition.map(|(revision, _)| revision) {
             return None;
@@ -124,7 +126,7 @@ fn schema(version: &Value) -> Arc<Schema> {
 }
 
 /// Whether the server has accepted the names of a definition.
-pub(crate) fn is_established(definition: &Value) -> bool {
+pub fn is_established(definition: &Value) -> bool {
     tree::has_condition(definition, "Established")
 }
 

@@ -4,7 +4,7 @@
 //! that they started with.
 
 mod converter;
-pub(crate) mod custom;
+pub mod custom;
 mod group;
 mod merge_schema;
 mod resource;
@@ -17,10 +17,10 @@ use kubewright_core::Str;
 use kubewright_core::message::TypeEntry;
 
 use crate::discovery::Discovery;
-pub(crate) use converter::Converter;
+pub use converter::Converter;
 use group::Group;
-pub(crate) use group::{Resources, ServedVersion};
-pub(crate) use resource::{Custom, Resource, Subresource};
+pub use group::{Resources, ServedVersion};
+pub use resource::{Custom, Resource, Subresource};
 
 static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
     let mut catalog = Catalog::default();
@@ -31,14 +31,14 @@ static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
 
 /// The resources that are served at one point in time.
 #[derive(Default)]
-pub(crate) struct Catalog {
+pub struct Catalog {
     /// Invariant: no group is empty.
     groups: BTreeMap<Str, Arc<Group>>,
     discovery: OnceLock<Discovery>,
     /// Aggregated discovery of the core group and of all others, as JSON with its `ETag`.
-    pub(crate) aggregated: [OnceLock<(Bytes, String)>; 2],
+    pub aggregated: [OnceLock<(Bytes, String)>; 2],
     /// The OpenAPI v2 document as JSON with its `ETag`.
-    pub(crate) openapi_v2: OnceLock<(Bytes, String)>,
+    pub openapi_v2: OnceLock<(Bytes, String)>,
 }
 
 /// Shares the groups and drops the cached documents.
@@ -50,14 +50,14 @@ impl Clone for Catalog {
 
 impl Catalog {
     /// The built-in resources plus `custom`.
-    pub(crate) fn new(custom: impl IntoIterator<Item = Arc<Resource>>) -> Self {
+    pub fn new(custom: impl IntoIterator<Item = Arc<Resource>>) -> Self {
         let mut catalog = BUILT_IN.clone();
         custom.into_iter().for_each(|resource| catalog.insert(resource));
         catalog
     }
 
     /// A copy of this catalog with the resources `before` replaced by `after`.
-    pub(crate) fn with(&self, before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Self {
+    pub fn with(&self, before: &[Arc<Resource>], after: &[Arc<Resource>]) -> Self {
         let mut catalog = self.clone();
         for resource in before {
             if let Some(group) = catalog.groups.get_mut(&resource.group) {
@@ -79,51 +79,51 @@ impl Catalog {
     }
 
     /// A group version, if it is served.
-    pub(crate) fn version(&self, group: &str, version: &str) -> Option<&Arc<ServedVersion>> {
+    pub fn version(&self, group: &str, version: &str) -> Option<&Arc<ServedVersion>> {
         self.groups.get(group)?.version(version)
     }
 
     /// The resources of a group version, if it is served.
-    pub(crate) fn resources(&self, group: &str, version: &str) -> Option<&Resources> {
+    pub fn resources(&self, group: &str, version: &str) -> Option<&Resources> {
         self.version(group, version).map(|version| version.resources())
     }
 
     /// Whether a group is built in.
-    pub(crate) fn is_built_in(&self, group: &str) -> bool {
+    pub fn is_built_in(&self, group: &str) -> bool {
         BUILT_IN.groups.contains_key(group)
     }
 
     /// The discovery documents.
-    pub(crate) fn discovery(&self) -> &Discovery {
+    pub fn discovery(&self) -> &Discovery {
         let groups =
             || self.groups.values().filter(|group| group.is_served()).map(|group| Arc::clone(group.discovered()));
         self.discovery.get_or_init(|| Discovery::of_groups(groups()))
     }
 
     /// The resource of an `apiVersion` and `kind`.
-    pub(crate) fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+    pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.version(group, version)?.of_kind(kind)
     }
 
     /// The resource with this storage name.
-    pub(crate) fn of_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
+    pub fn of_storage(&self, storage: &str) -> Option<&Arc<Resource>> {
         let (plural, group) = storage.split_once('.').unwrap_or((storage, ""));
         self.groups.get(group)?.stored().get(plural)
     }
 
     /// One resource per storage name.
-    pub(crate) fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
+    pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.groups.values().flat_map(|group| group.stored().values())
     }
 
     /// The version of a resource in this catalog.
-    pub(crate) fn find(&self, resource: &Resource) -> Option<&Arc<Resource>> {
+    pub fn find(&self, resource: &Resource) -> Option<&Arc<Resource>> {
         self.resources(&resource.group, &resource.version)?.get(&resource.plural)
     }
 
     /// The other group versions that serve the same objects.
-    pub(crate) fn equivalents<'c>(&'c self, resource: &'c Resource) -> impl Iterator<Item = &'c Arc<Resource>> {
+    pub fn equivalents<'c>(&'c self, resource: &'c Resource) -> impl Iterator<Item = &'c Arc<Resource>> {
         // Events are the only objects that two groups serve.
         let groups: &[&str] = if resource.storage == "events" { &["", "events.k8s.io"] } else { &[&resource.group] };
         let groups: Vec<_> = groups.iter().filter_map(|group| self.groups.get(*group)).collect();
@@ -132,13 +132,13 @@ impl Catalog {
     }
 
     /// The served groups with their versions, the preferred one first.
-    pub(crate) fn groups(&self) -> impl Iterator<Item = (&Str, Vec<(&Str, &Arc<ServedVersion>)>)> {
+    pub fn groups(&self) -> impl Iterator<Item = (&Str, Vec<(&Str, &Arc<ServedVersion>)>)> {
         self.groups.iter().filter(|(_, group)| group.is_served()).map(|(name, group)| (name, group.versions()))
     }
 }
 
 /// The built-in type of an `apiVersion` and `kind`. It may be without a resource.
-pub(crate) fn type_entry(api_version: &str, kind: &str) -> Option<&'static TypeEntry> {
+pub fn type_entry(api_version: &str, kind: &str) -> Option<&'static TypeEntry> {
     type Types = HashMap<(&'static str, &'static str), &'static TypeEntry>;
     static TYPES: LazyLock<Types> = LazyLock::new(|| {
         let types = kubewright_api::types();
@@ -197,7 +197,7 @@ mod tests {
             |catalog: &Catalog, version| Arc::clone(catalog.version("a.example.com", version).expect("served"));
         assert!(Arc::ptr_eq(&version(&third, "v1"), &version(&fourth, "v1")));
         assert!(Arc::ptr_eq(&third.groups["b.example.com"], &fourth.groups["b.example.com"]));
-        crate::object::tree::set(&mut more, &["status", "acceptedNames", "kind"], "Other");
+        kubewright_core::tree::set(&mut more, &["status", "acceptedNames", "kind"], "Other");
         let fifth = install(&fourth, 4, Some(&more), "cs.a.example.com").expect("it has changed");
         assert!(fifth.of_kind("a.example.com/v2", "csKind").is_none());
         assert!(fifth.of_kind("a.example.com/v2", "Other").is_some());

@@ -2,22 +2,23 @@
 
 use kubewright_core::Value;
 
-use crate::object::tree;
+use kubewright_core::tree;
 
 /// The supported versions of `ConversionReview`.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 /// A conversion webhook.
 #[derive(Debug)]
-pub(crate) struct Converter {
-    pub(crate) client_config: Value,
-    /// The version of the reviews that it is sent; none if it knows none of ours.
-    pub(crate) review: Option<&'static str>,
+pub struct Converter {
+    /// How to reach the webhook, the `clientConfig` of the definition.
+    pub client_config: Value,
+    /// The version of `ConversionReview` to send. `None` if the webhook supports none of ours.
+    pub review: Option<&'static str>,
 }
 
 impl Converter {
     /// The webhook that a definition names, if objects are converted by one.
-    pub(crate) fn of_definition(definition: &Value) -> Option<Converter> {
+    pub fn of_definition(definition: &Value) -> Option<Converter> {
         let conversion = tree::get(definition, &["spec", "conversion"])?;
         if tree::text(conversion, &["strategy"]) != "Webhook" {
             return None;

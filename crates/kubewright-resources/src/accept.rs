@@ -139,7 +139,7 @@ impl Accepted {
 /// Selects the best offered clause. Without a header, the result is JSON.
 ///
 /// ```
-/// use kubewright_apiserver::accept::{Form, Format, MetaVersion, Offer, negotiate};
+/// use kubewright_resources::accept::{Form, Format, MetaVersion, Offer, negotiate};
 /// let header = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 /// let accepted = negotiate(Some(header), Offer::BuiltIn).unwrap();
 /// assert_eq!((accepted.format, accepted.form), (Format::Json, Form::Table(MetaVersion::V1)));

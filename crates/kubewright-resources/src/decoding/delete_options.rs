@@ -4,18 +4,17 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, Query};
 use kubewright_core::protobuf::Envelope;
+use kubewright_core::tree;
 use kubewright_core::{Decoder, Str, Value, yaml};
 
 use crate::accept::Format;
-use crate::object::tree;
-use crate::rejection::Rejection;
 
 /// The delete options of the body, or those of the query if there is no body.
-pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Rejection> {
+pub fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Box<Status>> {
     if body.is_empty() {
         return Ok(DeleteOptions::from_query(query)?);
     }
-    let bad = |error: String| Rejection::from(Status::bad_request(error));
+    let bad = |error: String| Box::new(Status::bad_request(error));
     let value = match format {
         Format::Json => {
             let unreadable = |why: String| bad(format!("couldn't get version/kind; json parse error: {why}"));
@@ -32,7 +31,7 @@ pub(crate) fn delete_options(query: &Query, format: Format, body: &[u8]) -> Resu
 }
 
 /// Parses and validates delete options.
-pub(crate) fn from_value(value: &Value) -> Result<DeleteOptions, Rejection> {
+pub fn from_value(value: &Value) -> Result<DeleteOptions, Box<Status>> {
     let (kind, api_version) = (tree::text(value, &["kind"]), tree::text(value, &["apiVersion"]));
     if !matches!(kind, "" | "DeleteOptions") {
         let scheme = "pkg/apis/meta/internalversion/scheme/register.go:27";

@@ -5,15 +5,13 @@ use std::sync::Arc;
 
 use kubewright_core::json::Writer;
 use kubewright_core::message::TypeEntry;
-use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value};
+use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceInfo, Str, Value, tree};
 use kubewright_schema::Schema;
-use kubewright_validation::CustomResource;
 use tokio::sync::watch;
 
 use super::converter::Converter;
 use super::type_entry;
 use crate::discovery::Served;
-use crate::object::write_head;
 use kubewright_printers::Printer;
 use kubewright_storage::{Key, Scope};
 
@@ -22,78 +20,93 @@ const STORED_ELSEWHERE: [(&str, &str); 2] =
     [("events", "events.k8s.io/v1"), ("horizontalpodautoscalers", "autoscaling/v1")];
 
 /// A resource in one served version.
-pub(crate) struct Resource {
-    pub(crate) group: Str,
-    pub(crate) version: Str,
+pub struct Resource {
+    /// The API group, empty for the core group.
+    pub group: Str,
+    /// The version.
+    pub version: Str,
     /// Group and version as in `apiVersion`.
-    pub(crate) api_version: Str,
-    pub(crate) kind: Str,
-    pub(crate) list_kind: Str,
-    pub(crate) plural: Str,
-    pub(crate) singular: Str,
-    pub(crate) short_names: Vec<Str>,
-    pub(crate) categories: Vec<Str>,
-    pub(crate) namespaced: bool,
-    pub(crate) verbs: &'static [&'static str],
-    pub(crate) subresources: Vec<Subresource>,
+    pub api_version: Str,
+    /// The kind of objects.
+    pub kind: Str,
+    /// The kind of lists.
+    pub list_kind: Str,
+    /// The plural name, as in URLs.
+    pub plural: Str,
+    /// The singular name.
+    pub singular: Str,
+    /// Abbreviations for command lines.
+    pub short_names: Vec<Str>,
+    /// Categories, such as `all`.
+    pub categories: Vec<Str>,
+    /// Whether objects are in namespaces.
+    pub namespaced: bool,
+    /// The supported verbs.
+    pub verbs: &'static [&'static str],
+    /// The subresources.
+    pub subresources: Vec<Subresource>,
     /// The storage name, which is the same in all versions.
-    pub(crate) storage: Str,
+    pub storage: Str,
     /// The description of a built-in resource.
-    pub(crate) info: Option<&'static ResourceInfo>,
+    pub info: Option<&'static ResourceInfo>,
     /// The type of a built-in resource's objects.
-    pub(crate) entry: Option<&'static TypeEntry>,
+    pub entry: Option<&'static TypeEntry>,
     /// An empty object.
-    pub(crate) empty: Value,
+    pub empty: Value,
     /// Prints objects as table rows.
-    pub(crate) printer: Printer,
+    pub printer: Printer,
     /// Set for custom resources.
-    pub(crate) custom: Option<Arc<Custom>>,
+    pub custom: Option<Arc<Custom>>,
 }
 
 /// A subresource.
 #[derive(Debug, Clone)]
-pub(crate) struct Subresource {
-    pub(crate) name: Str,
-    pub(crate) api_version: Str,
-    pub(crate) kind: Str,
-    pub(crate) verbs: &'static [&'static str],
+pub struct Subresource {
+    /// The name, such as `status`.
+    pub name: Str,
+    /// Group and version of its objects, as in `apiVersion`.
+    pub api_version: Str,
+    /// The kind of objects.
+    pub kind: Str,
+    /// The supported verbs.
+    pub verbs: &'static [&'static str],
 }
 
 /// The additional properties of a custom resource.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Custom {
+pub struct Custom {
     /// Whether the definition is being deleted together with its objects.
-    pub(crate) terminating: bool,
+    pub terminating: bool,
     /// Closed when the definition is deleted or its spec changes. Watches then end, so that clients
     /// list again.
-    pub(crate) lifetime: Option<watch::Receiver<()>>,
+    pub lifetime: Option<watch::Receiver<()>>,
     /// Whether this version is served.
-    pub(crate) served: bool,
+    pub served: bool,
     /// Whether this is the storage version.
-    pub(crate) stored: bool,
+    pub stored: bool,
     /// The JSON paths of the scale subresource: spec, status and selector.
-    pub(crate) scale: Option<[Str; 3]>,
+    pub scale: Option<[Str; 3]>,
     /// The paths of the selectable fields.
-    pub(crate) selectable: Vec<Str>,
+    pub selectable: Vec<Str>,
     /// The schema of this version.
-    pub(crate) schema: Arc<Schema>,
+    pub schema: Arc<Schema>,
     /// The storage version, in the form of `apiVersion`.
-    pub(crate) storage_version: Str,
+    pub storage_version: Str,
     /// All versions of the definition, in the form of `apiVersion`.
-    pub(crate) versions: Arc<[Str]>,
+    pub versions: Arc<[Str]>,
     /// The schema of the storage version.
-    pub(crate) storage_schema: Arc<Schema>,
+    pub storage_schema: Arc<Schema>,
     /// The conversion webhook, if the definition has one.
-    pub(crate) converter: Option<Arc<Converter>>,
+    pub converter: Option<Arc<Converter>>,
     /// This version's entry in the definition.
-    pub(crate) version: Value,
+    pub version: Value,
     /// The deprecation warning of this version.
-    pub(crate) deprecation: Option<Str>,
+    pub deprecation: Option<Str>,
 }
 
 impl Custom {
     /// A stored object in this version. `None` if only its `apiVersion` differs.
-    pub(crate) fn view(&self, object: &Value) -> Option<Value> {
+    pub fn view(&self, object: &Value) -> Option<Value> {
         if self.stored {
             return self.schema.pruned_and_defaulted(object);
         }
@@ -113,7 +126,7 @@ impl fmt::Debug for Resource {
 
 impl Resource {
     /// A built-in resource.
-    pub(crate) fn built_in(info: &'static ResourceInfo) -> Self {
+    pub fn built_in(info: &'static ResourceInfo) -> Self {
         let entry = type_entry(info.kind.api_version, info.kind.kind);
         let subresources = info.subresources.iter().map(|subresource| Subresource {
             name: Str::from_static(subresource.name),
@@ -152,7 +165,7 @@ impl Resource {
 
     /// The resource for discovery. While its definition is being deleted, its objects can only be
     /// read and deleted.
-    pub(crate) fn to_discovered(&self) -> Served {
+    pub fn to_discovered(&self) -> Served {
         let mut served = self.to_served();
         if self.custom.as_ref().is_some_and(|custom| custom.terminating) {
             served.verbs.retain(|verb| !matches!(verb.as_str(), "patch" | "create" | "update"));
@@ -161,7 +174,7 @@ impl Resource {
     }
 
     /// The resource for discovery, without regard to deletion.
-    pub(crate) fn to_served(&self) -> Served {
+    pub fn to_served(&self) -> Served {
         if let Some(info) = self.info {
             return Served::from(info);
         }
@@ -180,42 +193,29 @@ impl Resource {
     }
 
     /// Group and resource, as in messages.
-    pub(crate) fn group_resource(&self) -> GroupResource {
+    pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group.clone(), self.plural.clone())
     }
 
     /// Group and kind, as in messages about invalid objects.
-    pub(crate) fn group_kind(&self) -> GroupKind {
+    pub fn group_kind(&self) -> GroupKind {
         // Events of both groups are validated as core events.
         let group = if self.is("events.k8s.io", "events") { Str::new() } else { self.group.clone() };
         GroupKind::new(group, self.kind.clone())
     }
 
-    /// The resource as defaulting and validation need it.
-    pub(crate) fn for_validation(&self) -> kubewright_validation::Resource<'_> {
-        let custom = self.custom.as_ref();
-        kubewright_validation::Resource {
-            group: &self.group,
-            plural: &self.plural,
-            namespaced: self.namespaced,
-            has_status: self.has_status(),
-            initial_status: self.empty.get("status"),
-            custom: custom.map(|custom| CustomResource { schema: &custom.schema, scale: custom.scale.as_ref() }),
-        }
-    }
-
     /// Whether this is a custom resource.
-    pub(crate) fn is_custom(&self) -> bool {
+    pub fn is_custom(&self) -> bool {
         self.custom.is_some()
     }
 
     /// Whether a webhook converts its objects between versions.
-    pub(crate) fn needs_webhook(&self) -> bool {
+    pub fn needs_webhook(&self) -> bool {
         self.custom.as_ref().is_some_and(|custom| custom.converter.is_some())
     }
 
     /// Whether its objects can be written in a version.
-    pub(crate) fn has_version(&self, api_version: &str) -> bool {
+    pub fn has_version(&self, api_version: &str) -> bool {
         match &self.custom {
             Some(custom) => custom.versions.iter().any(|version| version == api_version),
             None => type_entry(api_version, &self.kind).is_some(),
@@ -223,17 +223,17 @@ impl Resource {
     }
 
     /// Whether this is the built-in resource with this group and plural.
-    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+    pub fn is(&self, group: &str, plural: &str) -> bool {
         self.plural == plural && self.group == group && !self.is_custom()
     }
 
     /// Whether objects are stored. Others, such as reviews, are only answered.
-    pub(crate) fn is_stored(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         self.has_verb("get") && !self.is("", "componentstatuses")
     }
 
     /// Whether this is the storage version.
-    pub(crate) fn is_stored_version(&self) -> bool {
+    pub fn is_stored_version(&self) -> bool {
         match &self.custom {
             Some(custom) => custom.stored,
             None => self.is_stored() && !STORED_ELSEWHERE.contains(&(&*self.plural, &*self.api_version)),
@@ -241,27 +241,27 @@ impl Resource {
     }
 
     /// Whether this version is served.
-    pub(crate) fn is_served(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         self.custom.as_ref().is_none_or(|custom| custom.served)
     }
 
     /// Whether the resource supports `verb`.
-    pub(crate) fn has_verb(&self, verb: &str) -> bool {
+    pub fn has_verb(&self, verb: &str) -> bool {
         self.verbs.contains(&verb)
     }
 
     /// Whether there is a status subresource, so that other writes ignore the status.
-    pub(crate) fn has_status(&self) -> bool {
+    pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
 
     /// The subresource of this name.
-    pub(crate) fn subresource(&self, name: &str) -> Option<&Subresource> {
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|subresource| subresource.name == name)
     }
 
     /// The storage key of an object.
-    pub(crate) fn key(&self, namespace: &str, name: &str) -> Key {
+    pub fn key(&self, namespace: &str, name: &str) -> Key {
         if self.namespaced {
             Key::namespaced(self.storage.clone(), namespace, name)
         } else {
@@ -270,7 +270,7 @@ impl Resource {
     }
 
     /// The storage scope of a namespace. An empty namespace means all of them.
-    pub(crate) fn scope(&self, namespace: &str) -> Scope {
+    pub fn scope(&self, namespace: &str) -> Scope {
         match namespace {
             "" => Scope::resource(self.storage.clone()),
             namespace => Scope::namespace(self.storage.clone(), namespace),
@@ -279,14 +279,11 @@ impl Resource {
 }
 
 /// An empty object, as Go encodes it.
-fn empty(entry: Option<&TypeEntry>, api_version: &str, kind: &str) -> Value {
+fn empty(entry: Option<&TypeEntry>, api_version: &'static str, kind: &'static str) -> Value {
+    let Some(entry) = entry else {
+        return tree::map([("kind", kind.into()), ("apiVersion", api_version.into())]);
+    };
     let mut json = Vec::new();
-    match entry {
-        Some(entry) => Writer::new(&mut json).as_server().object(&*(entry.new)()),
-        None => {
-            write_head(api_version, kind, &mut json);
-            json.push(b'}');
-        }
-    }
+    Writer::new(&mut json).as_server().object(&*(entry.new)());
     Value::from_json(&json).unwrap_or_else(|_| Value::Object(Map::new()))
 }

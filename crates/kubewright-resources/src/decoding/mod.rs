@@ -11,36 +11,35 @@ mod unicode;
 
 use std::collections::HashSet;
 
-use hyper::HeaderMap;
-use hyper::header::CONTENT_TYPE;
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::message::TypeEntry;
 use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
+use kubewright_core::tree::{Meta, to_json};
 use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, Str, Value, yaml};
 use kubewright_schema::Schema;
 
-pub(crate) use delete_options::{delete_options, from_value as delete_options_of};
-pub(crate) use messages::{go_format, syntax as in_go_words};
-pub(crate) use unicode::repaired;
+pub use delete_options::{delete_options, from_value as delete_options_of};
+pub use messages::{go_format, syntax as in_go_words};
+pub use unicode::repaired;
 
 use crate::accept::Format;
 use crate::catalog::{self, Resource, Subresource};
-use crate::object::{Meta, to_json};
-use crate::rejection::Rejection;
 
 /// The expected type of a body.
 #[derive(Clone, Copy)]
-pub(crate) struct Expected<'a> {
-    pub(crate) api_version: &'a str,
-    pub(crate) kind: &'a str,
+pub struct Expected<'a> {
+    /// The `apiVersion`.
+    pub api_version: &'a str,
+    /// The kind.
+    pub kind: &'a str,
     /// The built-in type. `None` for a custom resource.
-    pub(crate) entry: Option<&'static TypeEntry>,
+    pub entry: Option<&'static TypeEntry>,
     /// The schema of a custom resource.
-    pub(crate) schema: Option<&'a Schema>,
+    pub schema: Option<&'a Schema>,
     /// Whether insignificant `null` values are kept.
-    pub(crate) keeps_null: bool,
+    pub keeps_null: bool,
 }
 
 impl<'a> From<&'a Resource> for Expected<'a> {
@@ -60,24 +59,28 @@ impl<'a> From<&'a Subresource> for Expected<'a> {
 }
 
 /// A decoded object with the findings of strict validation.
-pub(crate) struct Decoded {
-    pub(crate) value: Value,
+pub struct Decoded {
+    /// The object.
+    pub value: Value,
     /// Messages such as `unknown field "spec.foo"`.
-    pub(crate) findings: Vec<String>,
+    pub findings: Vec<String>,
 }
 
-/// The format of a body.
-pub(crate) fn format_of(headers: &HeaderMap) -> Result<Format, Rejection> {
-    let header = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable"));
-    Format::of_body(header).ok_or_else(unsupported_format)
+/// The format of a body with this `Content-Type`.
+///
+/// # Errors
+///
+/// 415 for an unknown format.
+pub fn format_of(content_type: Option<&str>) -> Result<Format, Box<Status>> {
+    Format::of_body(content_type).ok_or_else(unsupported_format)
 }
 
-fn unsupported_format() -> Rejection {
+fn unsupported_format() -> Box<Status> {
     Status::unsupported_media_type(&Format::ALL.map(Format::media_type)).into()
 }
 
 /// Decodes the object in a body.
-pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
+pub fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Box<Status>> {
     match format {
         Format::Json => from_json(expected, body, body).or_else(|refused| match repaired(body) {
             Some(repaired) => from_json(expected, &repaired, body),
@@ -95,13 +98,13 @@ pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Res
 }
 
 /// Decodes a tree as if it were a request body.
-pub(crate) fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Rejection> {
+pub fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Box<Status>> {
     let json = to_json(value);
     from_json(expected, &json, &json)
 }
 
 /// The message for a patched tree that does not match its type. `None` if that is not the problem.
-pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
+pub fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
     let json = match expected.entry {
         Some(_) => to_json(value),
         None => to_json(value.get("metadata")?),
@@ -121,11 +124,11 @@ pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) 
 }
 
 /// Applies the `fieldValidation` of the request: rejects the object, or returns warnings.
-pub(crate) fn check_findings(
+pub fn check_findings(
     expected: Expected<'_>,
     findings: Vec<String>,
     validation: Option<FieldValidation>,
-) -> Result<Vec<String>, Rejection> {
+) -> Result<Vec<String>, Box<Status>> {
     match validation.unwrap_or(FieldValidation::Warn) {
         FieldValidation::Ignore => Ok(Vec::new()),
         FieldValidation::Warn => Ok(warnings(findings)),
@@ -138,7 +141,7 @@ pub(crate) fn check_findings(
 }
 
 /// Converts findings to warnings. YAML findings are several lines below a heading.
-pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
+pub fn warnings(findings: Vec<String>) -> Vec<String> {
     let lines = |finding: String| match finding.strip_prefix("yaml: unmarshal errors:\n") {
         Some(lines) => lines.lines().map(|line| line.trim().to_owned()).collect(),
         None => vec![finding],
@@ -147,7 +150,7 @@ pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
 }
 
 /// Decodes JSON. `body` is the original text, for messages.
-fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
+fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Box<Status>> {
     let found = type_of(json).map_err(|error| {
         let problem = format!("couldn't get version/kind; json parse error: {}", messages::of_type(&error));
         unrecognized(expected, &problem, body)
@@ -164,13 +167,13 @@ fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded
     })?;
     let mut canonical = Vec::with_capacity(json.len());
     Writer::new(&mut canonical).as_server().object(&*message);
-    let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
+    let mut value = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
     missing_objects::restore(entry.info, json, &mut value);
     missing_objects::restore_reset(json, &mut value);
     Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
 }
 
-fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejection> {
+fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Box<Status>> {
     let envelope = Envelope::decode(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let Some(entry) = expected.entry else { return Err(unsupported_format()) };
     if envelope.content_type == "application/json" {
@@ -183,11 +186,16 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
         .map_err(|error| cannot_be_handled(expected.kind, expected.api_version, expected, &error.to_string()))?;
     let mut canonical = Vec::with_capacity(body.len() * 2);
     Writer::new(&mut canonical).as_server().object(&*message);
-    let value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
+    let value = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
     Ok(Decoded { value, findings: Vec::new() })
 }
 
-fn custom_from_json(expected: Expected<'_>, found: &TypeMeta, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
+fn custom_from_json(
+    expected: Expected<'_>,
+    found: &TypeMeta,
+    json: &[u8],
+    body: &[u8],
+) -> Result<Decoded, Box<Status>> {
     let text = String::from_utf8_lossy(json);
     if found.kind.is_empty() {
         return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
@@ -224,7 +232,7 @@ fn custom_from_json(expected: Expected<'_>, found: &TypeMeta, json: &[u8], body:
         })?;
         let mut canonical = Vec::new();
         Writer::new(&mut canonical).as_server().message(&meta);
-        *metadata = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
+        *metadata = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
         findings.extend(decoder.take_findings().into_iter().map(|finding| match finding {
             Finding::UnknownField(path) => Finding::UnknownField(format!("metadata.{path}")),
             Finding::DuplicateField(path) => Finding::DuplicateField(format!("metadata.{path}")),
@@ -263,7 +271,7 @@ fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
 }
 
 /// The messages of findings: unique, and limited like those of kube-apiserver.
-pub(crate) fn complaints(findings: Vec<Finding>) -> Vec<String> {
+pub fn complaints(findings: Vec<Finding>) -> Vec<String> {
     let in_words = |finding| match finding {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
@@ -304,7 +312,7 @@ fn type_of(json: &[u8]) -> Result<TypeMeta, DecodeError> {
     }
 }
 
-fn check_type(expected: Expected<'_>, found: &TypeMeta) -> Result<(), Rejection> {
+fn check_type(expected: Expected<'_>, found: &TypeMeta) -> Result<(), Box<Status>> {
     let api_version = if found.api_version.is_empty() { expected.api_version } else { &found.api_version };
     let kind = if found.kind.is_empty() { expected.kind } else { &found.kind };
     if (api_version, kind) == (expected.api_version, expected.kind) {
@@ -334,14 +342,14 @@ fn internal_type(api_version: &str, kind: &str) -> String {
 }
 
 /// 400: the body is an object of a type that this path does not accept.
-fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why: &str) -> Rejection {
+fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why: &str) -> Box<Status> {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message).into()
 }
 
 /// 400: the body is not an object.
-fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Rejection {
+fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Box<Status> {
     const SHOWN: usize = 30;
     let head = &body[..body.len().min(SHOWN)];
     let mut excerpt = match body {

@@ -9,7 +9,7 @@ const TYPE_META: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 
 /// The message for invalid JSON syntax.
-pub(crate) fn syntax(error: &DecodeError) -> String {
+pub fn syntax(error: &DecodeError) -> String {
     if error.is_truncated() {
         return "unexpected end of JSON input".into();
     }
@@ -141,7 +141,7 @@ impl FailedField {
 }
 
 /// Formats a tree like Go's `%v`, in which messages show strategic merge patches.
-pub(crate) fn go_format(value: &Value) -> String {
+pub fn go_format(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".into(),
         Value::String(text) => text.to_string(),
