@@ -8,10 +8,10 @@
 //! 2. `request`: path, verb and resource;
 //! 3. `authentication` and `authorization`;
 //! 4. `routes`: the handler;
-//! 5. `decoding`: the object;
+//! 5. `kubewright_resources::decoding`: the object;
 //! 6. `registry`: the verb;
-//! 7. `admission`: defaults, validation, policies and webhooks. Custom resources are validated by
-//!    the crate `kubewright-schema`, and expressions are evaluated by `kubewright-cel`;
+//! 7. `admission`: policies, webhooks, limits and quotas. Defaults and validation are in the crate
+//!    `kubewright-validation`, and expressions are evaluated by `kubewright-cel`;
 //! 8. `kubewright_storage`: the write and its revision;
 //! 9. `encoding`: the response.
 //!
