@@ -1,40 +1,42 @@
-//! The resources that the containers of a pod request together.
+//! The total resource requests and limits of a pod.
 
 use std::collections::BTreeMap;
 
-use kubewright_core::tree;
-use kubewright_core::{Quantity, Str, Value};
+use kubewright_core::{Quantity, Str, Value, tree};
 
-use crate::defaulting::is_for_pods;
+use crate::defaulting::is_pod_level_resource;
 
-/// What the containers of a pod with this specification ask for: all of them and of the sidecars,
-/// or the largest of those that run before them with the sidecars that run by then.
+/// The total requests or limits of the containers of a pod spec.
+///
+/// For each resource, this is the larger of two amounts. One is the sum over the containers and the
+/// sidecars. The other is the largest amount while an init container runs: its own, plus that of
+/// the sidecars that have started by then.
 pub(crate) fn containers_totals(spec: &Value, kind: &str) -> BTreeMap<Str, Quantity> {
-    let asked = |container| amounts(tree::get(container, &["resources", kind]));
-    let (mut together, mut before) = (BTreeMap::<Str, Quantity>::new(), BTreeMap::<Str, Quantity>::new());
+    let amounts_of = |container| amounts(tree::get(container, &["resources", kind]));
+    let (mut sum, mut peak) = (BTreeMap::<Str, Quantity>::new(), BTreeMap::<Str, Quantity>::new());
     for container in tree::items(spec, &["initContainers"]) {
         let is_sidecar = tree::text(container, &["restartPolicy"]) == "Always";
-        for (name, amount) in asked(container) {
-            let with_sidecars = together.get(&name).cloned().unwrap_or_default() + &amount;
+        for (name, amount) in amounts_of(container) {
+            let with_sidecars = sum.get(&name).cloned().unwrap_or_default() + &amount;
             if is_sidecar {
-                together.insert(name.clone(), with_sidecars.clone());
+                sum.insert(name.clone(), with_sidecars.clone());
             }
-            let most = before.entry(name).or_insert_with(|| with_sidecars.clone());
-            if *most < with_sidecars {
-                *most = with_sidecars;
+            let largest = peak.entry(name).or_insert_with(|| with_sidecars.clone());
+            if *largest < with_sidecars {
+                *largest = with_sidecars;
             }
         }
     }
-    for (name, amount) in tree::items(spec, &["containers"]).iter().flat_map(asked) {
-        *together.entry(name).or_default() += &amount;
+    for (name, amount) in tree::items(spec, &["containers"]).iter().flat_map(amounts_of) {
+        *sum.entry(name).or_default() += &amount;
     }
-    for (name, most) in before {
-        let total = together.entry(name).or_insert_with(|| most.clone());
-        if *total < most {
-            *total = most;
+    for (name, largest) in peak {
+        let total = sum.entry(name).or_insert_with(|| largest.clone());
+        if *total < largest {
+            *total = largest;
         }
     }
-    together
+    sum
 }
 
 /// The quantities of an object, by name.
@@ -58,7 +60,7 @@ pub fn pod_totals(pod: &Value, kind: &str) -> BTreeMap<Str, Quantity> {
     let Some(spec) = pod.get("spec") else { return BTreeMap::new() };
     let mut totals = containers_totals(spec, kind);
     let own = amounts(tree::get(spec, &["resources", kind]));
-    totals.extend(own.filter(|(name, _)| is_for_pods(name)));
+    totals.extend(own.filter(|(name, _)| is_pod_level_resource(name)));
     for (name, overhead) in amounts(spec.get("overhead")) {
         match totals.get_mut(&name) {
             Some(total) => *total += &overhead,

@@ -73,7 +73,7 @@ impl Attempt<'_> {
             return status.into();
         }
         let is_strategic = self.kind == PatchType::Strategic;
-        let why = decoding::misfit(self.expected, self.patched, is_strategic);
+        let why = decoding::type_error(self.expected, self.patched, is_strategic);
         self.invalid(&why.unwrap_or_else(|| status.to_string()))
     }
 

@@ -1,8 +1,6 @@
 //! The conversion webhook of a definition of custom resources.
 
-use kubewright_core::Value;
-
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// The supported versions of `ConversionReview`.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];

@@ -117,7 +117,7 @@ impl ServedVersion {
     fn insert(&mut self, resource: Arc<Resource>) {
         self.by_kind.entry(resource.kind.clone()).or_insert_with(|| Arc::clone(&resource));
         self.resources.insert(resource.plural.clone(), resource);
-        self.forget_documents();
+        self.drop_documents();
     }
 
     fn remove(&mut self, resource: &Resource) {
@@ -125,10 +125,10 @@ impl ServedVersion {
             self.by_kind.remove(&resource.kind);
         }
         self.resources.remove(&resource.plural);
-        self.forget_documents();
+        self.drop_documents();
     }
 
-    fn forget_documents(&mut self) {
+    fn drop_documents(&mut self) {
         (self.document, self.document_hash) = (OnceLock::new(), OnceLock::new());
     }
 

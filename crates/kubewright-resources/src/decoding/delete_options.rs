@@ -4,15 +4,14 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, Query};
 use kubewright_core::protobuf::Envelope;
-use kubewright_core::tree;
-use kubewright_core::{Decoder, Str, Value, yaml};
+use kubewright_core::{Decoder, Str, Value, tree, yaml};
 
 use crate::accept::Format;
 
 /// The delete options of the body, or those of the query if there is no body.
 pub fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Box<Status>> {
     if body.is_empty() {
-        return Ok(DeleteOptions::from_query(query)?);
+        return DeleteOptions::from_query(query);
     }
     let bad = |error: String| Box::new(Status::bad_request(error));
     let value = match format {

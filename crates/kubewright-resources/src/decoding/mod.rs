@@ -21,7 +21,7 @@ use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, St
 use kubewright_schema::Schema;
 
 pub use delete_options::{delete_options, from_value as delete_options_of};
-pub use messages::{go_format, syntax as in_go_words};
+pub use messages::{go_format, syntax as syntax_message};
 pub use unicode::repaired;
 
 use crate::accept::Format;
@@ -104,7 +104,7 @@ pub fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Box<S
 }
 
 /// The message for a patched tree that does not match its type. `None` if that is not the problem.
-pub fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
+pub fn type_error(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
     let json = match expected.entry {
         Some(_) => to_json(value),
         None => to_json(value.get("metadata")?),
@@ -113,7 +113,7 @@ pub fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Opti
         Some(entry) => (entry.info, Decoder::new().report_findings().json_into(&mut *(entry.new)(), &json).err()?),
         None => match Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &json) {
             Err(error) => (&OBJECT_META, error),
-            Ok(()) => return embedded_misfit(expected.schema?, value),
+            Ok(()) => return embedded_type_error(expected.schema?, value),
         },
     };
     Some(if is_strategic {
@@ -170,7 +170,7 @@ fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded
     let mut value = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
     missing_objects::restore(entry.info, json, &mut value);
     missing_objects::restore_reset(json, &mut value);
-    Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
+    Ok(Decoded { value, findings: finding_messages(decoder.take_findings()) })
 }
 
 fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Box<Status>> {
@@ -239,7 +239,7 @@ fn custom_from_json(
         }));
     }
     if let Some(schema) = expected.schema {
-        if let Some(why) = embedded_misfit(schema, &value) {
+        if let Some(why) = embedded_type_error(schema, &value) {
             return Err(cannot_be_handled(expected.kind, expected.api_version, expected, &why));
         }
         let dropped = if expected.keeps_null {
@@ -249,11 +249,11 @@ fn custom_from_json(
         };
         findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
-    Ok(Decoded { value, findings: complaints(findings) })
+    Ok(Decoded { value, findings: finding_messages(findings) })
 }
 
 /// Why an embedded object is invalid. Missing fields are reported later by validation.
-fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
+fn embedded_type_error(schema: &Schema, object: &Value) -> Option<String> {
     for (path, object) in schema.embedded_resources(object) {
         let shown = |name: &str, value: &Value, why: &str| format!("{path}.{name}: Invalid value: {value}: {why}");
         for name in ["apiVersion", "kind"] {
@@ -271,13 +271,13 @@ fn embedded_misfit(schema: &Schema, object: &Value) -> Option<String> {
 }
 
 /// The messages of findings: unique, and limited like those of kube-apiserver.
-pub fn complaints(findings: Vec<Finding>) -> Vec<String> {
-    let in_words = |finding| match finding {
+pub fn finding_messages(findings: Vec<Finding>) -> Vec<String> {
+    let message_of = |finding| match finding {
         Finding::UnknownField(path) => format!("unknown field {path:?}"),
         Finding::DuplicateField(path) => format!("duplicate field {path:?}"),
     };
-    let mut told = HashSet::new();
-    let once = findings.into_iter().map(in_words).filter(|complaint| told.insert(complaint.clone()));
+    let mut seen = HashSet::new();
+    let once = findings.into_iter().map(message_of).filter(|message| seen.insert(message.clone()));
     once.take(MAX_FINDINGS).collect()
 }
 
@@ -350,14 +350,14 @@ fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why:
 
 /// 400: the body is not an object.
 fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Box<Status> {
-    const SHOWN: usize = 30;
-    let head = &body[..body.len().min(SHOWN)];
+    const EXCERPT_MAX: usize = 30;
+    let head = &body[..body.len().min(EXCERPT_MAX)];
     let mut excerpt = match body {
         [] => "<empty>".into(),
         [b'{', ..] => String::from_utf8_lossy(head).into_owned(),
         _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    if body.len() > SHOWN {
+    if body.len() > EXCERPT_MAX {
         excerpt += " ...";
     }
     let message = format!("the object provided is unrecognized (must be of type {}): {why} ({excerpt})", expected.kind);

@@ -1,7 +1,6 @@
 //! Defaults of webhook configurations, admission policies, APIServices and flow control.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// Sets the defaults of a webhook configuration.
 pub(super) fn webhooks(value: &mut Value, is_mutating: bool) {

@@ -1,7 +1,6 @@
 //! Defaults of CustomResourceDefinitions.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// Sets the defaults of a definition: derived names, and the conversion strategy.
 pub(super) fn definition(value: &mut Value) {

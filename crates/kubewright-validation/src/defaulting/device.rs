@@ -1,7 +1,6 @@
 //! Defaults of ResourceClaims.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// Sets the defaults of a ResourceClaim.
 pub(super) fn claim(claim: &mut Value) {

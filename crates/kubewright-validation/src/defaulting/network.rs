@@ -1,7 +1,6 @@
 //! Defaults of Ingresses, NetworkPolicies, Endpoints and EndpointSlices.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// Sets the defaults of an Ingress. The path type has no default.
 pub(super) fn ingress(value: &mut Value) {

@@ -1,7 +1,6 @@
 //! Defaults of Pods and pod templates.
 
-use kubewright_core::tree;
-use kubewright_core::{Quantity, Value};
+use kubewright_core::{Quantity, Value, tree};
 
 use super::{amounts, pod_amounts};
 

@@ -1,7 +1,6 @@
 //! Defaults of pod-level resources.
 
-use kubewright_core::tree;
-use kubewright_core::{Quantity, Str, Value};
+use kubewright_core::{Quantity, Str, Value, tree};
 
 use crate::pod_totals::containers_totals;
 
@@ -9,11 +8,11 @@ use crate::pod_totals::containers_totals;
 pub(super) fn is_whole(spec: &Value) -> bool {
     let kinds = ["requests", "limits"].into_iter();
     let mut amounts = kinds.filter_map(|kind| tree::get(spec, &["resources", kind])?.as_object());
-    amounts.any(|amounts| amounts.keys().any(|name| is_for_pods(name)))
+    amounts.any(|amounts| amounts.keys().any(|name| is_pod_level_resource(name)))
 }
 
 /// Whether a resource is supported at pod level.
-pub(crate) fn is_for_pods(name: &str) -> bool {
+pub(crate) fn is_pod_level_resource(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge(name)
 }
 
@@ -37,10 +36,10 @@ pub(super) fn complete(spec: &mut Value) {
     }
     if has(spec, "limits") {
         let asked = containers_totals(spec, "requests").into_iter();
-        for (name, total) in asked.filter(|(name, _)| is_for_pods(name) && !is_huge(name)) {
+        for (name, total) in asked.filter(|(name, _)| is_pod_level_resource(name) && !is_huge(name)) {
             set_total(spec, "requests", name, &total);
         }
-        for name in names(spec, "limits").into_iter().filter(|name| is_for_pods(name)) {
+        for name in names(spec, "limits").into_iter().filter(|name| is_pod_level_resource(name)) {
             if let Some(limit) = tree::get(spec, &["resources", "limits", &name]).cloned() {
                 tree::object_mut(spec, &["resources", "requests"]).get_or_insert_with(name, || limit);
             }

@@ -1,7 +1,6 @@
 //! Defaults of volumes, claims, CSIDrivers and LimitRanges.
 
-use kubewright_core::tree;
-use kubewright_core::{Map, Value};
+use kubewright_core::{Map, Value, tree};
 
 use super::amounts;
 

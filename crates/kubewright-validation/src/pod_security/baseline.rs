@@ -1,7 +1,6 @@
 //! The checks of the Baseline pod security standard.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::Violation;
 use super::pod::{Pod, containers, context, counted, offenders, plural, quoted};
@@ -67,14 +66,14 @@ pub(super) fn check(pod: &Pod<'_>, is_restricted: bool, found: &mut Violations) 
 }
 
 fn app_armor(pod: &Pod<'_>, found: &mut Violations) {
-    let is_bad = |kind: Option<&Value>| kind.and_then(Value::as_str).is_some_and(|kind| kind == "Unconfined");
-    let mut who = Vec::new();
-    if is_bad(pod.context(&["appArmorProfile", "type"])) {
-        who.push("pod must not set AppArmor profile type to \"Unconfined\"".to_owned());
+    let is_unconfined = |kind: Option<&Value>| kind.and_then(Value::as_str).is_some_and(|kind| kind == "Unconfined");
+    let mut details = Vec::new();
+    if is_unconfined(pod.context(&["appArmorProfile", "type"])) {
+        details.push("pod must not set AppArmor profile type to \"Unconfined\"".to_owned());
     }
-    let names = pod.names(|one| is_bad(context(one, &["appArmorProfile", "type"])));
+    let names = pod.names(|one| is_unconfined(context(one, &["appArmorProfile", "type"])));
     if !names.is_empty() {
-        who.push(format!("{} must not set AppArmor profile type to \"Unconfined\"", containers(&names)));
+        details.push(format!("{} must not set AppArmor profile type to \"Unconfined\"", containers(&names)));
     }
     let annotations = tree::text_map(tree::get(pod.pod, &["metadata", "annotations"]));
     let bad: Vec<String> = annotations
@@ -84,11 +83,11 @@ fn app_armor(pod: &Pod<'_>, found: &mut Violations) {
         .map(|(key, value)| format!("\"{key}\"=\"{value}\""))
         .collect();
     if !bad.is_empty() {
-        who.push(format!("annotation{} {}", plural(bad.len()), bad.join(", ")));
+        details.push(format!("annotation{} {}", plural(bad.len()), bad.join(", ")));
     }
-    if !who.is_empty() {
-        let what = format!("forbidden AppArmor profile{}", plural(who.len()));
-        found.push(("appArmorProfile", Violation::new(&what, who.join(" and "))));
+    if !details.is_empty() {
+        let reason = format!("forbidden AppArmor profile{}", plural(details.len()));
+        found.push(("appArmorProfile", Violation::new(&reason, details.join(" and "))));
     }
 }
 
@@ -102,16 +101,16 @@ pub(super) fn added<'a>(pod: &Pod<'a>, allowed: &[&str]) -> Option<String> {
     let mut names: Vec<&str> = pod.containers.iter().flat_map(|one| extra(one)).collect();
     names.sort_unstable();
     names.dedup();
-    let who: Vec<&str> =
+    let adders: Vec<&str> =
         pod.containers.iter().filter(|one| !extra(one).is_empty()).map(|one| tree::text(one, &["name"])).collect();
-    (!who.is_empty()).then(|| {
-        format!("{} must not include {} in securityContext.capabilities.add", containers(&who), quoted(&names))
+    (!adders.is_empty()).then(|| {
+        format!("{} must not include {} in securityContext.capabilities.add", containers(&adders), quoted(&names))
     })
 }
 
 fn capabilities(pod: &Pod<'_>, found: &mut Violations) {
-    if let Some(who) = added(pod, &CAPABILITIES) {
-        found.push(("capabilities_baseline", Violation::new("non-default capabilities", who)));
+    if let Some(detail) = added(pod, &CAPABILITIES) {
+        found.push(("capabilities_baseline", Violation::new("non-default capabilities", detail)));
     }
 }
 
@@ -138,12 +137,12 @@ fn volumes_and_ports(pod: &Pod<'_>, found: &mut Violations) {
     let mut all: Vec<i64> = pod.containers.iter().flat_map(|one| ports(one)).collect();
     all.sort_unstable();
     all.dedup();
-    let who = pod.names(|one| !ports(one).is_empty());
-    if !who.is_empty() {
-        let verb = if who.len() == 1 { "uses" } else { "use" };
+    let users = pod.names(|one| !ports(one).is_empty());
+    if !users.is_empty() {
+        let verb = if users.len() == 1 { "uses" } else { "use" };
         let shown = all.iter().map(i64::to_string).collect::<Vec<_>>().join(", ");
-        let who = format!("{} {verb} hostPort{} {shown}", containers(&who), plural(all.len()));
-        found.push(("hostPorts", Violation::new("hostPort", who)));
+        let detail = format!("{} {verb} hostPort{} {shown}", containers(&users), plural(all.len()));
+        found.push(("hostPorts", Violation::new("hostPort", detail)));
     }
 }
 
@@ -151,8 +150,8 @@ fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Violations) {
     let is_true = |value: Option<&Value>| value == Some(&Value::Bool(true));
     let names = pod.names(|one| is_true(context(one, &["privileged"])));
     if !names.is_empty() {
-        let who = format!("{} must not set securityContext.privileged=true", containers(&names));
-        found.push(("privileged", Violation::new("privileged", who)));
+        let detail = format!("{} must not set securityContext.privileged=true", containers(&names));
+        found.push(("privileged", Violation::new("privileged", detail)));
     }
     let unmasked = |one: &Value| {
         context(one, &["procMount"])
@@ -161,16 +160,16 @@ fn flags(pod: &Pod<'_>, is_restricted: bool, found: &mut Violations) {
     };
     let names = pod.names(unmasked);
     // In a separate user namespace, an unmasked `/proc` exposes nothing of the node.
-    let is_apart = !is_restricted && tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false));
-    if !names.is_empty() && !is_apart {
-        let who = format!("{} must not set securityContext.procMount to \"Unmasked\"", containers(&names));
-        found.push(("procMount", Violation::new("procMount", who)));
+    let has_user_namespace = !is_restricted && tree::get(pod.spec, &["hostUsers"]) == Some(&Value::Bool(false));
+    if !names.is_empty() && !has_user_namespace {
+        let detail = format!("{} must not set securityContext.procMount to \"Unmasked\"", containers(&names));
+        found.push(("procMount", Violation::new("procMount", detail)));
     }
     const HOST_PROCESS: [&str; 2] = ["windowsOptions", "hostProcess"];
     let names = pod.names(|one| is_true(context(one, &HOST_PROCESS)));
-    if let Some(who) = offenders(is_true(pod.context(&HOST_PROCESS)), &names) {
-        let who = format!("{who} must not set securityContext.windowsOptions.hostProcess=true");
-        found.push(("windowsHostProcess", Violation::new("hostProcess", who)));
+    if let Some(offenders) = offenders(is_true(pod.context(&HOST_PROCESS)), &names) {
+        let detail = format!("{offenders} must not set securityContext.windowsOptions.hostProcess=true");
+        found.push(("windowsHostProcess", Violation::new("hostProcess", detail)));
     }
 }
 
@@ -186,30 +185,30 @@ fn hosts(pod: &Pod<'_>, found: &mut Violations) {
         probes.chain(hooks).any(has_host)
     });
     if !names.is_empty() {
-        let who = format!("{} must not set probe or lifecycle host", containers(&names));
-        found.push(("hostProbesAndHostLifecycle", Violation::new("probe or lifecycle host", who)));
+        let detail = format!("{} must not set probe or lifecycle host", containers(&names));
+        found.push(("hostProbesAndHostLifecycle", Violation::new("probe or lifecycle host", detail)));
     }
 }
 
 fn selinux(pod: &Pod<'_>, found: &mut Violations) {
-    let is_bad = |options: Option<&Value>| {
+    let is_forbidden = |options: Option<&Value>| {
         options.is_some_and(|options| {
             !SELINUX_TYPES.contains(&tree::text(options, &["type"]))
                 || ["user", "role"].into_iter().any(|field| !tree::text(options, &[field]).is_empty())
         })
     };
-    let names = pod.names(|one| is_bad(context(one, &["seLinuxOptions"])));
-    if let Some(who) = offenders(is_bad(pod.context(&["seLinuxOptions"])), &names) {
-        let who = format!("{who} set forbidden securityContext.seLinuxOptions");
-        found.push(("seLinuxOptions", Violation::new("seLinuxOptions", who)));
+    let names = pod.names(|one| is_forbidden(context(one, &["seLinuxOptions"])));
+    if let Some(offenders) = offenders(is_forbidden(pod.context(&["seLinuxOptions"])), &names) {
+        let detail = format!("{offenders} set forbidden securityContext.seLinuxOptions");
+        found.push(("seLinuxOptions", Violation::new("seLinuxOptions", detail)));
     }
 }
 
 fn seccomp(pod: &Pod<'_>, found: &mut Violations) {
-    let is_bad = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("Unconfined");
-    let names = pod.names(|one| is_bad(context(one, &["seccompProfile", "type"])));
-    if let Some(who) = offenders(is_bad(pod.context(&["seccompProfile", "type"])), &names) {
-        let who = format!("{who} must not set securityContext.seccompProfile.type to \"Unconfined\"");
-        found.push(("seccompProfile_baseline", Violation::new("seccompProfile", who)));
+    let is_unconfined = |kind: Option<&Value>| kind.and_then(Value::as_str) == Some("Unconfined");
+    let names = pod.names(|one| is_unconfined(context(one, &["seccompProfile", "type"])));
+    if let Some(offenders) = offenders(is_unconfined(pod.context(&["seccompProfile", "type"])), &names) {
+        let detail = format!("{offenders} must not set securityContext.seccompProfile.type to \"Unconfined\"");
+        found.push(("seccompProfile_baseline", Violation::new("seccompProfile", detail)));
     }
 }

@@ -13,15 +13,15 @@ use pod::Pod;
 const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
 const MODES: [&str; 3] = ["enforce", "audit", "warn"];
 
-/// One violation: its description and the offending containers.
+/// One violation, with upstream's `ForbiddenReason` and `ForbiddenDetail`.
 struct Violation {
-    what: String,
-    who: String,
+    reason: String,
+    detail: String,
 }
 
 impl Violation {
-    fn new(what: &str, who: impl Into<String>) -> Self {
-        Violation { what: what.to_owned(), who: who.into() }
+    fn new(reason: &str, detail: impl Into<String>) -> Self {
+        Violation { reason: reason.to_owned(), detail: detail.into() }
     }
 }
 
@@ -57,7 +57,7 @@ impl Standard {
         }
         violations.sort_by_key(|(name, _)| *name);
         let texts: Vec<String> =
-            violations.into_iter().map(|(_, Violation { what, who })| format!("{what} ({who})")).collect();
+            violations.into_iter().map(|(_, Violation { reason, detail })| format!("{reason} ({detail})")).collect();
         (!texts.is_empty())
             .then(|| format!("violate PodSecurity \"{}:{}\": {}", self.level, self.version, texts.join(", ")))
     }

@@ -1,8 +1,7 @@
 //! A pod as the pod security checks see it: the spec and all its containers, including ephemeral
 //! ones.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 /// A pod or a pod template.
 pub(super) struct Pod<'a> {
@@ -42,11 +41,11 @@ impl<'a> Pod<'a> {
 
 /// Names the offenders: the pod, some of its containers, or both.
 pub(super) fn offenders(is_pod: bool, names: &[&str]) -> Option<String> {
-    let mut who: Vec<String> = is_pod.then(|| "pod".to_owned()).into_iter().collect();
+    let mut parts: Vec<String> = is_pod.then(|| "pod".to_owned()).into_iter().collect();
     if !names.is_empty() {
-        who.push(containers(names));
+        parts.push(containers(names));
     }
-    (!who.is_empty()).then(|| who.join(" and "))
+    (!parts.is_empty()).then(|| parts.join(" and "))
 }
 
 /// A field of a container's security context.

@@ -1,7 +1,6 @@
 //! The checks of the Restricted pod security standard, beyond those of Baseline.
 
-use kubewright_core::Value;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::Violation;
 use super::baseline::{Violations, added};
@@ -25,8 +24,8 @@ pub(super) fn check(pod: &Pod<'_>, found: &mut Violations) {
 fn escalation(pod: &Pod<'_>, found: &mut Violations) {
     let names = pod.names(|one| context(one, &["allowPrivilegeEscalation"]) != Some(&Value::Bool(false)));
     if !names.is_empty() {
-        let who = format!("{} must set securityContext.allowPrivilegeEscalation=false", containers(&names));
-        found.push(("allowPrivilegeEscalation", Violation::new("allowPrivilegeEscalation != false", who)));
+        let detail = format!("{} must set securityContext.allowPrivilegeEscalation=false", containers(&names));
+        found.push(("allowPrivilegeEscalation", Violation::new("allowPrivilegeEscalation != false", detail)));
     }
 }
 
@@ -36,36 +35,37 @@ fn capabilities(pod: &Pod<'_>, found: &mut Violations) {
         list.iter().any(|name| name.as_str() == Some("ALL"))
     };
     let keep = pod.names(|one| !drops_all(one));
-    let mut who = Vec::new();
+    let mut details = Vec::new();
     if !keep.is_empty() {
-        who.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keep)));
+        details.push(format!("{} must set securityContext.capabilities.drop=[\"ALL\"]", containers(&keep)));
     }
-    who.extend(added(pod, &["NET_BIND_SERVICE"]));
-    if !who.is_empty() {
-        found.push(("capabilities_restricted", Violation::new("unrestricted capabilities", who.join("; "))));
+    details.extend(added(pod, &["NET_BIND_SERVICE"]));
+    if !details.is_empty() {
+        found.push(("capabilities_restricted", Violation::new("unrestricted capabilities", details.join("; "))));
     }
 }
 
 fn seccomp(pod: &Pod<'_>, found: &mut Violations) {
     let kind = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_good = |kind: &str| matches!(kind, "RuntimeDefault" | "Localhost");
-    let of_pod = kind(pod.context(&["seccompProfile", "type"]));
-    let of_container = |one: &Value| kind(context(one, &["seccompProfile", "type"]));
-    let mut who = Vec::new();
-    if !of_pod.is_empty() && !is_good(&of_pod) {
-        who.push(format!("pod must not set securityContext.seccompProfile.type to {of_pod:?}"));
+    let is_confined = |kind: &str| matches!(kind, "RuntimeDefault" | "Localhost");
+    let pod_level = kind(pod.context(&["seccompProfile", "type"]));
+    let container_level = |one: &Value| kind(context(one, &["seccompProfile", "type"]));
+    let mut details = Vec::new();
+    if !pod_level.is_empty() && !is_confined(&pod_level) {
+        details.push(format!("pod must not set securityContext.seccompProfile.type to {pod_level:?}"));
     }
-    let bad = pod.names(|one| !of_container(one).is_empty() && !is_good(&of_container(one)));
+    let bad = pod.names(|one| !container_level(one).is_empty() && !is_confined(&container_level(one)));
     if !bad.is_empty() {
-        who.push(format!("{} must not set securityContext.seccompProfile.type to \"Unconfined\"", containers(&bad)));
+        details
+            .push(format!("{} must not set securityContext.seccompProfile.type to \"Unconfined\"", containers(&bad)));
     }
-    let without = pod.names(|one| of_container(one).is_empty());
-    if who.is_empty() && of_pod.is_empty() && !without.is_empty() {
+    let without = pod.names(|one| container_level(one).is_empty());
+    if details.is_empty() && pod_level.is_empty() && !without.is_empty() {
         let must = "must set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\"";
-        who.push(format!("pod or {} {must}", containers(&without)));
+        details.push(format!("pod or {} {must}", containers(&without)));
     }
-    if !who.is_empty() {
-        found.push(("seccompProfile_restricted", Violation::new("seccompProfile", who.join(" and "))));
+    if !details.is_empty() {
+        found.push(("seccompProfile_restricted", Violation::new("seccompProfile", details.join(" and "))));
     }
 }
 
@@ -87,13 +87,13 @@ fn volumes(pod: &Pod<'_>, found: &mut Violations) {
     if !names.is_empty() {
         let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
         let verb = if names.len() == 1 { "uses" } else { "use" };
-        let who = format!(
+        let detail = format!(
             "{} {verb} restricted volume type{} {}",
             counted("volume", &names),
             plural(kinds.len()),
             quoted(&kinds)
         );
-        found.push(("restrictedVolumes", Violation::new("restricted volume types", who)));
+        found.push(("restrictedVolumes", Violation::new("restricted volume types", detail)));
     }
 }
 
@@ -103,25 +103,25 @@ fn users(pod: &Pod<'_>, found: &mut Violations) {
         return;
     }
     let (yes, no) = (Some(&Value::Bool(true)), Some(&Value::Bool(false)));
-    let of_pod = pod.context(&["runAsNonRoot"]);
-    let mut who = Vec::new();
-    if of_pod == no {
-        who.push("pod must not set securityContext.runAsNonRoot=false".to_owned());
+    let pod_level = pod.context(&["runAsNonRoot"]);
+    let mut details = Vec::new();
+    if pod_level == no {
+        details.push("pod must not set securityContext.runAsNonRoot=false".to_owned());
     }
     let explicit = pod.names(|one| context(one, &["runAsNonRoot"]) == no);
     if !explicit.is_empty() {
-        who.push(format!("{} must not set securityContext.runAsNonRoot=false", containers(&explicit)));
+        details.push(format!("{} must not set securityContext.runAsNonRoot=false", containers(&explicit)));
     }
     let unset = pod.names(|one| context(one, &["runAsNonRoot"]).is_none());
-    if who.is_empty() && of_pod != yes && !unset.is_empty() {
-        who.push(format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&unset)));
+    if details.is_empty() && pod_level != yes && !unset.is_empty() {
+        details.push(format!("pod or {} must set securityContext.runAsNonRoot=true", containers(&unset)));
     }
-    if !who.is_empty() {
-        found.push(("runAsNonRoot", Violation::new("runAsNonRoot != true", who.join(" and "))));
+    if !details.is_empty() {
+        found.push(("runAsNonRoot", Violation::new("runAsNonRoot != true", details.join(" and "))));
     }
     let is_root = |value: Option<&Value>| value == Some(&Value::Int(0));
     let roots = pod.names(|one| is_root(context(one, &["runAsUser"])));
-    if let Some(who) = offenders(is_root(pod.context(&["runAsUser"])), &roots) {
-        found.push(("runAsUser", Violation::new("runAsUser=0", format!("{who} must not set runAsUser=0"))));
+    if let Some(offenders) = offenders(is_root(pod.context(&["runAsUser"])), &roots) {
+        found.push(("runAsUser", Violation::new("runAsUser=0", format!("{offenders} must not set runAsUser=0"))));
     }
 }

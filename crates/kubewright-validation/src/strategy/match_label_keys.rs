@@ -9,7 +9,7 @@ const TERMS: [&str; 2] =
     ["preferredDuringSchedulingIgnoredDuringExecution", "requiredDuringSchedulingIgnoredDuringExecution"];
 
 /// Adds the requirements of `matchLabelKeys` and `mismatchLabelKeys` to the selectors of a new pod.
-pub(super) fn select(pod: &mut Value) {
+pub(super) fn resolve(pod: &mut Value) {
     let has_keys = |spec: &Value| spec.get("affinity").or(spec.get("topologySpreadConstraints")).is_some();
     if !pod.get("spec").is_some_and(has_keys) {
         return;

@@ -11,7 +11,7 @@ use crate::Part;
 use crate::Resource;
 
 /// Built-in kinds whose generation counts spec changes.
-const COUNTED: [(&str, &str); 27] = [
+const WITH_GENERATION: [(&str, &str); 27] = [
     ("", "pods"),
     ("", "podtemplates"),
     ("", "replicationcontrollers"),
@@ -46,13 +46,13 @@ pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Blocks the deletion of a volume while a claim uses it.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-fn is_counted(resource: &Resource<'_>) -> bool {
-    resource.is_custom() || COUNTED.contains(&(resource.group, resource.plural))
+fn counts_generation(resource: &Resource<'_>) -> bool {
+    resource.is_custom() || WITH_GENERATION.contains(&(resource.group, resource.plural))
 }
 
 /// Sets the initial state of a new object.
 pub fn prepare_create(resource: &Resource<'_>, value: &mut Value) {
-    if is_counted(resource) {
+    if counts_generation(resource) {
         value.set_meta("generation", 1);
     }
     // Kubelets register nodes together with their status.
@@ -77,18 +77,18 @@ pub fn prepare_create(resource: &Resource<'_>, value: &mut Value) {
             if !tree::items(value, &["spec", "schedulingGates"]).is_empty() {
                 tree::set(value, &["status", "conditions"], Value::from(vec![gated_condition()]));
             }
-            match_label_keys::select(value);
+            match_label_keys::resolve(value);
         }
         ("", plural @ ("persistentvolumeclaims" | "persistentvolumes")) => {
             tree::set(value, &["status"], tree::map([("phase", "Pending".into())]));
-            let guard = if plural == "persistentvolumes" { PV_PROTECTION } else { PVC_PROTECTION };
+            let protection = if plural == "persistentvolumes" { PV_PROTECTION } else { PVC_PROTECTION };
             let mut finalizers = value.finalizers();
-            if !finalizers.iter().any(|have| have == guard) {
-                finalizers.push(guard.into());
+            if !finalizers.iter().any(|have| have == protection) {
+                finalizers.push(protection.into());
                 value.set_finalizers(&finalizers);
             }
             if plural == "persistentvolumeclaims" {
-                crate::data_source::settle(value, None);
+                crate::data_source::normalize(value, None);
             }
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
@@ -203,18 +203,20 @@ pub fn prepare_update(resource: &Resource<'_>, old: &Value, new: &mut Value, par
         drop_obsolete(old, new);
     }
     if resource.is("", "persistentvolumeclaims") && part == Part::Main {
-        crate::data_source::settle(new, Some(old));
+        crate::data_source::normalize(new, Some(old));
     }
     // The spec of a CertificateSigningRequest is immutable.
     if resource.is("certificates.k8s.io", "certificatesigningrequests") {
         reset(new, "spec", old.get("spec"));
     }
     // A status update may change the stored versions, but not remove all of them.
-    let has_forgotten = || tree::items(new, &["status", "storedVersions"]).is_empty();
-    if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && (part == Part::Main || has_forgotten()) {
+    let lacks_stored_versions = || tree::items(new, &["status", "storedVersions"]).is_empty();
+    if resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+        && (part == Part::Main || lacks_stored_versions())
+    {
         add_stored_version(new);
     }
-    if matches!(part, Part::Status | Part::Approval) || !is_counted(resource) {
+    if matches!(part, Part::Status | Part::Approval) || !counts_generation(resource) {
         return;
     }
     let is_content = |field: &str| match field {
@@ -300,13 +302,13 @@ fn keep_unknown_status_fields(old: &Value, new: &mut Value) {
 
 /// Restores the conditions of a type, unless their number changed.
 fn keep_conditions(old: &Value, new: &mut Value, kind: &str) {
-    let is_meant = |condition: &Value| tree::text(condition, &["type"]) == kind;
-    let before = tree::items(old, &["status", "conditions"]).iter().filter(|one| is_meant(one));
+    let has_kind = |condition: &Value| tree::text(condition, &["type"]) == kind;
+    let before = tree::items(old, &["status", "conditions"]).iter().filter(|one| has_kind(one));
     let before: Vec<Value> = before.cloned().collect();
     let Some(status) = tree::field_mut(new, "status") else { return };
     let now = tree::items_mut(status, "conditions");
-    if now.iter().filter(|one| is_meant(one)).count() == before.len() {
-        now.iter_mut().filter(|one| is_meant(one)).zip(before).for_each(|(now, before)| *now = before);
+    if now.iter().filter(|one| has_kind(one)).count() == before.len() {
+        now.iter_mut().filter(|one| has_kind(one)).zip(before).for_each(|(now, before)| *now = before);
     }
 }
 

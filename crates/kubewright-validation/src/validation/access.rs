@@ -1,9 +1,8 @@
 //! Validates RBAC roles and role bindings.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::{Value, tree};
 
 use super::metadata::{path_segment, quoted};
 use super::{number, selector};
@@ -14,8 +13,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 pub(super) fn role(value: &Value, is_namespaced: bool) -> Vec<StatusCause> {
     let rules = tree::items(value, &["rules"]).iter().enumerate();
     let rules = rules.flat_map(|(index, rule)| self::rule(&format!("rules[{index}]"), rule, is_namespaced));
-    let made_of = value.get("aggregationRule").filter(|_| !is_namespaced).into_iter();
-    rules.chain(made_of.flat_map(aggregation)).collect()
+    let aggregation_rule = value.get("aggregationRule").filter(|_| !is_namespaced).into_iter();
+    rules.chain(aggregation_rule.flat_map(aggregation)).collect()
 }
 
 /// Validates the aggregation rule of a ClusterRole.

@@ -181,11 +181,11 @@ fn repeated_keys(field: &str, keys: &[Value], chosen: &Value) -> Vec<StatusCause
     let expressions = tree::items(chosen, &["matchExpressions"]);
     let mut causes = Vec::new();
     let mut seen = HashSet::new();
-    let last_of: HashMap<_, _> = keys.iter().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
+    let last_index_of: HashMap<_, _> = keys.iter().enumerate().map(|(index, key)| (key.as_str(), index)).collect();
     for expression in expressions {
         let key = tree::text(expression, &["key"]);
         let is_repeated = !seen.insert(key);
-        if let Some(index) = last_of.get(&Some(key)).filter(|_| labels.contains_key(key) || is_repeated) {
+        if let Some(index) = last_index_of.get(&Some(key)).filter(|_| labels.contains_key(key) || is_repeated) {
             let why = "exists in both matchLabelKeys and labelSelector";
             causes.push(StatusCause::invalid(format!("{field}[{index}]"), quoted(key), why));
         }
@@ -199,7 +199,7 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
     let pair = |constraint: &'_ Value| {
         ["topologyKey", "whenUnsatisfiable"].map(|part| tree::text(constraint, &[part]).to_owned())
     };
-    let last_of: HashMap<_, _> =
+    let last_index_of: HashMap<_, _> =
         constraints.iter().enumerate().map(|(index, constraint)| (pair(constraint), index)).collect();
     for (index, constraint) in constraints.iter().enumerate() {
         let field = format!("{field}[{index}]");
@@ -214,7 +214,7 @@ pub(super) fn spread(field: &str, constraints: &[Value]) -> Vec<StatusCause> {
         let action = tree::text(constraint, &["whenUnsatisfiable"]);
         let actions = ["DoNotSchedule", "ScheduleAnyway"];
         causes.extend(number::one_of(format!("{field}.whenUnsatisfiable"), action, &actions));
-        if last_of.get(&pair(constraint)).is_some_and(|last| *last > index) {
+        if last_index_of.get(&pair(constraint)).is_some_and(|last| *last > index) {
             let shown = quoted(&format!("{{{key}, {action}}}"));
             causes.push(StatusCause::duplicate(format!("{field}.{{topologyKey, whenUnsatisfiable}}"), shown));
         }
@@ -245,7 +245,7 @@ pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
     /// Stop reporting duplicate terms after this many causes.
     const PAIRS_MAX: usize = 1000;
     let mut causes = Vec::new();
-    let mut times_of = HashMap::new();
+    let mut count_of = HashMap::new();
     for (index, term) in terms.iter().enumerate() {
         let field = format!("{field}[{index}].matchLabelExpressions");
         let requirements = tree::items(term, &["matchLabelExpressions"]);
@@ -265,7 +265,7 @@ pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
             }
         }
         // Report one cause for each pair of equal terms, up to `PAIRS_MAX`.
-        let same = times_of.entry(meaning(term)).or_insert(0usize);
+        let same = count_of.entry(normalized(term)).or_insert(0usize);
         let room = PAIRS_MAX.saturating_sub(causes.len());
         causes.extend((0..room.min(*same)).map(|_| StatusCause::duplicate(field.as_str(), quoted(""))));
         *same += 1;
@@ -274,7 +274,7 @@ pub(super) fn topologies(field: &str, terms: &[Value]) -> Vec<StatusCause> {
 }
 
 /// The keys of a term with their values, in an order-independent form.
-fn meaning(term: &Value) -> Vec<(String, Vec<String>)> {
+fn normalized(term: &Value) -> Vec<(String, Vec<String>)> {
     let mut all: Vec<_> = tree::items(term, &["matchLabelExpressions"])
         .iter()
         .map(|one| {

@@ -1,9 +1,8 @@
 //! Validates HorizontalPodAutoscalers: scale target, metrics and behavior.
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_label;
-use kubewright_core::{Quantity, Value};
+use kubewright_core::{Quantity, Value, tree};
 
 use super::metadata::{path_segment, quoted};
 use super::{container, number, text};
@@ -45,8 +44,8 @@ pub(super) fn autoscaler(value: &Value, old: Option<&Value>) -> Vec<StatusCause>
     for (index, metric) in metrics.iter().enumerate() {
         causes.extend(self::metric(&format!("spec.metrics[{index}]"), metric));
     }
-    let is_elsewhere = |metric: &Value| matches!(tree::text(metric, &["type"]), "Object" | "External");
-    if least == Some(0) && !metrics.iter().any(is_elsewhere) {
+    let is_object_or_external = |metric: &Value| matches!(tree::text(metric, &["type"]), "Object" | "External");
+    if least == Some(0) && !metrics.iter().any(is_object_or_external) {
         let why = "must specify at least one Object or External metric to support scaling to zero replicas";
         causes.push(StatusCause::forbidden("spec.metrics", why));
     }

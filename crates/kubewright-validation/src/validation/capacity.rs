@@ -3,9 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::qualified_name;
-use kubewright_core::{Quantity, Str, Value};
+use kubewright_core::{Quantity, Str, Value, tree};
 
 use super::container;
 use super::metadata::quoted;

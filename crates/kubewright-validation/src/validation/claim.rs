@@ -59,7 +59,7 @@ fn changes(value: &Value, old: &Value) -> Vec<StatusCause> {
         }
     }
     // Claims stored by older servers have only one of the two data source fields.
-    data_source::align(&mut fixed);
+    data_source::synchronize(&mut fixed);
     if allowed != fixed {
         let why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for \
                    bound claims";

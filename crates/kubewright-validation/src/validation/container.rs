@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, qualified_name};
-use kubewright_core::{Quantity, Str, Value};
+use kubewright_core::{Quantity, Str, Value, tree};
 
 use super::metadata::quoted;
 use super::{capacity, claim, environment, mount, number, probe, restart, security, selector, text};
@@ -266,8 +265,8 @@ fn huge_pages_only<'a>(
     mut amounts: impl Iterator<Item = &'a (Str, Quantity)> + Clone,
 ) -> Option<StatusCause> {
     let has_pages = amounts.clone().any(|(name, _)| name.starts_with("hugepages-"));
-    let is_alone = has_pages && !amounts.any(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
-    is_alone.then(|| StatusCause::forbidden(field, "HugePages require cpu or memory"))
+    let lacks_cpu_and_memory = has_pages && !amounts.any(|(name, _)| matches!(name.as_str(), "cpu" | "memory"));
+    lacks_cpu_and_memory.then(|| StatusCause::forbidden(field, "HugePages require cpu or memory"))
 }
 
 fn amount_causes(field: &str, name: &str, amount: &Quantity, name_rule: NameRule) -> Vec<StatusCause> {

@@ -1,9 +1,8 @@
 //! Validates ResourceClaims and ResourceClaimTemplates.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+use kubewright_core::{Value, tree};
 
 use super::device::{LIST_MAX, config, distinct, each, fully_qualified, name_of, selectors, string_key};
 use super::metadata::quoted;

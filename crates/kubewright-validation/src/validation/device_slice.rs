@@ -1,9 +1,8 @@
 //! Validates ResourceSlices.
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
-use kubewright_core::{Quantity, Value};
+use kubewright_core::{Quantity, Value, tree};
 
 use super::device::{ATTRIBUTES_MAX, LIST_MAX, VALUE_MAX, distinct, driver, each, name_of, pool, qualified};
 use super::device_claim::EFFECTS;
@@ -12,7 +11,7 @@ use super::{affinity, device_status, number, text};
 
 /// Maximum number of devices, and the lower maximum when devices have taints or consume counters.
 const DEVICES_MAX: usize = 128;
-const DEMANDING_DEVICES_MAX: usize = 64;
+const TAINTED_DEVICES_MAX: usize = 64;
 const COUNTER_SETS_MAX: usize = 8;
 const CONSUMED_SETS_MAX: usize = 2;
 const TAINTS_MAX: usize = 16;
@@ -45,9 +44,9 @@ pub(super) fn slice(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     let devices = tree::items(spec, &["devices"]);
     let before = old.map_or(&[][..], |old| tree::items(old, &["spec", "devices"]));
-    let is_demanding =
+    let has_taints_or_counters =
         |device: &Value| ["taints", "consumesCounters"].iter().any(|list| !tree::items(device, &[list]).is_empty());
-    let max = if devices.iter().any(is_demanding) { DEMANDING_DEVICES_MAX } else { DEVICES_MAX };
+    let max = if devices.iter().any(has_taints_or_counters) { TAINTED_DEVICES_MAX } else { DEVICES_MAX };
     let chooses_nodes = tree::is_true(spec, &["perDeviceNodeSelection"]);
     let device = |field: &str, device: &Value| {
         let before = before.iter().find(|other| name_of(other) == name_of(device));
@@ -151,10 +150,10 @@ fn device_place(field: &str, device: &Value, chooses_nodes: bool) -> Vec<StatusC
     const WHY: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
     if !chooses_nodes {
-        let says = ["nodeName", "nodeSelector", "allNodes"].iter().any(|part| device.get(part).is_some());
+        let is_set = ["nodeName", "nodeSelector", "allNodes"].iter().any(|part| device.get(part).is_some());
         let why = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to \
                    true in the ResourceSlice spec";
-        return says.then(|| StatusCause::invalid(field, "null", why)).into_iter().collect();
+        return is_set.then(|| StatusCause::invalid(field, "null", why)).into_iter().collect();
     }
     let mut causes = Vec::new();
     let mut set = Vec::new();

@@ -1,9 +1,8 @@
 //! Validates the DNS settings of pods.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::{Value, tree};
 
 use super::{address, text};
 

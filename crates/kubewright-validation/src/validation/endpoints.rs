@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+use kubewright_core::{Value, tree};
 
 use super::metadata::{self, quoted};
 use super::{address, number, text};

@@ -1,9 +1,8 @@
 //! Validates environment variables of containers, and references to pod fields.
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
-use kubewright_core::{Quantity, Value};
+use kubewright_core::{Quantity, Value, tree};
 
 use super::metadata::quoted;
 use super::{config, number, text};

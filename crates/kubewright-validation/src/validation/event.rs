@@ -49,32 +49,32 @@ pub(super) fn newer(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
 /// Validates what both groups require. `reporter` is the group's name of the reporter field.
 fn any(value: &Value, reporter: &str) -> Vec<StatusCause> {
     let (about, namespace) = (tree::text(value, &["involvedObject", "namespace"]), value.namespace());
-    let is_newer = set(value, "eventTime").is_some();
-    let is_there = match (about, is_newer) {
+    let is_new_style = set(value, "eventTime").is_some();
+    let is_allowed = match (about, is_new_style) {
         ("", false) => namespace == "default",
         (about, false) => namespace == about,
         ("", true) => matches!(namespace, "default" | "kube-system"),
         (_, true) => true,
     };
     let mut causes = Vec::new();
-    if !is_there {
+    if !is_allowed {
         let why = "does not match event.namespace";
         causes.push(StatusCause::invalid("involvedObject.namespace", quoted(about), why));
     }
-    if !is_newer {
+    if !is_new_style {
         return causes;
     }
-    let said = |field: &str| tree::text(value, &[field]);
-    if said("reportingComponent").is_empty() {
+    let text_of = |field: &str| tree::text(value, &[field]);
+    if text_of("reportingComponent").is_empty() {
         causes.push(StatusCause::required(reporter, ""));
     }
-    causes.extend(text::check(reporter, said("reportingComponent"), qualified_name));
+    causes.extend(text::check(reporter, text_of("reportingComponent"), qualified_name));
     let too_long = |field: &str, max: usize| {
         let why = format!("can have at most {max} characters");
-        (said(field).len() > max).then(|| StatusCause::invalid(field, quoted(""), &why))
+        (text_of(field).len() > max).then(|| StatusCause::invalid(field, quoted(""), &why))
     };
     for field in ["reportingInstance", "action", "reason"] {
-        if said(field).is_empty() {
+        if text_of(field).is_empty() {
             causes.push(StatusCause::required(field, ""));
         }
         causes.extend(too_long(field, TEXT_MAX));

@@ -102,8 +102,9 @@ fn completions_change(value: &Value, old: &Value) -> Option<StatusCause> {
         return number::immutable(value, old, &PATH);
     }
     let count = tree::int(value, &PATH)?;
-    let is_alone = tree::int(old, &PATH) != Some(count) && tree::int(value, &["spec", "parallelism"]) != Some(count);
-    is_alone.then(|| {
+    let lacks_parallelism =
+        tree::int(old, &PATH) != Some(count) && tree::int(value, &["spec", "parallelism"]) != Some(count);
+    lacks_parallelism.then(|| {
         StatusCause::invalid("spec.completions", count, "can only be modified in tandem with spec.parallelism")
     })
 }

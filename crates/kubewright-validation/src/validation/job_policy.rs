@@ -1,9 +1,8 @@
 //! Validates the pod failure policy and the success policy of jobs.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::qualified_name;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{number, text};

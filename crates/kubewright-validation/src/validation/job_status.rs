@@ -6,8 +6,7 @@
 use std::collections::HashSet;
 
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
-use kubewright_core::{Time, Value};
+use kubewright_core::{Time, Value, tree};
 
 use super::job_policy::{count_indexes, interval};
 use super::metadata::quoted;
@@ -27,7 +26,7 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes.extend(change.counts_at_end());
     causes.extend(change.indexes());
     causes.extend(success(value));
-    causes.extend(change.steps_back());
+    causes.extend(change.regressions());
     causes
 }
 
@@ -39,16 +38,16 @@ struct Change<'a> {
 
 impl Change<'_> {
     /// Whether a status field changed.
-    fn is_of(&self, field: &str) -> bool {
+    fn has_changed(&self, field: &str) -> bool {
         tree::get(self.now, &["status", field]) != tree::get(self.before, &["status", field])
     }
 
     /// Whether a condition changed between true and not true.
-    fn is_of_condition(&self, kind: &str) -> bool {
+    fn has_condition_changed(&self, kind: &str) -> bool {
         is_true(self.now, kind) != is_true(self.before, kind)
     }
 
-    fn is_of_finish(&self) -> bool {
+    fn has_finish_changed(&self) -> bool {
         is_finished(self.now) != is_finished(self.before)
     }
 
@@ -56,16 +55,16 @@ impl Change<'_> {
     fn end(&self) -> Vec<StatusCause> {
         const FIELD: &str = "status.completionTime";
         let job = self.now;
-        let (is_complete, is_changed) = (is_true(job, "Complete"), self.is_of_condition("Complete"));
+        let (is_complete, is_changed) = (is_true(job, "Complete"), self.has_condition_changed("Complete"));
         let mut causes = Vec::new();
         for other in ["Failed", "FailureTarget"] {
-            if (is_changed || self.is_of_condition(other)) && is_complete && is_true(job, other) {
+            if (is_changed || self.has_condition_changed(other)) && is_complete && is_true(job, other) {
                 let why = format!("cannot set Complete=True and {other}=true conditions");
                 causes.push(text::invalid_without_value(CONDITIONS, &why));
             }
         }
         let end = tree::get(job, &["status", "completionTime"]);
-        let is_end_changed = self.is_of("completionTime");
+        let is_end_changed = self.has_changed("completionTime");
         if is_changed || is_end_changed {
             match end {
                 Some(end) if !is_complete => {
@@ -79,15 +78,15 @@ impl Change<'_> {
             }
         }
         if let (Some(start), Some(end)) = (time(job, "startTime"), time(job, "completionTime"))
-            && (is_end_changed || self.is_of("startTime"))
+            && (is_end_changed || self.has_changed("startTime"))
             && end < start
         {
             let shown = tree::get(job, &["status", "completionTime"]).cloned().unwrap_or_default();
             causes.push(StatusCause::invalid(FIELD, shown, "completionTime cannot be set before startTime"));
         }
         for (end, target) in [("Failed", "FailureTarget"), ("Complete", "SuccessCriteriaMet")] {
-            let is_due = self.is_of_condition(end) || self.is_of_condition(target);
-            if is_due && is_true(job, end) && !is_true(job, target) {
+            let is_checked = self.has_condition_changed(end) || self.has_condition_changed(target);
+            if is_checked && is_true(job, end) && !is_true(job, target) {
                 let why = format!("cannot set {end}=True condition without the {target}=true condition");
                 causes.push(text::invalid_without_value(CONDITIONS, &why));
             }
@@ -102,15 +101,16 @@ impl Change<'_> {
         if !is_finished(job) {
             return causes;
         }
-        let is_due = |field: &str| self.is_of_finish() || self.is_of(field);
-        if let Some(active) = tree::int(job, &["status", "active"]).filter(|active| *active > 0 && is_due("active")) {
+        let is_checked = |field: &str| self.has_finish_changed() || self.has_changed(field);
+        if let Some(active) = tree::int(job, &["status", "active"]).filter(|active| *active > 0 && is_checked("active"))
+        {
             causes.push(StatusCause::invalid("status.active", active, "active>0 is invalid for finished job"));
         }
-        if is_due("startTime") && tree::get(job, &["status", "startTime"]).is_none() {
+        if is_checked("startTime") && tree::get(job, &["status", "startTime"]).is_none() {
             causes.push(StatusCause::required("status.startTime", "startTime is required for finished job"));
         }
         if let Some(pods) = tree::get(job, &["status", "uncountedTerminatedPods"])
-            && is_due("uncountedTerminatedPods")
+            && is_checked("uncountedTerminatedPods")
             && ["succeeded", "failed"].iter().any(|list| !tree::items(pods, &[list]).is_empty())
         {
             let shown = text::internal(pods, &[("Succeeded", "succeeded", "null"), ("Failed", "failed", "null")]);
@@ -130,7 +130,8 @@ impl Change<'_> {
         let done = completed.unwrap_or_default();
         let completions = tree::int(job, &["spec", "completions"]);
         let is_limited = tree::get(job, &["spec", "backoffLimitPerIndex"]).is_some();
-        let (is_done_changed, is_failed_changed) = (self.is_of("completedIndexes"), self.is_of("failedIndexes"));
+        let (is_done_changed, is_failed_changed) =
+            (self.has_changed("completedIndexes"), self.has_changed("failedIndexes"));
         let mut causes = Vec::new();
         if let Some(completions) = completions {
             let checked = [
@@ -171,19 +172,19 @@ impl Change<'_> {
     fn pods_left(&self) -> Vec<StatusCause> {
         let count = |field: &str| tree::int(self.now, &["status", field]);
         let mut causes = Vec::new();
-        let is_due = is_finished(self.now) && (self.is_of_finish() || self.is_of("terminating"));
-        if let Some(pods) = count("terminating").filter(|pods| is_due && *pods > 0) {
+        let is_checked = is_finished(self.now) && (self.has_finish_changed() || self.has_changed("terminating"));
+        if let Some(pods) = count("terminating").filter(|pods| is_checked && *pods > 0) {
             causes.push(StatusCause::invalid("status.terminating", pods, "terminating>0 is invalid for finished job"));
         }
-        let is_due = self.is_of("ready") || self.is_of("active");
-        if let Some(ready) = count("ready").filter(|ready| is_due && *ready > count("active").unwrap_or_default()) {
+        let is_checked = self.has_changed("ready") || self.has_changed("active");
+        if let Some(ready) = count("ready").filter(|ready| is_checked && *ready > count("active").unwrap_or_default()) {
             causes.push(StatusCause::invalid("status.ready", ready, "cannot set more ready pods than active"));
         }
         causes
     }
 
     /// Rejects the removal of terminal conditions and decreasing counters.
-    fn steps_back(&self) -> Vec<StatusCause> {
+    fn regressions(&self) -> Vec<StatusCause> {
         let (job, old) = (self.now, self.before);
         let mut causes = Vec::new();
         for kind in ["Failed", "Complete", "FailureTarget"] {

@@ -14,8 +14,8 @@ pub(super) fn new_causes(mut causes: Vec<StatusCause>, before: impl FnOnce() -> 
     let before = before();
     // One invalid required label in the old object excuses all of them, as in the real server.
     let had_labels = before.iter().any(is_about_required_label);
-    let was_so = |cause: &StatusCause| before.contains(cause) || (had_labels && is_about_required_label(cause));
-    causes.retain(|cause| !was_so(cause));
+    let was_reported = |cause: &StatusCause| before.contains(cause) || (had_labels && is_about_required_label(cause));
+    causes.retain(|cause| !was_reported(cause));
     causes
 }
 

@@ -158,11 +158,11 @@ fn name_complaints(resource: &Resource<'_>, name: &str) -> Vec<String> {
         return subdomain(name);
     }
     match (resource.group, resource.plural) {
-        ("", "namespaces") => in_characters(dns1123_label(name)),
-        ("apps", "statefulsets") => in_characters(dns1123_label(name)),
+        ("", "namespaces") => with_character_limits(dns1123_label(name)),
+        ("apps", "statefulsets") => with_character_limits(dns1123_label(name)),
         ("networking.k8s.io", "ipaddresses") => super::address::name(name),
         ("", "services") if name.contains('.') => vec!["must not contain dots".to_owned()],
-        ("", "services") => in_characters(dns1123_label(name)),
+        ("", "services") => with_character_limits(dns1123_label(name)),
         // These names only need to be usable as a path segment.
         ("rbac.authorization.k8s.io", _)
         | ("", "events")
@@ -174,11 +174,11 @@ fn name_complaints(resource: &Resource<'_>, name: &str) -> Vec<String> {
 }
 
 fn subdomain(name: &str) -> Vec<String> {
-    in_characters(dns1123_subdomain(name))
+    with_character_limits(dns1123_subdomain(name))
 }
 
 /// Messages about object names measure in characters, as those of the real server.
-fn in_characters(complaints: Vec<String>) -> Vec<String> {
+fn with_character_limits(complaints: Vec<String>) -> Vec<String> {
     complaints.into_iter().map(|complaint| complaint.replace(" bytes", " characters")).collect()
 }
 

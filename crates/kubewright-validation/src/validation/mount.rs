@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::container::PodContext;
 use super::metadata::quoted;

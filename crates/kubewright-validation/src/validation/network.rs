@@ -17,12 +17,12 @@ const CONTROLLER_MAX: usize = 250;
 
 /// Validates the status of an Ingress. Addresses that `old` has are accepted.
 pub(super) fn ingress_status(value: &Value, old: &Value) -> Vec<StatusCause> {
-    const WAYS: [&str; 3] = ["status", "loadBalancer", "ingress"];
-    let known: HashSet<&str> = tree::items(old, &WAYS).iter().map(|way| tree::text(way, &["ip"])).collect();
+    const PATH: [&str; 3] = ["status", "loadBalancer", "ingress"];
+    let known: HashSet<&str> = tree::items(old, &PATH).iter().map(|address| tree::text(address, &["ip"])).collect();
     let mut causes = Vec::new();
-    for (index, way) in tree::items(value, &WAYS).iter().enumerate() {
-        let field = format!("{}[{index}]", WAYS.join("."));
-        let (ip, host) = (tree::text(way, &["ip"]), tree::text(way, &["hostname"]));
+    for (index, address) in tree::items(value, &PATH).iter().enumerate() {
+        let field = format!("{}[{index}]", PATH.join("."));
+        let (ip, host) = (tree::text(address, &["ip"]), tree::text(address, &["hostname"]));
         if !ip.is_empty() && !known.contains(ip) {
             causes.extend(address::ip(&format!("{field}.ip"), ip));
         }

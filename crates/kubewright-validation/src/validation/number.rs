@@ -1,8 +1,7 @@
 //! Validation rules for numbers, enums and immutable fields.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
+use kubewright_core::{Value, tree};
 
 use super::metadata::{annotations, quoted};
 use super::{

@@ -1,12 +1,11 @@
 //! Validates pod-level resources, which must cover the resources of the containers.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{capacity, container};
-use crate::defaulting::is_for_pods;
+use crate::defaulting::is_pod_level_resource;
 use crate::pod_totals::containers_totals;
 
 /// Validates the pod-level resources of a spec.
@@ -27,7 +26,7 @@ pub(super) fn whole(field: &str, spec: &Value) -> Vec<StatusCause> {
 
 fn name(field: &str, name: &str) -> Vec<StatusCause> {
     let causes = container::any_resource_name(field, name);
-    if causes.is_empty() && !is_for_pods(name) {
+    if causes.is_empty() && !is_pod_level_resource(name) {
         return vec![StatusCause::not_supported(field, quoted(name), &["cpu", "hugepages-", "memory"])];
     }
     causes

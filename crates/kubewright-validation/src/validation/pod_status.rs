@@ -1,9 +1,8 @@
 //! Validates the status of pods.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, qualified_name};
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{address, annotation, number, security, text};
@@ -22,7 +21,7 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
     for (list, containers) in [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")] {
         causes.extend(transitions(value, old, list, |name, code| {
             let mut known = tree::items(old, &["spec", containers]).iter();
-            known.find(|one| tree::text(one, &["name"]) == name).is_some_and(|one| starts_again(one, old, code))
+            known.find(|one| tree::text(one, &["name"]) == name).is_some_and(|one| may_restart(one, old, code))
         }));
     }
     // Ephemeral containers never restart.
@@ -79,9 +78,9 @@ fn nominated_node(value: &Value, old: &Value) -> Vec<StatusCause> {
     causes
 }
 
-/// Rejects leaving the terminated state, unless `starts_again` allows a restart after the exit
+/// Rejects leaving the terminated state, unless `may_restart` allows a restart after the exit
 /// code.
-fn transitions(value: &Value, old: &Value, list: &str, starts_again: impl Fn(&str, i64) -> bool) -> Vec<StatusCause> {
+fn transitions(value: &Value, old: &Value, list: &str, may_restart: impl Fn(&str, i64) -> bool) -> Vec<StatusCause> {
     let end = |status: &Value| {
         let ended = tree::get(status, &["state", "terminated"])?;
         Some(tree::int(ended, &["exitCode"]).unwrap_or_default())
@@ -91,8 +90,8 @@ fn transitions(value: &Value, old: &Value, list: &str, starts_again: impl Fn(&st
     for (index, before) in tree::items(old, &["status", list]).iter().enumerate() {
         let Some(code) = end(before) else { continue };
         let name = tree::text(before, &["name"]);
-        let lives = now.iter().any(|status| tree::text(status, &["name"]) == name && end(status).is_none());
-        if lives && !starts_again(name, code) {
+        let is_running = now.iter().any(|status| tree::text(status, &["name"]) == name && end(status).is_none());
+        if is_running && !may_restart(name, code) {
             let why = "may not be transitioned to non-terminated state";
             causes.push(StatusCause::forbidden(format!("status.{list}[{index}].state"), why));
         }
@@ -101,7 +100,7 @@ fn transitions(value: &Value, old: &Value, list: &str, starts_again: impl Fn(&st
 }
 
 /// Whether the kubelet restarts a container: by its rules, else its policy, else that of the pod.
-fn starts_again(container: &Value, pod: &Value, code: i64) -> bool {
+fn may_restart(container: &Value, pod: &Value, code: i64) -> bool {
     let by = |policy: &str| match policy {
         "OnFailure" => code != 0,
         "Never" => false,
@@ -242,7 +241,7 @@ fn allocated(value: &Value, list: &str, containers: &str) -> Vec<StatusCause> {
         let container = known.find(|one| one.get("name") == status.get("name"));
         for (at, resource) in tree::items(status, &["allocatedResourcesStatus"]).iter().enumerate() {
             let field = format!("status.{list}[{index}].allocatedResourcesStatus[{at}]");
-            causes.extend(container.and_then(|one| not_asked_for(&field, resource, one)));
+            causes.extend(container.and_then(|one| unrequested_resource(&field, resource, one)));
             let items = tree::items(resource, &["resources"]);
             for (at, item) in items.iter().enumerate() {
                 let field = format!("{field}.resources[{at}]");
@@ -258,15 +257,15 @@ fn allocated(value: &Value, list: &str, containers: &str) -> Vec<StatusCause> {
     causes
 }
 
-fn not_asked_for(field: &str, resource: &Value, container: &Value) -> Option<StatusCause> {
+fn unrequested_resource(field: &str, resource: &Value, container: &Value) -> Option<StatusCause> {
     let name = tree::text(resource, &["name"]);
     let why = match name.strip_prefix("claim:") {
         Some(claim) => {
-            let is_meant = |one: &Value| match (tree::text(one, &["name"]), tree::text(one, &["request"])) {
+            let is_same = |one: &Value| match (tree::text(one, &["name"]), tree::text(one, &["request"])) {
                 (name, "") => name == claim,
                 (name, request) => claim.split_once('/') == Some((name, request)),
             };
-            if tree::items(container, &["resources", "claims"]).iter().any(is_meant) {
+            if tree::items(container, &["resources", "claims"]).iter().any(is_same) {
                 return None;
             }
             "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or \

@@ -1,8 +1,7 @@
 //! Validates probes and lifecycle hooks.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{number, selector};

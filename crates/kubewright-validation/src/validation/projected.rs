@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{environment, selector, text};

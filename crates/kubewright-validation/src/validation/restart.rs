@@ -1,8 +1,7 @@
 //! Validates the restart policy and the restart rules of containers.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::number;
 

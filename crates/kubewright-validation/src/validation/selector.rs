@@ -103,7 +103,7 @@ pub(super) fn amount(field: &str, amount: Option<&Value>, is_bounded: bool) -> V
 }
 
 /// Rejects a percentage above 100%.
-pub(super) fn above_all(field: &str, amount: Option<&Value>) -> Option<StatusCause> {
+pub(super) fn above_100_percent(field: &str, amount: Option<&Value>) -> Option<StatusCause> {
     let text = amount?.as_str()?;
     let percent = text.strip_suffix('%').filter(|digits| is_number(digits))?.parse::<u64>().ok()?;
     (percent > 100).then(|| StatusCause::invalid(field, quoted(text), "must not be greater than 100%"))

@@ -2,10 +2,9 @@
 
 use std::collections::HashSet;
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_label;
+use kubewright_core::{Value, tree};
 
 use super::metadata::{annotations, labels, quoted};
 use super::{claim, number, pod, selector, text, workload};
@@ -134,7 +133,7 @@ fn stateful_update(strategy: &Value) -> Vec<StatusCause> {
                 if is_zero(Some(amount)) {
                     causes.push(StatusCause::invalid(field.as_str(), amount, "cannot be 0"));
                 }
-                causes.extend(selector::above_all(&field, Some(amount)));
+                causes.extend(selector::above_100_percent(&field, Some(amount)));
             }
             causes
         }
@@ -192,7 +191,7 @@ fn daemon_update(strategy: &Value) -> Vec<StatusCause> {
                 causes.extend(selector::amount(&field(part), amount(part), false));
             }
             for part in PARTS {
-                causes.extend(selector::above_all(&field(part), amount(part)));
+                causes.extend(selector::above_100_percent(&field(part), amount(part)));
             }
             match PARTS.map(|part| is_zero(amount(part))) {
                 [false, false] => {

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use kubewright_api::certificates::v1::CertificateSigningRequestSpec;
 use kubewright_core::message::Message;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain};
-use kubewright_core::{ByteString, Value};
+use kubewright_core::{ByteString, Value, tree};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, CertificateSigningRequestDer};
 
@@ -55,10 +54,10 @@ pub(super) fn request(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     causes.extend(conditions(value, old));
     let certificate = |request: &Value| bytes(request, &["status", "certificate"]);
-    let may_be_anything = old
+    let is_exempt = old
         .map(certificate)
         .is_some_and(|before| before == certificate(value) || certificate_complaint(&before).is_some());
-    if let Some(why) = certificate_complaint(&certificate(value)).filter(|_| !may_be_anything) {
+    if let Some(why) = certificate_complaint(&certificate(value)).filter(|_| !is_exempt) {
         causes.push(StatusCause::invalid("status.certificate", "\"<certificate data>\"", &why));
     }
     causes
@@ -106,7 +105,7 @@ fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     };
     let (all, before) = (kinds(value), old.map(kinds).unwrap_or_default());
     let has = |kinds: &[String], kind: &str| kinds.iter().any(|one| one == kind);
-    let was_both = has(&before, "Approved") && has(&before, "Denied");
+    let had_both = has(&before, "Approved") && has(&before, "Denied");
     let was_repeated = before.iter().collect::<HashSet<_>>().len() < before.len();
     let mut seen: HashSet<&str> = HashSet::new();
     let mut causes = Vec::new();
@@ -122,7 +121,7 @@ fn conditions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
             "Denied" => "Approved",
             _ => "\0",
         };
-        if !was_both && seen.contains(other) {
+        if !had_both && seen.contains(other) {
             let why = "Approved and Denied conditions are mutually exclusive";
             causes.push(StatusCause::invalid("status.conditions", quoted(kind), why));
         }

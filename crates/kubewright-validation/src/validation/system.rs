@@ -1,8 +1,7 @@
 //! Validates pod fields that depend on the node: host namespaces and the operating system.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
+use kubewright_core::{Value, tree};
 
 use super::number;
 

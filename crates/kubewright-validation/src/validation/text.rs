@@ -1,9 +1,8 @@
 //! Validation rules for strings and paths.
 
-use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
-use kubewright_core::tree;
 use kubewright_core::validation::dns1123_subdomain;
+use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 
@@ -50,8 +49,8 @@ pub(super) fn invalid_without_value(field: &str, why: &str) -> StatusCause {
 
 /// Rejects a path with `..`.
 pub(super) fn no_parent_segments(field: &str, path: &str) -> Option<StatusCause> {
-    let goes_up = path.split('/').any(|part| part == "..");
-    goes_up.then(|| StatusCause::invalid(field, quoted(path), "must not contain '..'"))
+    let has_parent = path.split('/').any(|part| part == "..");
+    has_parent.then(|| StatusCause::invalid(field, quoted(path), "must not contain '..'"))
 }
 
 /// Requires a relative path without `..`.

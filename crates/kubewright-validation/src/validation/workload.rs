@@ -156,7 +156,7 @@ fn rolling_update(field: &str, strategy: &Value) -> Vec<StatusCause> {
         let shown = amount("maxUnavailable").cloned().unwrap_or_default();
         causes.push(StatusCause::invalid(field.as_str(), shown, "may not be 0 when `maxSurge` is 0"));
     }
-    causes.extend(super::selector::above_all(&field, amount("maxUnavailable")));
+    causes.extend(super::selector::above_100_percent(&field, amount("maxUnavailable")));
     causes
 }
 
