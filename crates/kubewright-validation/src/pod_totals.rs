@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 
 use kubewright_core::{Quantity, Str, Value, tree};
 
-use crate::defaulting::is_pod_level_resource;
-
 /// The total requests or limits of the containers of a pod spec.
 ///
 /// For each resource, this is the larger of two amounts. One is the sum over the containers and the
@@ -70,4 +68,14 @@ pub fn pod_totals(pod: &Value, kind: &str) -> BTreeMap<Str, Quantity> {
         }
     }
     totals
+}
+
+/// Whether a resource is supported at pod level.
+pub(crate) fn is_pod_level_resource(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || is_huge_pages(name)
+}
+
+/// Whether a resource is huge pages of some size.
+pub(crate) fn is_huge_pages(name: &str) -> bool {
+    name.starts_with("hugepages-")
 }

@@ -17,7 +17,6 @@ use kubewright_core::{ByteString, Value};
 use crate::Resource;
 
 pub use pod::{pod_requests, quality_of_service};
-pub(crate) use pod_amounts::is_pod_level_resource;
 
 /// Sets the defaults of an object.
 pub fn apply(resource: &Resource<'_>, value: &mut Value) {

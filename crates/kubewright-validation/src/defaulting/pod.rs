@@ -221,8 +221,9 @@ pub fn quality_of_service(pod: &Value) -> &'static str {
     let nothing = Value::default();
     let spec = pod.get("spec").unwrap_or(&nothing);
     // Pod-level resources replace those of the containers.
-    let whole = std::slice::from_ref(spec).iter().filter(|spec| pod_amounts::is_whole(spec));
-    let lists: &[&str] = if pod_amounts::is_whole(spec) { &[] } else { &["initContainers", "containers"] };
+    let whole = std::slice::from_ref(spec).iter().filter(|spec| pod_amounts::has_pod_level_resources(spec));
+    let lists: &[&str] =
+        if pod_amounts::has_pod_level_resources(spec) { &[] } else { &["initContainers", "containers"] };
     let containers = || whole.clone().chain(lists.iter().flat_map(|list| tree::items(spec, &[*list])));
     let amount = |container: &Value, kind: &str, name: &str| -> Option<Quantity> {
         let amount: Quantity = tree::text(container, &["resources", kind, name]).parse().ok()?;

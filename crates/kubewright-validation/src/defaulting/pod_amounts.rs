@@ -2,22 +2,13 @@
 
 use kubewright_core::{Quantity, Str, Value, tree};
 
-use crate::pod_totals::containers_totals;
+use crate::pod_totals::{containers_totals, is_huge_pages, is_pod_level_resource};
 
 /// Whether a pod sets pod-level resources.
-pub(super) fn is_whole(spec: &Value) -> bool {
+pub(super) fn has_pod_level_resources(spec: &Value) -> bool {
     let kinds = ["requests", "limits"].into_iter();
     let mut amounts = kinds.filter_map(|kind| tree::get(spec, &["resources", kind])?.as_object());
     amounts.any(|amounts| amounts.keys().any(|name| is_pod_level_resource(name)))
-}
-
-/// Whether a resource is supported at pod level.
-pub(crate) fn is_pod_level_resource(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || is_huge(name)
-}
-
-fn is_huge(name: &str) -> bool {
-    name.starts_with("hugepages-")
 }
 
 /// Sets the pod-level requests: the sum of the containers' requests, or else the pod limits.
@@ -27,7 +18,7 @@ pub(super) fn complete(spec: &mut Value) {
     }
     let has = |spec: &Value, kind: &str| !names(spec, kind).is_empty();
     if has(spec, "limits") || has(spec, "requests") {
-        for (name, total) in containers_totals(spec, "limits").into_iter().filter(|(name, _)| is_huge(name)) {
+        for (name, total) in containers_totals(spec, "limits").into_iter().filter(|(name, _)| is_huge_pages(name)) {
             // An explicit huge page request is kept as it is.
             if tree::get(spec, &["resources", "requests", &name]).is_none() {
                 set_total(spec, "limits", name, &total);
@@ -36,7 +27,7 @@ pub(super) fn complete(spec: &mut Value) {
     }
     if has(spec, "limits") {
         let asked = containers_totals(spec, "requests").into_iter();
-        for (name, total) in asked.filter(|(name, _)| is_pod_level_resource(name) && !is_huge(name)) {
+        for (name, total) in asked.filter(|(name, _)| is_pod_level_resource(name) && !is_huge_pages(name)) {
             set_total(spec, "requests", name, &total);
         }
         for name in names(spec, "limits").into_iter().filter(|name| is_pod_level_resource(name)) {

@@ -5,8 +5,7 @@ use kubewright_core::{Value, tree};
 
 use super::metadata::quoted;
 use super::{capacity, container};
-use crate::defaulting::is_pod_level_resource;
-use crate::pod_totals::containers_totals;
+use crate::pod_totals::{containers_totals, is_pod_level_resource};
 
 /// Validates the pod-level resources of a spec.
 pub(super) fn whole(field: &str, spec: &Value) -> Vec<StatusCause> {
