@@ -36,7 +36,7 @@ impl Format {
     }
 
     /// The format of a `Content-Type` header. Parameters are ignored, and JSON is the default.
-    pub fn of_body(content_type: Option<&str>) -> Option<Format> {
+    pub fn from_content_type(content_type: Option<&str>) -> Option<Format> {
         let name = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         match name {
             "" => Some(Format::Json),
@@ -380,8 +380,8 @@ mod tests {
 
     #[test]
     fn a_body_without_a_type_is_json() {
-        assert_eq!(Format::of_body(None), Some(Format::Json));
-        assert_eq!(Format::of_body(Some("application/yaml; charset=utf-8")), Some(Format::Yaml));
-        assert_eq!(Format::of_body(Some("application/cbor")), None);
+        assert_eq!(Format::from_content_type(None), Some(Format::Json));
+        assert_eq!(Format::from_content_type(Some("application/yaml; charset=utf-8")), Some(Format::Yaml));
+        assert_eq!(Format::from_content_type(Some("application/cbor")), None);
     }
 }

@@ -16,7 +16,7 @@ pub struct Converter {
 
 impl Converter {
     /// The webhook that a definition names, if objects are converted by one.
-    pub fn of_definition(definition: &Value) -> Option<Converter> {
+    pub fn from_definition(definition: &Value) -> Option<Converter> {
         let conversion = tree::get(definition, &["spec", "conversion"])?;
         if tree::text(conversion, &["strategy"]) != "Webhook" {
             return None;

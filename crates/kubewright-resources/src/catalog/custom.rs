@@ -77,7 +77,7 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
     let versions = tree::items(definition, &["spec", "versions"]);
     let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
-    let converter = Converter::of_definition(definition).map(Arc::new);
+    let converter = Converter::from_definition(definition).map(Arc::new);
     let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
     let api_version = |version: &Value| Str::from(format!("{group}/{}", tree::text(version, &["name"])));
     let api_versions: Arc<[Str]> = versions.iter().map(api_version).collect();

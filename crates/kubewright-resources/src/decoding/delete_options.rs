@@ -17,7 +17,7 @@ pub fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<Dele
     let value = match format {
         Format::Json => {
             let unreadable = |why: String| bad(format!("couldn't get version/kind; json parse error: {why}"));
-            super::type_of(body).map_err(|error| unreadable(super::messages::of_type(&error)))?;
+            super::type_of(body).map_err(|error| unreadable(super::messages::type_meta_message(&error)))?;
             Value::from_json(body).map_err(|error| unreadable(super::messages::syntax(&error)))?
         }
         Format::Yaml => {

@@ -28,7 +28,7 @@ pub fn syntax(error: &DecodeError) -> String {
 }
 
 /// The message for an invalid `apiVersion` or `kind`.
-pub(super) fn of_type(error: &DecodeError) -> String {
+pub(super) fn type_meta_message(error: &DecodeError) -> String {
     let Some(found) = error.message().split_once(", found ").map(|(_, found)| go_kind(found)) else {
         return syntax(error);
     };
@@ -42,12 +42,12 @@ pub(super) fn of_type(error: &DecodeError) -> String {
 }
 
 /// The message for text that does not match a type.
-pub(super) fn of_object(info: &'static TypeInfo, json: &[u8], error: &DecodeError) -> String {
+pub(super) fn object_message(info: &'static TypeInfo, json: &[u8], error: &DecodeError) -> String {
     failed_field(info, json, error).and_then(|field| field.decoding_message(error)).unwrap_or_else(|| error.to_string())
 }
 
 /// The message for a tree that does not match a type, as in a strategic merge patch.
-pub(super) fn of_conversion(info: &'static TypeInfo, json: &[u8], error: &DecodeError) -> String {
+pub(super) fn conversion_message(info: &'static TypeInfo, json: &[u8], error: &DecodeError) -> String {
     failed_field(info, json, error)
         .and_then(|field| field.conversion_message(error))
         .unwrap_or_else(|| error.to_string())
@@ -320,7 +320,7 @@ mod tests {
         ] {
             let entry = catalog::type_entry(api_version, kind).expect("a known type");
             let error = Decoder::new().json_into(&mut *(entry.new)(), json.as_bytes()).expect_err(json);
-            assert_eq!(of_object(entry.info, json.as_bytes(), &error), want, "{json}");
+            assert_eq!(object_message(entry.info, json.as_bytes(), &error), want, "{json}");
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
         ] {
             let entry = catalog::type_entry("v1", "ConfigMap").expect("a known type");
             let error = Decoder::new().json_into(&mut *(entry.new)(), json.as_bytes()).expect_err(json);
-            assert_eq!(of_conversion(entry.info, json.as_bytes(), &error), want, "{json}");
+            assert_eq!(conversion_message(entry.info, json.as_bytes(), &error), want, "{json}");
         }
         let patch: Value = r#"{"b":[1,"x y",null],"a":{"c":1.5,"d":true}}"#.parse().expect("valid JSON");
         assert_eq!(go_format(&patch), "map[a:map[c:1.5 d:true] b:[1 x y <nil>]]");

@@ -72,7 +72,7 @@ pub struct Decoded {
 ///
 /// 415 for an unknown format.
 pub fn format_of(content_type: Option<&str>) -> Result<Format, Box<Status>> {
-    Format::of_body(content_type).ok_or_else(unsupported_format)
+    Format::from_content_type(content_type).ok_or_else(unsupported_format)
 }
 
 fn unsupported_format() -> Box<Status> {
@@ -117,9 +117,9 @@ pub fn type_error(expected: Expected<'_>, value: &Value, is_strategic: bool) -> 
         },
     };
     Some(if is_strategic {
-        messages::of_conversion(info, &json, &error)
+        messages::conversion_message(info, &json, &error)
     } else {
-        messages::of_object(info, &json, &error)
+        messages::object_message(info, &json, &error)
     })
 }
 
@@ -152,7 +152,7 @@ pub fn warnings(findings: Vec<String>) -> Vec<String> {
 /// Decodes JSON. `body` is the original text, for messages.
 fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Box<Status>> {
     let found = type_of(json).map_err(|error| {
-        let problem = format!("couldn't get version/kind; json parse error: {}", messages::of_type(&error));
+        let problem = format!("couldn't get version/kind; json parse error: {}", messages::type_meta_message(&error));
         unrecognized(expected, &problem, body)
     })?;
     let Some(entry) = expected.entry else { return custom_from_json(expected, &found, json, body) };
@@ -162,7 +162,7 @@ fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded
     let mut message = (entry.new)();
     let mut decoder = Decoder::new().report_findings();
     decoder.json_into(&mut *message, json).map_err(|error| {
-        let why = messages::of_object(entry.info, json, &error);
+        let why = messages::object_message(entry.info, json, &error);
         cannot_be_handled(expected.kind, expected.api_version, expected, &why)
     })?;
     let mut canonical = Vec::with_capacity(json.len());
@@ -227,7 +227,7 @@ fn custom_from_json(
         let mut meta = ObjectMeta::default();
         let text = to_json(metadata);
         decoder.json_into(&mut meta, &text).map_err(|error| {
-            let why = messages::of_object(&OBJECT_META, &text, &error);
+            let why = messages::object_message(&OBJECT_META, &text, &error);
             cannot_be_handled(expected.kind, expected.api_version, expected, &why)
         })?;
         let mut canonical = Vec::new();
@@ -264,7 +264,7 @@ fn embedded_type_error(schema: &Schema, object: &Value) -> Option<String> {
         let Some(metadata) = object.get("metadata") else { continue };
         let text = to_json(metadata);
         if let Err(error) = Decoder::new().report_findings().json_into(&mut ObjectMeta::default(), &text) {
-            return Some(shown("metadata", metadata, &messages::of_object(&OBJECT_META, &text, &error)));
+            return Some(shown("metadata", metadata, &messages::object_message(&OBJECT_META, &text, &error)));
         }
     }
     None

@@ -45,14 +45,14 @@ pub(super) fn complete(schemas: &mut BTreeMap<Str, Value>, value: &Value, versio
 /// The schema of a built-in type, of a list, or of a scalar.
 pub(super) fn schema_of(name: &str, version: &GroupVersion) -> Option<Value> {
     if let Some(entry) = TYPE_BY_NAME.get(name) {
-        return Some(schema::of_type(entry, version));
+        return Some(schema::type_schema(entry, version));
     }
     if let Some(item) = name.strip_suffix("List").and_then(|item| TYPE_BY_NAME.get(item)) {
         let mut kind = GroupVersionKind::from(item.info.kind.as_ref()?);
         kind.kind = format!("{}List", kind.kind).into();
-        return Some(schema::of_list(item.info.name, &kind));
+        return Some(schema::list_schema(item.info.name, &kind));
     }
-    schema::of_scalar(name)
+    schema::scalar_schema(name)
 }
 
 /// Collects the names of the schemas to which a value refers.

@@ -37,7 +37,7 @@ impl Document {
     }
 
     /// The document of a group, which contains its discovery path only.
-    pub fn of_group(group: &str) -> Self {
+    pub fn for_group(group: &str) -> Self {
         let mut document = Document::new(GroupVersion::new(group, ""));
         let (path, item) = paths::group_discovery(group);
         document.paths.insert(path.into(), item);

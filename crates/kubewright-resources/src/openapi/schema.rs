@@ -13,11 +13,11 @@ const KIND_DOC: &str = "Name of the object's type, such as Deployment.";
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";
 
 /// The schema of a type, in the document of a group version.
-pub(super) fn of_type(entry: &TypeEntry, version: &GroupVersion) -> Value {
+pub(super) fn type_schema(entry: &TypeEntry, version: &GroupVersion) -> Value {
     let info = entry.info;
     let mut properties = Map::new();
     for (field, doc) in info.fields.iter().zip(entry.field_docs) {
-        let mut schema = of_field(info, field);
+        let mut schema = field_schema(info, field);
         describe(&mut schema, doc);
         properties.insert(Str::from_static(field.name), schema);
     }
@@ -84,7 +84,7 @@ fn kinds_of(info: &TypeInfo, version: &GroupVersion) -> Vec<GroupVersionKind> {
 }
 
 /// The schema of a list kind.
-pub(super) fn of_list(item: &str, kind: &GroupVersionKind) -> Value {
+pub(super) fn list_schema(item: &str, kind: &GroupVersionKind) -> Value {
     let mut metadata = by_value(&format!("{META}.ListMeta"));
     describe(&mut metadata, "Resource version and continuation of the list.");
     let mut items = tree::map([("type", Value::from("array")), ("items", by_value(item))]);
@@ -108,7 +108,7 @@ pub(super) fn of_list(item: &str, kind: &GroupVersionKind) -> Value {
 }
 
 /// The schema of a scalar type, if it is one.
-pub(super) fn of_scalar(name: &str) -> Option<Value> {
+pub(super) fn scalar_schema(name: &str) -> Option<Value> {
     let typed = |ty| tree::map([("type", Value::from(ty))]);
     let one_of = |types: [&'static str; 2]| ("oneOf", tree::array(types.map(typed)));
     let (mut schema, doc) = match name {
@@ -145,7 +145,7 @@ fn date_time() -> Value {
     tree::map([("type", Value::from("string")), ("format", Value::from("date-time"))])
 }
 
-fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
+fn field_schema(parent: &TypeInfo, field: &FieldInfo) -> Value {
     let FieldInfo { ty, flags, rules, .. } = field;
     let pointer = flags.has(Flags::POINTER);
     // Go's generator publishes the zero value of fields that are held by value and always encoded.
@@ -160,7 +160,7 @@ fn of_field(parent: &TypeInfo, field: &FieldInfo) -> Value {
         None => (has_default && !flags.has(Flags::NO_DEFAULT)).then(|| zero(ty)).flatten(),
     };
     let bare = default.is_none() && !is_described(parent.name, field.name);
-    let mut schema = of_value(parent, field.name, ty, rules, bare);
+    let mut schema = value_schema(parent, field.name, ty, rules, bare);
     if let Some(default) = default {
         tree::set(&mut schema, &["default"], default);
     }
@@ -210,7 +210,7 @@ fn add_rules(schema: &mut Value, rules: &Rules) {
     }
 }
 
-fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool) -> Value {
+fn value_schema(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool) -> Value {
     let typed = |ty: &'static str| tree::map([("type", Value::from(ty))]);
     let formatted = |ty: &'static str, format: &'static str| {
         tree::map([("type", Value::from(ty)), ("format", Value::from(format))])
@@ -223,11 +223,11 @@ fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool
         Type::String => typed("string"),
         Type::Bytes => formatted("string", "byte"),
         Type::List(item) => {
-            tree::map([("type", Value::from("array")), ("items", of_item(parent, field, item, rules.item_values))])
+            tree::map([("type", Value::from("array")), ("items", item_schema(parent, field, item, rules.item_values))])
         }
         Type::Map(item) => tree::map([
             ("type", Value::from("object")),
-            ("additionalProperties", of_item(parent, field, item, rules.item_values)),
+            ("additionalProperties", item_schema(parent, field, item, rules.item_values)),
         ]),
         other => {
             let reference = reference(&name_of(parent, field, other));
@@ -237,8 +237,8 @@ fn of_value(parent: &TypeInfo, field: &str, ty: &Type, rules: &Rules, bare: bool
 }
 
 /// The schema of a list or map item with its default. Without a default it is a plain reference.
-fn of_item(parent: &TypeInfo, field: &str, ty: &Type, values: &'static [&'static str]) -> Value {
-    let mut schema = of_value(parent, field, ty, &Rules::NONE, !matches!(ty, Type::Message(_)));
+fn item_schema(parent: &TypeInfo, field: &str, ty: &Type, values: &'static [&'static str]) -> Value {
+    let mut schema = value_schema(parent, field, ty, &Rules::NONE, !matches!(ty, Type::Message(_)));
     if let Some(default) = zero(ty) {
         tree::set(&mut schema, &["default"], default);
     }

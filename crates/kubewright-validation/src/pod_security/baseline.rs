@@ -125,10 +125,10 @@ fn host_namespaces(pod: &Pod<'_>, found: &mut Violations) {
 
 fn volumes_and_ports(pod: &Pod<'_>, found: &mut Violations) {
     let volumes = tree::items(pod.spec, &["volumes"]).iter();
-    let of_host: Vec<&str> =
+    let host_paths: Vec<&str> =
         volumes.filter(|one| one.get("hostPath").is_some()).map(|one| tree::text(one, &["name"])).collect();
-    if !of_host.is_empty() {
-        found.push(("hostPathVolumes", Violation::new("hostPath volumes", counted("volume", &of_host))));
+    if !host_paths.is_empty() {
+        found.push(("hostPathVolumes", Violation::new("hostPath volumes", counted("volume", &host_paths))));
     }
     let ports = |container: &Value| -> Vec<i64> {
         let ports = tree::items(container, &["ports"]).iter();

@@ -29,7 +29,7 @@ fn complaint(text: &str) -> Option<&'static str> {
 }
 
 /// Validates an interface address in CIDR form, such as `10.0.0.1/8`.
-pub(super) fn of_interface(field: &str, text: &str) -> Option<StatusCause> {
+pub(super) fn interface_address(field: &str, text: &str) -> Option<StatusCause> {
     let plain = text.split_once('/').and_then(|(address, length)| {
         let length = match length.trim_start_matches('0') {
             "" if !length.is_empty() => "0",

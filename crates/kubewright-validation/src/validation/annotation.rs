@@ -12,7 +12,7 @@ const MIRROR: &str = "kubernetes.io/config.mirror";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 /// Validates the annotations of a pod. Values that were already invalid in `old` are accepted.
-pub(super) fn of_pod(pod: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+pub(super) fn pod_annotations(pod: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let annotations = text_map(pod.meta("annotations"));
     let mut causes = Vec::new();
     if let Some(mirror) = annotations.get(MIRROR)
@@ -37,7 +37,7 @@ pub(super) fn changes(pod: &Value, old: &Value) -> Vec<StatusCause> {
         _ => None,
     };
     let mut causes: Vec<_> = why.map(|why| StatusCause::forbidden(field(MIRROR), why)).into_iter().collect();
-    causes.extend(of_pod(pod, Some(old)));
+    causes.extend(pod_annotations(pod, Some(old)));
     causes
 }
 

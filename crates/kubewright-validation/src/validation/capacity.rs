@@ -90,9 +90,9 @@ fn names(field: &str, amounts: &[(Str, Quantity)], kind: &str) -> Vec<StatusCaus
 /// Validates that min, default request, default and max are in ascending order.
 fn limit(field: &str, limit: &Value, kind: &str) -> Vec<StatusCause> {
     let of = |name: &str| amounts(limit, &[name]);
-    let of_container = |name: &str| if kind == "Pod" { Vec::new() } else { of(name) };
+    let defaults = |name: &str| if kind == "Pod" { Vec::new() } else { of(name) };
     let (least, most) = (of("min"), of("max"));
-    let (default, request) = (of_container("default"), of_container("defaultRequest"));
+    let (default, request) = (defaults("default"), defaults("defaultRequest"));
     let ratios = of("maxLimitRequestRatio");
     let names: BTreeSet<&Str> =
         [&least, &most, &default, &request, &ratios].into_iter().flatten().map(|(name, _)| name).collect();

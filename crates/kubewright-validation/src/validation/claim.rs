@@ -215,7 +215,7 @@ pub(super) fn template_metadata(field: &str, metadata: &Value) -> Vec<StatusCaus
 }
 
 /// Validates the resource claims of a pod.
-pub(super) fn of_pod(field: &str, claims: &[Value]) -> Vec<StatusCause> {
+pub(super) fn pod_claims(field: &str, claims: &[Value]) -> Vec<StatusCause> {
     const FIELDS: [(&str, &str, &str); 3] = [
         ("Name", "name", "\"\""),
         ("ResourceClaimName", "resourceClaimName", "null"),
@@ -249,8 +249,8 @@ pub(super) fn of_pod(field: &str, claims: &[Value]) -> Vec<StatusCause> {
 
 /// Validates the references of a container to the resource claims of its pod.
 pub(super) fn names(field: &str, claims: &[Value], spec: &Value) -> Vec<StatusCause> {
-    let of_pod = tree::items(spec, &["resourceClaims"]).iter().map(|claim| tree::text(claim, &["name"]));
-    let mut known: Vec<&str> = of_pod.filter(|name| !name.is_empty()).collect();
+    let pod_claim_names = tree::items(spec, &["resourceClaims"]).iter().map(|claim| tree::text(claim, &["name"]));
+    let mut known: Vec<&str> = pod_claim_names.filter(|name| !name.is_empty()).collect();
     known.sort_unstable();
     let key = |claim: &Value| (tree::text(claim, &["name"]).to_owned(), tree::text(claim, &["request"]).to_owned());
     let mut causes = Vec::new();

@@ -130,8 +130,9 @@ fn device_causes(field: &str, device: &Value, results: &[Value]) -> Vec<StatusCa
             causes.push(StatusCause::too_long(format!("{field}.{part}"), max));
         }
     }
-    let rule =
-        |field: &str, ip: &Value| address::of_interface(field, ip.as_str().unwrap_or_default()).into_iter().collect();
+    let rule = |field: &str, ip: &Value| {
+        address::interface_address(field, ip.as_str().unwrap_or_default()).into_iter().collect()
+    };
     causes.extend(distinct(&format!("{field}.ips"), tree::items(network, &["ips"]), ADDRESSES_MAX, rule, string_key));
     causes
 }

@@ -201,7 +201,7 @@ fn source(field: &str, spec: &Value, name: &str, is_inline: bool) -> Vec<StatusC
         }
         has_one = true;
         let shown = if kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
-        causes.extend(volume_source::of_cluster(&format!("{field}.{shown}"), kind, source, name));
+        causes.extend(volume_source::persistent_volume_source(&format!("{field}.{shown}"), kind, source, name));
         if kind == "local" && (is_inline || spec.get("nodeAffinity").is_none()) {
             let why = "Local volume requires node affinity";
             causes.push(StatusCause::required(format!("{field}.nodeAffinity"), why));

@@ -16,7 +16,7 @@ use super::{
 pub(super) fn pod(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let nothing = Value::default();
     let spec = value.get("spec").unwrap_or(&nothing);
-    let mut causes = annotation::of_pod(value, old);
+    let mut causes = annotation::pod_annotations(value, old);
     causes.extend(leniency::new_causes(whole(value), || old.map(whole).unwrap_or_default()));
     match old {
         Some(old) => {
@@ -105,7 +105,7 @@ pub(super) fn spec_causes(field: &str, spec: &Value, pod: Option<&Value>) -> Vec
         }
         causes.extend(complaints);
     }
-    causes.extend(claim::of_pod(&format!("{field}.resourceClaims"), tree::items(spec, &["resourceClaims"])));
+    causes.extend(claim::pod_claims(&format!("{field}.resourceClaims"), tree::items(spec, &["resourceClaims"])));
     causes.extend(container::all(field, &container::PodContext { spec, volumes }));
     causes.extend(pod_resources::whole(&format!("{field}.resources"), spec));
     causes.extend(system::host_network(field, spec, pod.is_some()));

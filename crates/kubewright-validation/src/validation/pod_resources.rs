@@ -47,14 +47,14 @@ fn consistency(field: &str, spec: &Value, resources: &Value) -> Vec<StatusCause>
             }
         }
     }
-    let of_pod = capacity::amounts(resources, &["limits"]);
+    let pod_limits = capacity::amounts(resources, &["limits"]);
     for (index, container) in tree::items(spec, &["containers"]).iter().enumerate() {
         for (name, limit) in capacity::amounts(container, &["resources", "limits"]) {
-            let most = of_pod.binary_search_by(|(have, _)| have.cmp(&name)).ok().map(|at| &of_pod[at].1);
-            if let Some(most) = most.filter(|most| limit > **most) {
+            let maximum = pod_limits.binary_search_by(|(have, _)| have.cmp(&name)).ok().map(|at| &pod_limits[at].1);
+            if let Some(maximum) = maximum.filter(|maximum| limit > **maximum) {
                 // The path of the real server, which puts the container below the pod's resources.
                 let field = format!("{field}.containers[{index}][{name}].limits");
-                let why = format!("must be less than or equal to pod limits of {most}");
+                let why = format!("must be less than or equal to pod limits of {maximum}");
                 causes.push(StatusCause::invalid(field, quoted(&limit.to_string()), &why));
             }
         }

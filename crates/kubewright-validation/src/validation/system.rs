@@ -33,19 +33,19 @@ pub(super) fn host_processes(field: &str, spec: &Value) -> Vec<StatusCause> {
     let host_process = |value: &Value| {
         tree::get(value, &["securityContext", "windowsOptions", "hostProcess"]).and_then(Value::as_bool)
     };
-    let of_pod = host_process(spec);
+    let pod_level = host_process(spec);
     let (mut causes, mut all, mut some) = (Vec::new(), 0, 0);
     for (list, index, container) in containers(spec) {
         all += 1;
-        let of_container = host_process(container);
-        if let (Some(pod), Some(container)) = (of_pod, of_container)
+        let container_level = host_process(container);
+        if let (Some(pod), Some(container)) = (pod_level, container_level)
             && pod != container
         {
             let field = format!("{field}.{list}[{index}].securityContext.windowsOptions.hostProcess");
             let why = format!("pod hostProcess value must be identical if both are specified, was {pod}");
             causes.push(StatusCause::invalid(field, container, &why));
         }
-        some += usize::from(of_container.or(of_pod) == Some(true));
+        some += usize::from(container_level.or(pod_level) == Some(true));
     }
     if some > 0 && some != all {
         let why = "If pod contains any hostProcess containers then all containers must be HostProcess containers";
@@ -91,7 +91,7 @@ fn linux(field: &str, spec: &Value) -> Vec<StatusCause> {
 }
 
 fn windows(field: &str, spec: &Value) -> Vec<StatusCause> {
-    const OF_POD: [&[&str]; 15] = [
+    const POD_FIELDS: [&[&str]; 15] = [
         &["securityContext", "appArmorProfile"],
         &["securityContext", "seLinuxOptions"],
         &["hostUsers"],
@@ -108,7 +108,7 @@ fn windows(field: &str, spec: &Value) -> Vec<StatusCause> {
         &["securityContext", "supplementalGroupsPolicy"],
         &["securityContext", "seLinuxChangePolicy"],
     ];
-    const OF_CONTAINER: [&str; 10] = [
+    const CONTAINER_FIELDS: [&str; 10] = [
         "appArmorProfile",
         "seLinuxOptions",
         "seccompProfile",
@@ -126,11 +126,11 @@ fn windows(field: &str, spec: &Value) -> Vec<StatusCause> {
         ["hostPID" | "hostIPC"] => tree::is_true(spec, path),
         path => tree::get(spec, path).is_some(),
     };
-    let of_pod = OF_POD.into_iter().filter(|path| is_set(path));
+    let pod_fields = POD_FIELDS.into_iter().filter(|path| is_set(path));
     let mut causes: Vec<_> =
-        of_pod.map(|path| StatusCause::forbidden(format!("{field}.{}", path.join(".")), WHY)).collect();
+        pod_fields.map(|path| StatusCause::forbidden(format!("{field}.{}", path.join(".")), WHY)).collect();
     for (list, index, container) in containers(spec) {
-        let set = OF_CONTAINER.iter().filter(|part| tree::get(container, &["securityContext", part]).is_some());
+        let set = CONTAINER_FIELDS.iter().filter(|part| tree::get(container, &["securityContext", part]).is_some());
         let field = format!("{field}.{list}[{index}].securityContext");
         causes.extend(set.map(|part| StatusCause::forbidden(format!("{field}.{part}"), WHY)));
     }

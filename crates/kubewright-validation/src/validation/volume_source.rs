@@ -71,7 +71,7 @@ pub(super) fn source(field: &str, name: &str, source: &Value) -> Vec<StatusCause
 }
 
 /// Validates a PersistentVolume source, including the rules that differ from pod volumes.
-pub(super) fn of_cluster(field: &str, name: &str, source: &Value, volume: &str) -> Vec<StatusCause> {
+pub(super) fn persistent_volume_source(field: &str, name: &str, source: &Value, volume: &str) -> Vec<StatusCause> {
     match name {
         "glusterfs" => {
             let mut causes = self::source(field, name, source);
