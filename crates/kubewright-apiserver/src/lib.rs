@@ -8,10 +8,10 @@
 //! 2. `request`: path, verb and resource;
 //! 3. `authentication` and `authorization`;
 //! 4. `routes`: the handler;
-//! 5. `decoding`: the object;
+//! 5. `kubewright_resources::decoding`: the object;
 //! 6. `registry`: the verb;
-//! 7. `admission`: defaults, validation, policies and webhooks. Custom resources are validated by
-//!    the crate `kubewright-schema`, and expressions are evaluated by `kubewright-cel`;
+//! 7. `admission`: policies, webhooks, limits and quotas. Defaults and validation are in the crate
+//!    `kubewright-validation`, and expressions are evaluated by `kubewright-cel`;
 //! 8. `kubewright_storage`: the write and its revision;
 //! 9. `encoding`: the response.
 //!
@@ -28,22 +28,17 @@
 //! # Ok(()) }
 //! ```
 
-pub mod accept;
 mod admission;
 mod authentication;
 mod authorization;
 pub mod backup;
 mod call;
-mod catalog;
 mod channel_condition;
 #[cfg(test)]
 mod complexity;
 mod conversion;
-mod decoding;
-pub mod discovery;
 mod encoding;
 mod faults;
-mod hash;
 mod housekeeping;
 mod http;
 mod lookup;
@@ -51,7 +46,6 @@ mod metrics;
 mod non_resource;
 mod object;
 mod offload;
-pub mod openapi;
 mod patching;
 mod random;
 mod registry;
@@ -61,8 +55,6 @@ mod routes;
 mod server;
 mod service;
 mod serving;
-pub mod table;
-mod tree;
 mod user;
 mod warnings;
 mod webhook_client;

@@ -10,8 +10,8 @@ use std::sync::{Arc, MutexGuard};
 use kubewright_core::Str;
 use kubewright_storage::{Entry, Key, Scope};
 
-use crate::catalog::Catalog;
 use crate::object::StoredObject;
+use kubewright_resources::catalog::Catalog;
 
 /// Reads stored objects.
 pub(crate) trait ObjectReader: Send + Sync {

@@ -7,8 +7,8 @@ use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, Value};
 use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
-use crate::decoding::{complaints, in_go_words, repaired};
 use crate::rejection::Rejection;
+use kubewright_resources::decoding::{finding_messages, repaired, syntax_message};
 
 /// The patch types of custom resources.
 pub(crate) const CUSTOM_PATCHES: &[&str] =
@@ -32,7 +32,7 @@ pub(crate) fn apply(
     });
     let patch = read.map_err(|error| {
         let prefix = if kind == PatchType::Strategic { "" } else { "error decoding patch: " };
-        Rejection::from(Status::bad_request(format!("{prefix}{}", in_go_words(&error))))
+        Rejection::from(Status::bad_request(format!("{prefix}{}", syntax_message(&error))))
     })?;
     let patched = match (kind, scheme) {
         (PatchType::Json, _) => json_patch(original, &patch),
@@ -50,5 +50,5 @@ pub(crate) fn apply(
         (PatchType::Merge | PatchType::Apply, _) => merge_patch(original, &patch),
     };
     let patched = patched.map_err(|error| Rejection::from(Status::from(error)))?;
-    Ok((patched, complaints(decoder.take_findings())))
+    Ok((patched, finding_messages(decoder.take_findings())))
 }

@@ -9,9 +9,9 @@ use kubewright_core::{Str, Value};
 
 use super::control::Control;
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// The default account of each namespace.
 pub(crate) const DEFAULT: &str = "default";

@@ -4,9 +4,9 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, Scope};
 
 /// The deprecated annotation with the storage class of a claim.

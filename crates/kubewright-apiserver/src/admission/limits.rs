@@ -1,18 +1,17 @@
 //! LimitRanges: default resources of containers, and limits for pods, containers and claims.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
-use super::defaulting;
-use super::pod_totals::{amounts, containers_totals, quantity};
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
+use kubewright_validation::defaulting;
+use kubewright_validation::pod_totals::{amounts, pod_totals, quantity};
 
 /// The annotation that lists the defaults set by a LimitRange.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -26,7 +25,7 @@ pub(crate) fn set_defaults(cluster: &dyn ClusterState, resource: &Resource, name
     let ranges = all(cluster, namespace);
     if !ranges.is_empty() {
         // Limits become requests first, so that they win over the default requests of the range.
-        defaulting::pod::pod_requests(pod);
+        defaulting::pod_requests(pod);
     }
     for range in ranges {
         let items = tree::items(&range, &["spec", "limits"]).iter();
@@ -41,7 +40,7 @@ pub(crate) fn set_defaults(cluster: &dyn ClusterState, resource: &Resource, name
     }
     if !notes.is_empty() {
         let note = format!("LimitRanger plugin set: {}", notes.join("; "));
-        tree::object(pod, &["metadata", "annotations"]).insert(ANNOTATION, note.into());
+        tree::object_mut(pod, &["metadata", "annotations"]).insert(ANNOTATION, note.into());
     }
 }
 
@@ -63,7 +62,7 @@ fn complete(item: &Value, what: &str, container: &mut Value) -> Vec<String> {
         }
         let keys: Vec<&str> = missing.iter().map(|(key, _)| key.as_str()).collect();
         notes.push(format!("{} {singular} for {what} {name}", keys.join(", ")));
-        tree::object(container, &["resources", field]).extend(missing);
+        tree::object_mut(container, &["resources", field]).extend(missing);
     }
     notes
 }
@@ -159,24 +158,6 @@ fn compare_claim(item: &Value, claim: &Value, complaints: &mut Vec<String>) {
             }
         }
     }
-}
-
-/// The total requests or limits of a pod including its overhead. Pod-level resources replace the
-/// sum over the containers.
-pub(super) fn pod_totals(pod: &Value, kind: &str) -> BTreeMap<Str, Quantity> {
-    let Some(spec) = pod.get("spec") else { return BTreeMap::new() };
-    let mut totals = containers_totals(spec, kind);
-    let own = amounts(tree::get(spec, &["resources", kind]));
-    totals.extend(own.filter(|(name, _)| defaulting::pod_amounts::is_for_pods(name)));
-    for (name, overhead) in amounts(spec.get("overhead")) {
-        match totals.get_mut(&name) {
-            Some(total) => *total += &overhead,
-            // The overhead alone does not give a pod a limit.
-            None if kind == "limits" => {}
-            None => drop(totals.insert(name, overhead)),
-        }
-    }
-    totals
 }
 
 /// All containers of a pod.

@@ -8,50 +8,41 @@
 //! 4. `limits`, `security` and `control` (policies, then webhooks) may reject it;
 //! 5. `quota` is last, because it charges exactly what is stored.
 //!
-//! The server's own writes pass stage 3 only.
+//! The server's own writes pass stage 3 only. Defaults and validation are in the crate
+//! `kubewright-validation`, which knows neither the registry nor requests.
 
 pub(crate) mod accounts;
 pub(crate) mod allocation;
-pub(crate) mod approval;
 pub(crate) mod classes;
 pub(crate) mod control;
-mod data_source;
-mod defaulting;
 pub(crate) mod limits;
-mod match_label_keys;
-mod part;
-mod pod_totals;
 mod priority;
 pub(crate) mod quota;
 pub(crate) mod security;
 mod signer;
 pub(crate) mod state;
-mod strategy;
-mod validation;
-mod warnings;
 
-pub(crate) use signer::check as check_signer;
-pub(crate) use strategy::{PV_PROTECTION, PVC_PROTECTION, set_requester};
-pub(crate) use validation::path_segment;
-pub(crate) use warnings::warnings;
+pub(crate) use signer::{check as check_signer, set_requester};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};
+pub(crate) use kubewright_validation::Part;
+use kubewright_validation::{CustomResource, defaulting, strategy, validation};
 
-use crate::catalog::Resource;
 use crate::object::Meta;
 use crate::rejection::Rejection;
 use allocation::ServiceState;
-pub(crate) use part::Part;
+use kubewright_resources::catalog::Resource;
 
 /// Completes and checks an object that is to be created.
 pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
-    defaulting::apply(resource, value);
-    strategy::prepare_create(resource, value);
+    let described = described(resource);
+    defaulting::apply(&described, value);
+    strategy::prepare_create(&described, value);
     if resource.is("", "pods") {
         priority::set(cluster, value)?;
     }
-    let mut causes = validation::create(resource, value);
+    let mut causes = validation::create(&described, value);
     if causes.is_empty() {
         causes = allocation::create(cluster, resource, value);
     }
@@ -60,7 +51,7 @@ pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mu
 
 /// Sets defaults only. Fields that the server controls stay as they are.
 pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
-    defaulting::apply(resource, value);
+    defaulting::apply(&described(resource), value);
 }
 
 /// Defaults and validates an update. Violations that `old` already had may become `warnings`.
@@ -72,25 +63,44 @@ pub(crate) fn update(
     part: Part,
     warnings: &mut Vec<String>,
 ) -> Result<(), Rejection> {
-    strategy::carry_over(resource, old, new);
-    defaulting::apply(resource, new);
+    let described = described(resource);
+    strategy::carry_over(&described, old, new);
+    defaulting::apply(&described, new);
     // An older server may have stored `old` without today's defaults. Those must not count as
     // changes.
     let completed;
     let old = if matches!(part, Part::Main | Part::Ephemeral | Part::Resize) && !resource.is_custom() {
         let mut before = old.clone();
-        defaulting::apply(resource, &mut before);
+        defaulting::apply(&described, &mut before);
         completed = before;
         &completed
     } else {
         old
     };
-    strategy::prepare_update(resource, old, new, part);
-    let mut causes = validation::update(resource, old, new, part, warnings);
+    strategy::prepare_update(&described, old, new, part);
+    let mut causes = validation::update(&described, old, new, part, warnings);
     if causes.is_empty() && part == Part::Main {
         causes = allocation::update(cluster, resource, old, new);
     }
     check(resource, new, causes)
+}
+
+/// The warnings about an object that replaces `old`.
+pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<String> {
+    kubewright_validation::warnings(&described(resource), old, new)
+}
+
+/// The resource as the crate `kubewright-validation` sees it.
+fn described(resource: &Resource) -> kubewright_validation::Resource<'_> {
+    let custom = resource.custom.as_ref();
+    kubewright_validation::Resource {
+        group: &resource.group,
+        plural: &resource.plural,
+        namespaced: resource.namespaced,
+        has_status: resource.has_status(),
+        initial_status: resource.empty.get("status"),
+        custom: custom.map(|custom| CustomResource { schema: &custom.schema, scale: custom.scale.as_ref() }),
+    }
 }
 
 fn check(resource: &Resource, value: &Value, causes: Vec<StatusCause>) -> Result<(), Rejection> {

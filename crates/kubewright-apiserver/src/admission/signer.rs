@@ -1,15 +1,38 @@
-//! Authorizes the approval and signing of certificate requests by their signer.
+//! CertificateSigningRequests: their requester, and the permission to approve and sign them.
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
-use super::part::Part;
+use super::Part;
 use super::state::ClusterState;
 use crate::authorization::{Action, decide};
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_resources::catalog::Resource;
+
+/// The requester fields of a CertificateSigningRequest.
+const REQUESTER: [&str; 4] = ["username", "uid", "groups", "extra"];
+
+/// Sets the requester of a CertificateSigningRequest, whatever the object says.
+pub(crate) fn set_requester(resource: &Resource, value: &mut Value, user: &User) {
+    if !resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        return;
+    }
+    let spec = tree::object_mut(value, &["spec"]);
+    REQUESTER.iter().for_each(|field| drop(spec.remove(field)));
+    for (field, text) in [("username", &user.name), ("uid", &user.uid)] {
+        if !text.is_empty() {
+            spec.insert(field, text.clone().into());
+        }
+    }
+    if !user.groups.is_empty() {
+        spec.insert("groups", tree::list(user.groups.iter().map(|group| group.as_str())));
+    }
+    if let Some(extra) = user.extra() {
+        spec.insert("extra", extra);
+    }
+}
 
 /// Rejects an approval or a certificate, unless the user has the permission for the signer.
 pub(crate) fn check(

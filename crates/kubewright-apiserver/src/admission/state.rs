@@ -3,10 +3,10 @@
 use kubewright_core::Value;
 use kubewright_storage::{ListOptions, Page, Scope};
 
-use crate::catalog::Resource;
 use crate::lookup::ObjectReader;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// The state of the cluster, as admission reads it.
 ///

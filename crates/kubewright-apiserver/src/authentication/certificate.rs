@@ -4,7 +4,7 @@
 //! TLS has already verified the certificate.
 
 use kubewright_core::Str;
-use kubewright_net::der::{COMMON_NAME, Certificate, ORGANIZATION, SEQUENCE, of};
+use kubewright_net::der::{COMMON_NAME, Certificate, ORGANIZATION};
 use ring::digest::{SHA256, digest};
 
 use super::CREDENTIAL_ID;
@@ -27,12 +27,6 @@ pub(crate) fn subject(der: &[u8]) -> Option<User> {
     }
     let user = User::authenticated(name.filter(|name| !name.is_empty())?, uid, groups);
     Some(user.with_extra(CREDENTIAL_ID, format!("X509SHA256={}", fingerprint(der))))
-}
-
-/// Whether the bytes are exactly one DER sequence, as in certificates and certificate requests.
-pub(crate) fn is_one_sequence(der: &[u8]) -> bool {
-    let mut rest = der;
-    of(&mut rest, SEQUENCE).is_some_and(|content| !content.is_empty()) && rest.is_empty()
 }
 
 fn fingerprint(der: &[u8]) -> String {

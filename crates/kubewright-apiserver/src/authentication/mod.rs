@@ -12,7 +12,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str};
 
 pub(crate) use account::{Accounts, Grant, ISSUER, KEY_SET_PATH};
-pub(crate) use certificate::{is_one_sequence, subject};
+pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
 pub use token::{TokenFileError, Tokens};
 

@@ -5,11 +5,11 @@ use kubewright_core::meta::v1::Status;
 
 use super::rule::{Rule, Shown, Single};
 use super::{Action, decide, rbac};
-use crate::catalog::Resource;
 use crate::lookup::ObjectReader;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_resources::catalog::Resource;
 
 /// Maximum number of single permissions that a writer without the verb `escalate` may grant. A rule
 /// expands to the product of its verbs, groups, resources and names, so a small role could exhaust

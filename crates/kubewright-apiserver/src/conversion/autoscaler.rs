@@ -5,9 +5,9 @@
 
 use kubewright_core::{Str, Value};
 
-use crate::catalog;
-use crate::decoding::{self, Expected};
 use crate::object::{to_json, tree};
+use kubewright_resources::catalog;
+use kubewright_resources::decoding::{self, Expected};
 
 /// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
 /// `target` or `current`.
@@ -163,7 +163,9 @@ impl Metrics {
     fn put_in(&self, value: &mut Value) {
         let mut metrics = Vec::new();
         if let Some(percent) = tree::remove(value, &self.number) {
-            let old = tree::map([("name", "cpu".into()), (&*self.name("@AverageUtilization"), percent)]);
+            let old = Value::Object(
+                [("name", "cpu".into()), (&*self.name("@AverageUtilization"), percent)].into_iter().collect(),
+            );
             metrics.extend(self.newer(&tree::map([("type", "Resource".into()), ("resource", old)])));
         }
         let others = annotated(value, self.annotation).unwrap_or_default();

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use kubewright_core::{Str, Value};
 
-use crate::catalog::{Converter, Resource};
 use crate::object::tree;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::{Converter, Resource};
 
 /// Converts objects for a write, which cannot wait for a webhook.
 pub(crate) trait ConvertWrite {

@@ -10,11 +10,11 @@ use std::time::Duration;
 use kubewright_core::validation::{label_value, qualified_name};
 use kubewright_core::{Str, Value};
 
-use crate::catalog::{Converter, Resource};
 use crate::object::{Draft, Meta, StoredObject, text_map, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
+use kubewright_resources::catalog::{Converter, Resource};
 
 /// Timeout of a webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,39 +43,37 @@ impl Pending {
 
     /// Calls the webhook.
     pub(crate) async fn ask(&self) -> Converted {
-        let converted = self.converter.convert(&[&self.object], &self.version).await?;
+        let converted = convert(&self.converter, &[&self.object], &self.version).await?;
         converted.into_iter().next().ok_or_else(|| "no objects returned".to_owned())
     }
 }
 
-impl Converter {
-    /// These objects in another version, in one review. All of them are in the same version before.
-    async fn convert(&self, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
-        let review = self.review.ok_or("no supported conversion review versions")?;
-        let kind = objects.first().map(|first| shown_kind(first)).unwrap_or_default();
-        let fail = |why: String| format!("conversion webhook for {kind} failed: {why}");
-        let uid = random::uid();
-        let list: Vec<Value> = objects.iter().map(|object| (*object).clone()).collect();
-        let request = tree::map([
-            ("uid", uid.as_str().into()),
-            ("desiredAPIVersion", version.into()),
-            ("objects", Value::from(list)),
-        ]);
-        let api_version = format!("apiextensions.k8s.io/{review}");
-        let body = tree::map([
-            ("kind", "ConversionReview".into()),
-            ("apiVersion", api_version.as_str().into()),
-            ("request", request),
-        ]);
-        let answer = webhook_client::post(&self.client_config, TIMEOUT, to_json(&body)).await.map_err(fail)?;
-        let converted = read(&answer, &api_version, &uid).map_err(fail)?;
-        if converted.len() != objects.len() {
-            let (have, want) = (converted.len(), objects.len());
-            return Err(format!("conversion webhook for {kind} returned {have} objects, expected {want}"));
-        }
-        let pairs = objects.iter().zip(converted).enumerate();
-        pairs.map(|(index, (object, converted))| check(object, converted, version, index)).collect()
+/// Converts objects of one version to another, in one review.
+async fn convert(converter: &Converter, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
+    let review = converter.review.ok_or("no supported conversion review versions")?;
+    let kind = objects.first().map(|first| shown_kind(first)).unwrap_or_default();
+    let fail = |why: String| format!("conversion webhook for {kind} failed: {why}");
+    let uid = random::uid();
+    let list: Vec<Value> = objects.iter().map(|object| (*object).clone()).collect();
+    let request = tree::map([
+        ("uid", uid.as_str().into()),
+        ("desiredAPIVersion", version.into()),
+        ("objects", Value::from(list)),
+    ]);
+    let api_version = format!("apiextensions.k8s.io/{review}");
+    let body = tree::map([
+        ("kind", "ConversionReview".into()),
+        ("apiVersion", api_version.as_str().into()),
+        ("request", request),
+    ]);
+    let answer = webhook_client::post(&converter.client_config, TIMEOUT, to_json(&body)).await.map_err(fail)?;
+    let converted = read(&answer, &api_version, &uid).map_err(fail)?;
+    if converted.len() != objects.len() {
+        let (have, want) = (converted.len(), objects.len());
+        return Err(format!("conversion webhook for {kind} returned {have} objects, expected {want}"));
     }
+    let pairs = objects.iter().zip(converted).enumerate();
+    pairs.map(|(index, (object, converted))| check(object, converted, version, index)).collect()
 }
 
 /// The objects of a response.
@@ -188,7 +186,7 @@ pub(crate) async fn in_version(
         let trees: Vec<_> = places.iter().map(|place| objects[*place].tree()).collect();
         let values: Vec<&Value> = trees.iter().map(|tree| &**tree).collect();
         let revisions: Vec<_> = values.iter().map(|value| value.resource_version().parse()).collect();
-        let converted = converter.convert(&values, &resource.api_version).await.map_err(Rejection::unexpected)?;
+        let converted = convert(converter, &values, &resource.api_version).await.map_err(Rejection::unexpected)?;
         drop(trees);
         for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
             let draft = Draft::new(value);

@@ -6,10 +6,10 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::protobuf::Encoder;
 
 use super::{Wanted, json, printed, protobuf, status_tree, table};
-use crate::accept::{Form, Format};
-use crate::catalog::Resource;
 use crate::object::StoredObject;
-use crate::table::partial_object_metadata;
+use kubewright_printers::partial_object_metadata;
+use kubewright_resources::accept::{Form, Format};
+use kubewright_resources::catalog::Resource;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

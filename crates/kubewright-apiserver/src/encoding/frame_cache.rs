@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::frame::Kind;
-use crate::accept::Format;
-use crate::catalog::Resource;
+use kubewright_resources::accept::Format;
+use kubewright_resources::catalog::Resource;
 
 /// Number of recent events whose frames are cached. A slower watch encodes its own.
 const CAPACITY: usize = 64;

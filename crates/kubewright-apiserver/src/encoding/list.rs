@@ -13,11 +13,11 @@ use kubewright_core::json::Writer;
 use kubewright_core::{Map, Str, Value};
 
 use super::{Wanted, json, printed, protobuf, row, served, wrong_shape};
-use crate::accept::{Form, Format, MetaVersion};
-use crate::catalog::Resource;
 use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
-use crate::table::{RowOptions, common_list_metadata, partial_object_metadata};
+use kubewright_printers::{RowOptions, common_list_metadata, partial_object_metadata};
+use kubewright_resources::accept::{Form, Format, MetaVersion};
+use kubewright_resources::catalog::Resource;
 
 /// Smaller lists are encoded as a whole.
 const STREAMED: usize = 64 << 10;

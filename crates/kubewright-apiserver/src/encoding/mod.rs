@@ -18,12 +18,12 @@ pub(crate) use frame_cache::SharedFrames;
 pub(crate) use list::{JsonList, ListBody, ListMeta, list};
 pub(crate) use wanted::Wanted;
 
-use crate::accept::{Form, Format};
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
 use crate::rejection::Rejection;
-use crate::table::{Include, RowOptions, partial_object_metadata};
+use kubewright_printers::{Include, RowOptions, partial_object_metadata};
+use kubewright_resources::accept::{Form, Format};
+use kubewright_resources::catalog::Resource;
 
 /// Encodes one object.
 pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {

@@ -7,11 +7,11 @@ use kubewright_core::protobuf::Envelope;
 use kubewright_core::{Decoder, Value};
 
 use super::{ListMeta, json};
-use crate::accept::{Format, MetaVersion};
-use crate::catalog::{Resource, type_entry};
 use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
-use crate::table::partial_object_metadata;
+use kubewright_printers::partial_object_metadata;
+use kubewright_resources::accept::{Format, MetaVersion};
+use kubewright_resources::catalog::{Resource, type_entry};
 
 /// An object in its envelope.
 pub(super) fn object(value: &Value) -> Result<Vec<u8>, Rejection> {

@@ -6,9 +6,9 @@ use kubewright_core::Time;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::Query;
 
-use crate::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
 use crate::rejection::Rejection;
-use crate::table::{Include, RowOptions};
+use kubewright_printers::{Include, RowOptions};
+use kubewright_resources::accept::{self, Accepted, Form, Format, MetaVersion, Offer};
 
 /// The requested response format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

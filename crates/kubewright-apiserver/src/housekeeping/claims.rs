@@ -2,12 +2,12 @@
 
 use kubewright_core::Value;
 
-use crate::admission::{PV_PROTECTION, PVC_PROTECTION};
 use crate::lookup::Term;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::registry::claims::{claims_of, ephemeral_claim, is_ephemeral};
 use kubewright_storage::Key;
+use kubewright_validation::strategy::{PV_PROTECTION, PVC_PROTECTION};
 
 /// Releases a terminating claim or volume that is unused. Checks the claims of a stopped pod.
 pub(super) fn release_unused(registry: &Registry, key: &Key, value: &Value) {

@@ -14,11 +14,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admission::control::Control;
-use crate::catalog::Resource;
 use crate::object::StoredObject;
 use crate::registry::{Deleted, Registry};
 use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
 
 /// Initial and maximum back-off of a rejected deletion.

@@ -7,9 +7,9 @@ use kubewright_core::{Str, Value};
 
 use super::content::{NAMESPACES, RemainingContent, yield_regularly};
 use super::deletions::{Controller, Deletion, DeletionState, Deletions};
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::{Registry, set_condition};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, Scope};
 
 /// The finalizer of namespaces, which blocks until their content is deleted.

@@ -5,13 +5,13 @@ use hyper::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, VARY};
 use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 
-use crate::accept::{Form, Format, Offer};
 use crate::call::Call;
-use crate::catalog::Catalog;
-use crate::discovery::etag;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::rejection::Rejection;
+use kubewright_resources::accept::{Form, Format, Offer};
+use kubewright_resources::catalog::Catalog;
+use kubewright_resources::discovery::etag;
 
 /// Handles a request below `/api` or `/apis`.
 pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {

@@ -11,13 +11,13 @@ use kubewright_core::Value;
 
 pub(crate) use faults::answer as inject_faults;
 
-use crate::accept::Format;
 use crate::authentication::{Accounts, KEY_SET_PATH};
 use crate::call::Call;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{to_json, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::accept::Format;
 use kubewright_storage::Disk;
 
 /// The major version of the Kubernetes API.

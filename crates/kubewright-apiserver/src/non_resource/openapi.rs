@@ -7,12 +7,12 @@ use kubewright_core::protobuf::Encoder;
 use kubewright_core::{GroupVersion, Value};
 
 use crate::call::Call;
-use crate::catalog::{Catalog, Resource, ServedVersion};
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::tree;
-use crate::openapi::{self, Document};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::{Catalog, Resource, ServedVersion};
+use kubewright_resources::openapi::{self, Document};
 
 /// Handles a request below `/openapi`.
 pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {

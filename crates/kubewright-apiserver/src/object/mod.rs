@@ -4,9 +4,6 @@
 //! is then written into the text. The result is an immutable [`StoredObject`]. Older objects drop
 //! their tree, because lists and watches mostly need the text.
 
-mod meta;
-pub(crate) mod tree;
-
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +12,7 @@ use kubewright_core::json::{Writer, find_field};
 use kubewright_core::{Map, Str, Value};
 use kubewright_storage::Encoded;
 
-pub(crate) use meta::{Meta, text_map, texts};
+pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts, to_json};
 
 use crate::rejection::Rejection;
 
@@ -90,7 +87,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// Encodes an object. Its `metadata.resourceVersion` is ignored.
     pub(crate) fn new(mut value: Value) -> Self {
-        tree::object(&mut value, &["metadata"]).remove("resourceVersion");
+        tree::object_mut(&mut value, &["metadata"]).remove("resourceVersion");
         let mut json = Vec::with_capacity(ROOM);
         let layout = encode(&value, &mut json);
         Draft { value, json, layout }
@@ -298,13 +295,6 @@ pub(crate) fn write_head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
     Writer::new(out).string(kind);
     out.extend_from_slice(br#","apiVersion":"#);
     Writer::new(out).string(api_version);
-}
-
-/// The JSON text of a tree.
-pub(crate) fn to_json(value: &Value) -> Vec<u8> {
-    let mut out = Vec::new();
-    value.encode_json(&mut Writer::new(&mut out));
-    out
 }
 
 #[cfg(test)]

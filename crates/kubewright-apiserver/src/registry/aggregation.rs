@@ -6,9 +6,9 @@ use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, List, Selector, Value};
 
 use super::Registry;
-use crate::catalog::Resource;
 use crate::lookup::Term;
 use crate::object::{Meta, StoredObject, tree};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, Scope};
 
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";

@@ -5,9 +5,9 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Origin, Ownership, Registry, UpdateRequest};
 use crate::admission::Part;
-use crate::catalog::Resource;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 impl Registry {
     /// Assigns a pod to the node that a binding names.
@@ -59,7 +59,7 @@ impl Registry {
             let mut pod = pod.clone();
             tree::set(&mut pod, &["spec", "nodeName"], node);
             for (key, value) in text_map(binding.meta("annotations")).iter() {
-                tree::object(&mut pod, &["metadata", "annotations"]).insert(key.clone(), value.clone().into());
+                tree::object_mut(&mut pod, &["metadata", "annotations"]).insert(key.clone(), value.clone().into());
             }
             set_condition(&mut pod, "PodScheduled", "True", &[]);
             Ok(pod)
@@ -70,7 +70,7 @@ impl Registry {
 
 /// Sets a condition of a pod. `lastTransitionTime` changes with the status only.
 pub(super) fn set_condition(pod: &mut Value, kind: &str, status: &str, more: &[(&str, Str)]) {
-    let conditions = tree::object(pod, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
+    let conditions = tree::object_mut(pod, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
     let Value::Array(list) = conditions else { return };
     let mut condition = tree::map([
         ("type", kind.into()),

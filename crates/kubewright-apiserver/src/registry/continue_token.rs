@@ -6,9 +6,9 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
-use crate::catalog::Resource;
 use crate::object::tree;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -107,7 +107,7 @@ fn from_base64(text: &str) -> Result<Vec<u8>, usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Catalog;
+    use kubewright_resources::catalog::Catalog;
 
     #[test]
     fn a_token_round_trips() {

@@ -11,11 +11,11 @@ use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
 use crate::random;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::WriteError;
 
 /// Maximum length of a `generateName` prefix; longer ones are truncated.

@@ -6,11 +6,11 @@ use kubewright_core::{Str, Time, Value};
 
 use super::{Origin, Ownership, Registry, UpdateRequest, Writer};
 use crate::admission::Part;
-use crate::admission::approval;
-use crate::catalog::{Resource, custom};
 use crate::lookup::Term;
 use crate::object::{Meta, StoredObject, texts, tree};
+use kubewright_resources::catalog::{Resource, custom};
 use kubewright_storage::Key;
+use kubewright_validation::approval;
 
 impl Registry {
     pub(super) fn after_update(&self, resource: &Resource, object: &StoredObject) {
@@ -118,7 +118,7 @@ impl Registry {
 
 /// Sets a condition of an object. `lastTransitionTime` changes with the status only.
 pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
-    let conditions = tree::object(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
+    let conditions = tree::object_mut(object, &["status"]).get_or_insert_with("conditions", || Value::Array([].into()));
     if conditions.as_array().is_none() {
         *conditions = Value::Array([].into());
     }

@@ -8,10 +8,10 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Registry, note_write, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Entry, Key, WriteError};
 
 /// The finalizer of a foreground deletion. It blocks until all dependents are deleted.

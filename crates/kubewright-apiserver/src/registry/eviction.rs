@@ -8,9 +8,9 @@ use super::binding::set_condition;
 use super::delete::check_preconditions;
 use super::{Registry, UpdateRequest};
 use crate::admission::Part;
-use crate::catalog::Resource;
 use crate::object::{Meta, StoredObject, to_json, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
 
 /// `Retry-After` of a rejected eviction.
@@ -108,7 +108,7 @@ impl Registry {
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);
             // The controller skips this pod when it counts healthy ones.
-            tree::object(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
+            tree::object_mut(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
             Ok(budget)
         })
         .map(|_| ())

@@ -7,11 +7,11 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 
 use super::continue_token::ContinueToken;
 use super::{Registry, Selection};
-use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, ListOptions as Paging, ReadError, Scope, Store};
 
 /// How long a read waits for a future revision.

@@ -45,12 +45,12 @@ pub(crate) use update::{Origin, UpdateRequest, check_target, unreadable_version,
 pub(crate) use watch::{FrameSlot, WatchStream};
 
 use crate::admission::control::{HookCache, Policies};
-use crate::catalog::custom::{CustomResources, Replacement};
-use crate::catalog::{Catalog, Resource};
 use crate::encoding::SharedFrames;
 use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::custom::{CustomResources, Replacement};
+use kubewright_resources::catalog::{Catalog, Resource};
 use kubewright_storage::{Entry, Key, ListOptions, Scope, Store, StoreOptions, WriteError};
 use persistence::{UnreadableObjects, note_write};
 

@@ -8,10 +8,10 @@ use kubewright_core::{CauseType, Map, Str, Time, Value};
 use kubewright_merge::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
 
 use crate::admission;
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// The manager of fields from before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";

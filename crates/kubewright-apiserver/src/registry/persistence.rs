@@ -8,9 +8,9 @@ use kubewright_core::meta::v1::Status;
 use tokio::sync::watch as channel;
 
 use super::{Indices, Registry, bounded};
-use crate::catalog::Resource;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{
     Contents, Durability, Entry, Event, EventKind, EventRecord, Follower, Key, OpenDisk, Scope, Store, StoreOptions,
     StoredRecord, Undo, Version,

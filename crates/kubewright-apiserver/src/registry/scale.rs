@@ -4,9 +4,9 @@ use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::{Decoder, GroupKind, Selector, Value};
 
 use super::Registry;
-use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// Metadata fields that a scale copies from its object.
 const SHARED: [&str; 5] = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
@@ -46,11 +46,11 @@ impl Registry {
                 scale.set_meta(field, value.clone());
             }
         }
-        let spec = tree::object(&mut scale, &["spec"]);
+        let spec = tree::object_mut(&mut scale, &["spec"]);
         if replicas != 0 {
             spec.insert("replicas", replicas.into());
         }
-        let status = tree::object(&mut scale, &["status"]);
+        let status = tree::object_mut(&mut scale, &["status"]);
         status.insert("replicas", current.into());
         if !selector.is_empty() {
             status.insert("selector", selector.into());

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{FieldSelector, Selector, Str, Value};
 
-use crate::catalog::{Custom, Resource};
 use crate::object::{StoredObject, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::{Custom, Resource};
 use kubewright_storage::{Compacted, Key, Scope, Store, Watcher};
 
 const POD_FIELDS: &[&str] = &[

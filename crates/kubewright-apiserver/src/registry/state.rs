@@ -10,10 +10,10 @@ use crate::admission::allocation::{ServiceNumbers, ServiceState};
 use crate::admission::control::{ControlState, HookCache, Policies};
 use crate::admission::quota::{QuotaState, Usage};
 use crate::admission::state::ClusterState;
-use crate::catalog::{Catalog, Resource};
 use crate::lookup::{ObjectReader, Term, TermIndex};
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::{Catalog, Resource};
 
 impl ObjectReader for Registry {
     fn catalog(&self) -> Arc<Catalog> {

@@ -10,11 +10,11 @@ use kubewright_core::{FieldSelector, Selector, Value};
 use tokio::sync::watch;
 
 use super::{FrameSlot, Registry, Selection};
-use crate::accept::{Form, Format, MetaVersion};
-use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{self, Frames, ListBody, Wanted};
 use crate::object::{Draft, StoredObject};
+use kubewright_resources::accept::{Form, Format, MetaVersion};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Scope, StoreOptions};
 
 const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
@@ -339,7 +339,7 @@ async fn pages_say_how_many_objects_remain_whatever_is_written_between_them() {
 
 #[tokio::test]
 async fn long_lists_in_json_are_encoded_while_they_are_sent() {
-    use crate::table::{RowOptions, partial_object_metadata_list};
+    use kubewright_printers::{RowOptions, partial_object_metadata_list};
     let (registry, _stop) = registry();
     for number in 0..500 {
         let name = format!("o-{number:03}");

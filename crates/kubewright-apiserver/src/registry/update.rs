@@ -13,10 +13,10 @@ use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Draft, Meta, StoredObject};
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// Metadata that only the server writes.
 const SYSTEM_FIELDS: [&str; 7] =

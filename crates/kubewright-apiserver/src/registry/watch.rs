@@ -15,13 +15,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::list::parse_version;
 use super::{Registry, Selection};
-use crate::catalog::Resource;
 use crate::channel_condition::ChannelCondition;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{Frames, Kind, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Compacted, Event, EventKind, ListOptions, Watcher};
 
 /// Period of bookmarks on a quiet watch.

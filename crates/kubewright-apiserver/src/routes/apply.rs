@@ -9,13 +9,13 @@ use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
 use crate::admission::Part;
-use crate::catalog::Resource;
-use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject, tree};
 use crate::registry::{self, Origin, Ownership, Writer};
 use crate::rejection::Rejection;
 use crate::warnings::Warnings;
+use kubewright_resources::catalog::Resource;
+use kubewright_resources::decoding::{self, Expected};
 
 /// Maximum number of attempts after concurrent creations or deletions.
 const ATTEMPTS: usize = 5;

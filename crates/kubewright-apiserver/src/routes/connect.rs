@@ -6,10 +6,10 @@ use kubewright_core::options::Query;
 
 use super::Endpoint;
 use crate::admission::control::Operation;
-use crate::catalog::Subresource;
 use crate::http::Answer;
 use crate::object::tree;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Subresource;
 
 /// Whether this is a connect subresource, for any method.
 pub(super) fn is_connection(subresource: &str) -> bool {

@@ -9,27 +9,26 @@ mod token;
 
 use std::sync::Arc;
 
-use hyper::header::USER_AGENT;
-use hyper::{Method, StatusCode};
+use hyper::header::{CONTENT_TYPE, USER_AGENT};
+use hyper::{HeaderMap, Method, StatusCode};
 use kubewright_core::meta::v1::{Status, StatusDetails};
 use kubewright_core::options::{CreateOptions, FieldValidation, GetOptions, ListOptions, UpdateOptions, WatchOptions};
 use kubewright_core::{StatusReason, Value};
 
-use crate::accept::{Format, Offer};
-use crate::admission;
 use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization::{self, Action};
 use crate::call::Call;
-use crate::catalog::Resource;
 use crate::conversion::webhook::in_version;
-use crate::decoding::{self, Expected};
 use crate::encoding::{self, Frames, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, StoredObject};
 use crate::registry::{self, CreateRequest, Listed, Origin, Ownership, Selection, UpdateRequest, Writer};
 use crate::rejection::Rejection;
 use crate::request::Target;
+use kubewright_resources::accept::{Format, Offer};
+use kubewright_resources::catalog::Resource;
+use kubewright_resources::decoding::{self, Expected};
 use kubewright_storage::Key;
 
 /// Longer lists are encoded on a blocking thread.
@@ -46,7 +45,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
     let is_custom_group = resources.values().all(|resource| resource.is_custom());
     let lost = || if is_custom_group { Rejection::NoSuchPage } else { Rejection::no_such_resource() };
     let resource = resources.get(&target.resource).ok_or_else(lost)?;
-    if let Some(why) = admission::path_segment(&target.name).first() {
+    if let Some(why) = kubewright_validation::validation::path_segment(&target.name).first() {
         return Err(Status::bad_request(format!("Name parameter invalid: {:?}: {why}", target.name.as_str())).into());
     }
     let in_namespace = !target.namespace.is_empty();
@@ -270,8 +269,7 @@ impl<'a> Endpoint<'a, '_> {
 
     async fn delete(&mut self) -> Result<Answer, Rejection> {
         let wanted = self.wanted()?;
-        let options =
-            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
+        let options = decoding::delete_options(self.call.query, body_format(self.call.headers)?, self.call.body)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         let (registry, mut warnings) = (self.call.registry, Vec::new());
         let key = self.resource.key(namespace, name);
@@ -313,8 +311,7 @@ impl<'a> Endpoint<'a, '_> {
         let wanted = self.wanted()?;
         let listing = ListOptions::from_query(self.call.query)?;
         let selection = Selection::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
-        let options =
-            decoding::delete_options(self.call.query, decoding::format_of(self.call.headers)?, self.call.body)?;
+        let options = decoding::delete_options(self.call.query, body_format(self.call.headers)?, self.call.body)?;
         let namespace = &self.target.namespace;
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
         for object in &listed.objects {
@@ -432,13 +429,18 @@ impl<'a> Endpoint<'a, '_> {
     }
 }
 
+/// The format of the request body.
+fn body_format(headers: &HeaderMap) -> Result<Format, Box<Status>> {
+    decoding::format_of(headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or("unreadable")))
+}
+
 /// Decodes the body. Findings become errors or warnings.
 pub(crate) fn decode(
     call: &mut Call<'_>,
     expected: Expected<'_>,
     validation: Option<FieldValidation>,
 ) -> Result<Value, Rejection> {
-    let decoded = decoding::object(expected, decoding::format_of(call.headers)?, call.body)?;
+    let decoded = decoding::object(expected, body_format(call.headers)?, call.body)?;
     call.warnings.extend(decoding::check_findings(expected, decoded.findings, validation)?);
     Ok(decoded.value)
 }

@@ -11,11 +11,11 @@ use kubewright_core::{Decoder, GroupKind, GroupResource, Str, Value};
 
 use super::Endpoint;
 use crate::admission::Part;
-use crate::decoding::{self, Expected};
 use crate::http::Answer;
 use crate::patching;
 use crate::registry::Origin;
 use crate::rejection::Rejection;
+use kubewright_resources::decoding::{self, Expected};
 
 impl Endpoint<'_, '_> {
     pub(super) async fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
@@ -31,7 +31,7 @@ impl Endpoint<'_, '_> {
         let change = |old: &Value| {
             let (patched, mut found) = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
             let attempt = Attempt { kind, body: &body, expected, patched: &patched };
-            let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
+            let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
             found.extend(decoded.findings);
             Ok((decoded.value, attempt.findings(found, options.field_validation)?))
         };
@@ -68,15 +68,13 @@ pub(super) struct Attempt<'a> {
 
 impl Attempt<'_> {
     /// A patch whose result cannot be decoded is invalid as a whole.
-    pub(super) fn unfit(&self, rejection: Rejection) -> Rejection {
-        match rejection {
-            Rejection::Status(status) if status.is_bad_request() => {
-                let is_strategic = self.kind == PatchType::Strategic;
-                let why = decoding::misfit(self.expected, self.patched, is_strategic);
-                self.invalid(&why.unwrap_or_else(|| status.to_string()))
-            }
-            other => other,
+    pub(super) fn unfit(&self, status: Box<Status>) -> Rejection {
+        if !status.is_bad_request() {
+            return status.into();
         }
+        let is_strategic = self.kind == PatchType::Strategic;
+        let why = decoding::type_error(self.expected, self.patched, is_strategic);
+        self.invalid(&why.unwrap_or_else(|| status.to_string()))
     }
 
     /// Unknown fields in the result become an error about the whole object, or warnings.

@@ -5,18 +5,18 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Value};
 
-use crate::accept::Offer;
 use crate::authentication::ISSUER;
 use crate::authorization::{self, Action, Decision};
 use crate::call::Call;
-use crate::catalog::Resource;
-use crate::decoding::Expected;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, texts, tree};
 use crate::rejection::Rejection;
 use crate::routes;
 use crate::user::User;
+use kubewright_resources::accept::Offer;
+use kubewright_resources::catalog::Resource;
+use kubewright_resources::decoding::Expected;
 
 /// Handles the creation of a review.
 pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) -> Result<Answer, Rejection> {

@@ -9,18 +9,18 @@ use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
 use super::patch::Attempt;
 use super::{Endpoint, connect, done};
-use crate::accept::{Form, Offer};
 use crate::admission::Part;
 use crate::admission::control::Operation;
-use crate::catalog::Subresource;
-use crate::decoding::{self, Expected};
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, tree};
 use crate::patching;
 use crate::registry::Origin;
 use crate::rejection::Rejection;
-use crate::table::{Printer, partial_object_metadata};
+use kubewright_printers::{Printer, partial_object_metadata};
+use kubewright_resources::accept::{Form, Offer};
+use kubewright_resources::catalog::Subresource;
+use kubewright_resources::decoding::{self, Expected};
 
 impl Endpoint<'_, '_> {
     pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
@@ -93,7 +93,7 @@ impl Endpoint<'_, '_> {
                 let scale = registry.scale_to_change(&resource, old);
                 let (patched, mut found) = patching::apply(kind, &scale, &body, scheme)?;
                 let attempt = Attempt { kind, body: &body, expected, patched: &patched };
-                let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
+                let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
                 found.extend(decoded.findings);
                 findings = attempt.findings(found, options.field_validation)?;
                 let mut new = registry.with_scale(&resource, old, &decoded.value)?;
@@ -132,7 +132,7 @@ impl Endpoint<'_, '_> {
             let change = |old: &Value| {
                 let (patched, _) = patching::apply(kind, old, &body, scheme)?;
                 let attempt = Attempt { kind, body: &body, expected, patched: &patched };
-                let decoded = decoding::normalize(expected, &patched).map_err(|rejection| attempt.unfit(rejection))?;
+                let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
                 Ok(with_part(part, old, &decoded.value))
             };
             self.control.run_write(|_| self.call.registry.update(&request, change)).await?

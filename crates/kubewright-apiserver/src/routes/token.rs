@@ -6,15 +6,15 @@ use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Str, Time, Value};
 
 use super::Endpoint;
-use crate::accept::Offer;
 use crate::admission::control::Operation;
 use crate::authentication::{Grant, ISSUER};
-use crate::catalog::Subresource;
-use crate::decoding::Expected;
 use crate::encoding::{self, Wanted};
 use crate::http::Answer;
 use crate::object::{Meta, texts, tree};
 use crate::rejection::Rejection;
+use kubewright_resources::accept::Offer;
+use kubewright_resources::catalog::Subresource;
+use kubewright_resources::decoding::Expected;
 
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;

@@ -10,10 +10,10 @@ use kubewright_core::{List, Value};
 
 use super::bootstrap::create;
 use crate::authorization;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::rejection::Rejection;
+use kubewright_resources::catalog::Resource;
 
 /// The annotation that controls whether the server may update a role or binding.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
@@ -58,7 +58,7 @@ fn complete(stored: &mut Value, expected: &Value) {
     for field in ["labels", "annotations"] {
         let wanted = tree::get(expected, &["metadata", field]).and_then(Value::as_object);
         for (key, value) in wanted.into_iter().flat_map(|wanted| wanted.iter()) {
-            tree::object(stored, &["metadata", field]).get_or_insert_with(key.clone(), || value.clone());
+            tree::object_mut(stored, &["metadata", field]).get_or_insert_with(key.clone(), || value.clone());
         }
     }
     let rules = authorization::missing_rules(tree::items(stored, &["rules"]), tree::items(expected, &["rules"]));

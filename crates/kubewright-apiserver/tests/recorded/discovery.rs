@@ -1,8 +1,8 @@
 //! Compares discovery of the built-in resources with the real server's.
 
-use kubewright_apiserver::accept::{Form, Offer, negotiate};
-use kubewright_apiserver::discovery::{Discovery, Served};
 use kubewright_core::Value;
+use kubewright_resources::accept::{Form, Offer, negotiate};
+use kubewright_resources::discovery::{Discovery, Served};
 
 use crate::scenario::{assert_answer, shared, steps, text};
 

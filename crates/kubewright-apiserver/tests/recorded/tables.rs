@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kubewright_apiserver::table::{CustomColumn, Include, Printer, RowOptions};
 use kubewright_core::{Map, ResourceInfo, Value};
 use kubewright_merge::patch::{json_patch, merge_patch};
+use kubewright_printers::{CustomColumn, Include, Printer, RowOptions};
 
 use crate::scenario::{find, shared, steps, text};
 

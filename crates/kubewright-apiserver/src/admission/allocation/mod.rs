@@ -13,9 +13,9 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{text_map, tree};
 use crate::random;
+use kubewright_resources::catalog::Resource;
 pub(crate) use numbers::ServiceNumbers;
 use numbers::{ADDRESSES, HEALTH_PORT, PORTS};
 
@@ -83,7 +83,7 @@ pub(super) fn update(
         before.entry(number_and_protocol(port)).or_insert(tree::int(port, &["nodePort"]).unwrap_or_default());
     }
     let used = node_ports(new);
-    let spec = tree::object(new, &["spec"]);
+    let spec = tree::object_mut(new, &["spec"]);
     if let Some(Value::Array(list)) = spec.get_mut("ports") {
         for port in list.iter_mut().filter(|port| tree::int(port, &["nodePort"]).unwrap_or_default() == 0) {
             let number = before.get(&number_and_protocol(port)).copied().unwrap_or_default();
@@ -230,7 +230,7 @@ impl<'r> AllocatedNumbers<'r> {
         if sharing == Sharing::OnePerNumber {
             tree::items(service, &["spec", "ports"]).iter().for_each(|port| shared.note(port));
         }
-        let ports = match tree::object(service, &["spec"]).get_mut("ports") {
+        let ports = match tree::object_mut(service, &["spec"]).get_mut("ports") {
             Some(Value::Array(ports)) => ports.iter_mut().enumerate().collect(),
             _ => Vec::new(),
         };

@@ -3,8 +3,8 @@
 use kubewright_core::{Str, Value};
 
 use super::Control;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
+use kubewright_resources::catalog::Resource;
 
 /// The kind of operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use kubewright_core::{Decoder, Selector, Str, Value};
 
 use super::ControlState;
 use super::{Attributes, Operation};
-use crate::catalog::Resource;
 use crate::object::{Meta, to_json, tree};
+use kubewright_resources::catalog::Resource;
 
 /// The version in which the rules match the write. With the match policy `Equivalent`, that may be
 /// another version or group of the resource.

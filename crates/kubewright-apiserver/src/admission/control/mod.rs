@@ -23,20 +23,19 @@ use kubewright_core::{Str, Time, Value};
 
 pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use hook_cache::HookCache;
-pub(crate) use mutation::environment as mutation_environment;
-pub(crate) use policy::{Policies, environment as policy_environment};
+pub(crate) use policy::Policies;
 
-use crate::admission::defaulting;
+use crate::admission;
 use crate::admission::state::ClusterState;
-use crate::catalog::{Converter, Resource};
 use crate::conversion::webhook::{Converted, Pending};
 use crate::conversion::{self, ConvertWrite};
-use crate::decoding::{self, Expected};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::user::User;
 use crate::warnings::Warnings;
 use hook_cache::Hooks;
+use kubewright_resources::catalog::{Converter, Resource};
+use kubewright_resources::decoding::{self, Expected};
 use matching::Version;
 use webhook::{PendingReview, Stage, Webhook};
 
@@ -210,7 +209,7 @@ impl<'a> Control<'a> {
         }
         let mut seen = object.as_deref().cloned();
         if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
-            defaulting::apply(attributes.resource, seen);
+            admission::set_defaults(attributes.resource, seen);
         }
         let by_policies = match &seen {
             Some(seen) if !self.hooks.mutations.is_empty() => mutation::mutate(self, cluster, attributes, seen)?,

@@ -4,11 +4,12 @@
 //! Each mutation sees the changes of the earlier ones. A policy with `reinvocationPolicy: IfNeeded`
 //! runs again if a later one changed the object.
 
-use kubewright_cel::{Budget, Environment, Type};
+use kubewright_cel::Budget;
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
 use kubewright_merge::apply::{self, Element, FieldSet};
 use kubewright_merge::patch::json_patch;
+use kubewright_validation::admission_policy::mutation_environment;
 
 use super::Control;
 use super::ControlState;
@@ -30,14 +31,9 @@ impl Mutation {
         let is_patch = tree::text(mutation, &["patchType"]) == "JSONPatch";
         let field = if is_patch { "jsonPatch" } else { "applyConfiguration" };
         let text = tree::text(mutation, &[field, "expression"]);
-        let program = environment().compile(text).map_err(|error| error.to_string());
+        let program = mutation_environment().compile(text).map_err(|error| error.to_string());
         Mutation { is_patch, program }
     }
-}
-
-/// The CEL environment of mutations: policy variables, and constructors of objects and patches.
-pub(crate) fn environment() -> Environment {
-    policy::environment().variable("Object", Type::Type).variable("JSONPatch", Type::Type)
 }
 
 /// Runs all mutating policies. Returns the object if they changed it.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_cel::{
-    Activation, AuthorizationCheck, Budget, CheckKind, Decision, Environment, EvaluationError, Program, Type,
-    Value as CelValue,
+    Activation, AuthorizationCheck, Budget, CheckKind, Decision, EvaluationError, Program, Value as CelValue,
 };
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
@@ -20,20 +19,12 @@ use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use crate::user::User;
 use kubewright_storage::Scope;
-
-/// CEL variables without a static type. Expressions can also use `authorizer`.
-const VARIABLES: [&str; 6] = ["object", "oldObject", "request", "params", "namespaceObject", "variables"];
+use kubewright_validation::admission_policy::policy_environment;
 
 /// Cache of compiled policies, by the revision of the policy object.
 #[derive(Default)]
 pub(crate) struct Policies {
     compiled: Mutex<HashMap<u64, Arc<Policy>>>,
-}
-
-/// The CEL environment of policy expressions.
-pub(crate) fn environment() -> Environment {
-    let untyped = VARIABLES.into_iter().fold(Environment::new(), |all, name| all.variable(name, Type::Dyn));
-    untyped.variable("authorizer", Type::Opaque("authorizer"))
 }
 
 /// A compiled policy.
@@ -85,7 +76,7 @@ pub(super) fn all(cluster: &dyn ControlState, kind: &str) -> Vec<Bound> {
 
 impl Policy {
     fn read(value: &Value) -> Policy {
-        let environment = environment();
+        let environment = policy_environment();
         let compile = |text: &str| environment.compile(text).map_err(|error| error.to_string());
         let named = |field: &str| {
             let items = tree::items(value, &["spec", field]).iter();

@@ -12,13 +12,14 @@ use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::Version;
 use super::{Control, matching, policy};
-use crate::catalog::Resource;
 use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::Scope;
+use kubewright_validation::admission_policy::policy_environment;
 
 /// Timeout of a webhook call without `timeoutSeconds`.
 const TIMEOUT_SECONDS: i64 = 10;
@@ -84,7 +85,7 @@ pub(super) fn all(cluster: &dyn ControlState) -> Vec<Webhook> {
 
 impl Webhook {
     fn read(stage: Stage, value: &Value) -> Webhook {
-        let environment = policy::environment();
+        let environment = policy_environment();
         let compile = |condition: &Value| {
             let text = tree::text(condition, &["expression"]);
             environment.compile(text).map_err(|error| error.to_string())

@@ -3,9 +3,9 @@
 use kubewright_core::{Quantity, Str, Value};
 
 use super::Amounts;
-use crate::admission::limits::{containers, pod_totals};
-use crate::admission::pod_totals::quantity;
+use crate::admission::limits::containers;
 use crate::object::tree;
+use kubewright_validation::pod_totals::{pod_totals, quantity};
 
 /// Resources that quotas count under their plural, besides `count/…`.
 const COUNTED: [&str; 7] =

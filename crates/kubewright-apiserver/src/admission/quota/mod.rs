@@ -17,10 +17,10 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::state::ClusterState;
-use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use charge::{charge, class, is_in_scope, missing};
+use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, Scope};
 pub(crate) use usage::Usage;
 use usage::{Totals, with_totals};
@@ -148,7 +148,9 @@ fn update_all(cluster: &dyn QuotaState, namespace: &str) {
 fn hard(quota: &Value) -> Amounts {
     let entries = tree::get(quota, &["spec", "hard"]).and_then(Value::as_object);
     let entries = entries.into_iter().flat_map(|entries| entries.iter());
-    entries.filter_map(|(name, value)| Some((name.clone(), super::pod_totals::quantity(value)?))).collect()
+    entries
+        .filter_map(|(name, value)| Some((name.clone(), kubewright_validation::pod_totals::quantity(value)?)))
+        .collect()
 }
 
 fn limited_to(mut amounts: Amounts, hard: &Amounts) -> Amounts {

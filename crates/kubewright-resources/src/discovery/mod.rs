@@ -1,0 +1,137 @@
+//! API discovery: groups, versions, resources and their verbs.
+//!
+//! [`Discovery`] is created from [`Served`] resources. It renders the unaggregated documents and
+//! the aggregated one. Paths, headers and caching are left to the caller. A document changes only
+//! with the served resources.
+
+mod aggregated;
+mod legacy;
+mod served;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use kubewright_core::{Str, Value, compare_kube_aware_versions, tree};
+
+use crate::hash;
+pub use served::{Served, ServedSubresource};
+
+/// Known groups by priority, highest first. All other groups follow by name.
+const GROUP_ORDER: [&str; 22] = [
+    "",
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+];
+
+/// Everything that is served, in discovery order.
+///
+/// ```
+/// use kubewright_resources::discovery::{Discovery, Served};
+/// let discovery = Discovery::new(kubewright_api::resources().into_iter().map(Served::from));
+/// let apps = discovery.api_group("apps").unwrap();
+/// assert_eq!(apps.get("preferredVersion").unwrap().to_string(), r#"{"groupVersion":"apps/v1","version":"v1"}"#);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Discovery {
+    /// Invariant: ordered by priority, with unique names, and no group is empty.
+    groups: Vec<Arc<DiscoveredGroup>>,
+    /// Indexes into `groups` by name.
+    place_of: HashMap<Str, usize>,
+}
+
+/// A group in discovery order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct DiscoveredGroup {
+    name: Str,
+    /// Invariant: the preferred version is first, and none is empty.
+    versions: Vec<Version>,
+}
+
+#[derive(Debug, Clone)]
+struct Version {
+    name: Str,
+    /// Invariant: sorted by plural.
+    resources: Vec<Served>,
+}
+
+impl Discovery {
+    /// Creates discovery for resources in any order.
+    pub fn new(served: impl IntoIterator<Item = Served>) -> Self {
+        let mut by_group: BTreeMap<Str, Vec<Served>> = BTreeMap::new();
+        for resource in served {
+            by_group.entry(resource.group.clone()).or_default().push(resource);
+        }
+        Discovery::of_groups(by_group.into_values().map(|served| Arc::new(DiscoveredGroup::new(served))))
+    }
+
+    /// Creates discovery for groups in any order.
+    pub(crate) fn of_groups(groups: impl Iterator<Item = Arc<DiscoveredGroup>>) -> Self {
+        let priority = |name: &str| GROUP_ORDER.iter().position(|group| *group == name).unwrap_or(GROUP_ORDER.len());
+        let mut groups: Vec<_> = groups.collect();
+        groups.sort_by(|a, b| priority(&a.name).cmp(&priority(&b.name)).then_with(|| a.name.cmp(&b.name)));
+        let place_of = groups.iter().enumerate().map(|(place, group)| (group.name.clone(), place)).collect();
+        Discovery { groups, place_of }
+    }
+
+    fn group(&self, name: &str) -> Option<&DiscoveredGroup> {
+        self.place_of.get(name).map(|place| &*self.groups[*place])
+    }
+}
+
+impl DiscoveredGroup {
+    /// Creates a group from its resources.
+    pub(crate) fn new(served: impl IntoIterator<Item = Served>) -> Self {
+        let mut name = Str::new();
+        let mut by_version: BTreeMap<Str, Vec<Served>> = BTreeMap::new();
+        for resource in served {
+            name = resource.group.clone();
+            by_version.entry(resource.version.clone()).or_default().push(resource);
+        }
+        let mut versions: Vec<Version> =
+            by_version.into_iter().map(|(name, resources)| Version { name, resources }).collect();
+        versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
+        for version in &mut versions {
+            version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
+        }
+        DiscoveredGroup { name, versions }
+    }
+}
+
+/// The quoted `ETag` of a body.
+pub fn etag(body: &[u8]) -> String {
+    format!("\"{}\"", hash::hex(body))
+}
+
+/// Sets a key of an object, unless the value is an empty list or string.
+fn set_unless_empty(object: &mut Value, key: &str, value: Value) {
+    let is_empty = match &value {
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.is_empty(),
+        _ => false,
+    };
+    if !is_empty {
+        tree::set(object, &[key], value);
+    }
+}
+
+#[cfg(test)]
+mod tests;
