@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Event, FactoryOptions, Lister, SharedInformerFactory};
-use kubewright::workqueue::{Options, RateLimitingQueue, limiter};
+use kubewright::workqueue::{QueueOptions, RateLimitingQueue, limiter};
 use kubewright::{CancellationToken, Object, ObjectKey};
 use kubewright_examples::{Arguments, Connection, Outcome};
 
@@ -24,7 +24,7 @@ async fn main() -> Outcome {
     let connection = arguments.connect().await?;
     let factory = SharedInformerFactory::new(&connection.client, FactoryOptions::default().namespace("default"));
     let pods = factory.core_v1().pods();
-    let queue = RateLimitingQueue::<ObjectKey>::new(limiter::controller_default(), Options::new().name("pods"));
+    let queue = RateLimitingQueue::<ObjectKey>::new(limiter::controller_default(), QueueOptions::new().name("pods"));
 
     // Handlers only note which pod changed; what has to be done is decided from the cache when its
     // turn comes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Indexers, Store};
 use kubewright::protobuf::Envelope;
-use kubewright::workqueue::{Options, WorkQueue};
+use kubewright::workqueue::{QueueOptions, WorkQueue};
 use kubewright::{Decoder, Object, StringPool};
 use replay::{pb, podgen};
 
@@ -147,7 +147,7 @@ fn queue_pass() -> Box<dyn FnMut()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a thread");
     Box::new(move || {
         runtime.block_on(async {
-            let queue = WorkQueue::<Arc<str>>::new(Options::new());
+            let queue = WorkQueue::<Arc<str>>::new(QueueOptions::new());
             keys.iter().for_each(|key| queue.add(key.clone()));
             for _ in &keys {
                 black_box(queue.get().await.expect("the queue is open"));

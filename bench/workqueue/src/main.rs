@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{DelayingQueue, Options, RateLimitingQueue, WorkQueue};
+use kubewright_workqueue::{DelayingQueue, QueueOptions, RateLimitingQueue, WorkQueue};
 use tokio::task::JoinSet;
 
 /// A string like Go's: 16 bytes, of which copies share the text.
@@ -44,7 +44,7 @@ fn key(number: usize) -> Key {
 
 /// Adds spread over `distinct` keys by `pairs` producers, drained by as many consumers.
 async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
-    let (queue, delivered) = (WorkQueue::<Key>::new(Options::new()), Arc::new(AtomicU64::new(0)));
+    let (queue, delivered) = (WorkQueue::<Key>::new(QueueOptions::new()), Arc::new(AtomicU64::new(0)));
     let (mut consumers, mut producers) = (JoinSet::new(), JoinSet::new());
     let meter = Meter::start();
     for pair in 0..pairs {
@@ -75,7 +75,7 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
 
 /// All keys are added before the first is taken, and have to come in the order of their adds.
 async fn in_order(keys: &[Key]) {
-    let queue = WorkQueue::<Key>::new(Options::new());
+    let queue = WorkQueue::<Key>::new(QueueOptions::new());
     let meter = Meter::start();
     keys.iter().for_each(|key| queue.add(key.clone()));
     for key in keys {
@@ -87,7 +87,7 @@ async fn in_order(keys: &[Key]) {
 
 /// A million keys that fall due between two and three seconds from now.
 async fn delayed(keys: &[Key]) {
-    let queue = DelayingQueue::new(Options::new());
+    let queue = DelayingQueue::new(QueueOptions::new());
     let meter = Meter::start();
     for (number, key) in keys.iter().enumerate() {
         queue.add_after(key.clone(), Duration::from_micros(2_000_000 + number as u64 * 7919 % 1_000_003));
@@ -102,7 +102,7 @@ async fn delayed(keys: &[Key]) {
 /// A million keys that fail once, wait two seconds and then succeed.
 async fn failures(keys: &[Key]) {
     let limiter = ItemExponential::new(Duration::from_secs(2), Duration::from_secs(1000));
-    let queue = RateLimitingQueue::new(limiter, Options::new());
+    let queue = RateLimitingQueue::new(limiter, QueueOptions::new());
     let meter = Meter::start();
     keys.iter().for_each(|key| queue.add_rate_limited(key.clone()));
     let memory = meter.memory();

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
+use kubewright_apiserver::{ApiServer, RunningServer, StaticTokens};
 
 use crate::files::raise_limit;
 use crate::log::Verbosity;
 use crate::private_file::PrivateFile;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 
 /// Options of both commands.
 #[derive(Debug, Args)]
@@ -61,7 +61,7 @@ pub struct Options {
 
 /// Runs the API server until it is told to stop.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+    let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     let server = start(&options).await?;
     announce(&options, &server)?;
@@ -101,7 +101,7 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
         server = server.plain_http_beyond_loopback();
     }
     if let Some(path) = &options.token_auth_file {
-        server = server.tokens(Tokens::from_file(path).map_err(|error| about(path, &error))?);
+        server = server.tokens(StaticTokens::from_file(path).map_err(|error| about(path, &error))?);
     }
     Ok(server.start().await?)
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::Connection;
 use crate::log::Verbosity;
 use crate::progress;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 
 /// Controllers and cluster.
 #[derive(Debug, Args)]
@@ -69,7 +69,7 @@ pub fn names() -> String {
 
 /// Runs the controllers until the command is told to stop.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+    let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     options.check()?;
     let client = options.connection.client()?;

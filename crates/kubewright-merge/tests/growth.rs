@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::OBJECT_META;
-use kubewright_merge::apply::{FieldSet, Manager, Managers, Operation, Schema, field_set};
+use kubewright_merge::apply::{FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema, field_set};
 use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
 /// Entries of the smaller input. Quadratic work dominates at four times as many.
@@ -119,13 +119,13 @@ fn moves_cannot_nest_a_document_too_deep() {
     assert!(error.to_string().contains("nested deeper"), "{error}");
 }
 
-fn manager(name: &str) -> Manager {
+fn manager(name: &str) -> ManagerIdentifier {
     let [name, api_version] = [name, "v1"].map(Into::into);
-    Manager { name, operation: Operation::Apply, api_version, subresource: "".into() }
+    ManagerIdentifier { name, operation: ManagedFieldsOperation::Apply, api_version, subresource: "".into() }
 }
 
-fn schema() -> Schema<'static> {
-    Schema::custom(&OBJECT_META)
+fn schema() -> MergeSchema<'static> {
+    MergeSchema::custom(&OBJECT_META)
 }
 
 #[test]

@@ -38,7 +38,7 @@ impl Changes {
 }
 
 /// Hears of changes.
-pub(crate) struct Listener {
+pub(crate) struct ChangeListener {
     changes: Arc<Changes>,
     /// All changes up to this one have been heard of.
     heard: u64,
@@ -46,10 +46,10 @@ pub(crate) struct Listener {
     waits: Option<(u64, Waker)>,
 }
 
-impl Listener {
+impl ChangeListener {
     /// Hears of changes from now on.
     pub(crate) fn new(changes: &Arc<Changes>) -> Self {
-        Listener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
+        ChangeListener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
     }
 
     /// Whether there was a change that it has not heard of.
@@ -104,7 +104,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ChangeListener {
     fn drop(&mut self) {
         self.sign_off();
     }
@@ -131,7 +131,7 @@ mod tests {
         let (woken, changes) = (Arc::new(Count::default()), Arc::new(Changes::default()));
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
-        let mut listeners: Vec<_> = (0..3).map(|_| Listener::new(&changes)).collect();
+        let mut listeners: Vec<_> = (0..3).map(|_| ChangeListener::new(&changes)).collect();
         for _ in 0..2 {
             assert!(listeners.iter_mut().all(|listener| listener.poll_changed(&mut context).is_pending()));
         }
@@ -150,7 +150,7 @@ mod tests {
     fn whoever_asked_last_is_woken_and_who_left_is_forgotten() {
         let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
         let changes = Arc::new(Changes::default());
-        let (mut listener, mut other) = (Listener::new(&changes), Listener::new(&changes));
+        let (mut listener, mut other) = (ChangeListener::new(&changes), ChangeListener::new(&changes));
         let (one, two) = (Waker::from(Arc::clone(&first)), Waker::from(Arc::clone(&second)));
         assert!(listener.poll_changed(&mut Context::from_waker(&one)).is_pending());
         assert!(other.poll_changed(&mut Context::from_waker(&one)).is_pending());

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::changes::{Changes, Listener};
+use crate::changes::{ChangeListener, Changes};
 
 /// Below this many revisions a topic does not give memory back.
 const SMALL: usize = 64;
@@ -73,9 +73,9 @@ impl Topic {
         self.watchers
     }
 
-    pub(crate) fn subscribe(&mut self) -> Listener {
+    pub(crate) fn subscribe(&mut self) -> ChangeListener {
         self.watchers += 1;
-        Listener::new(&self.changes)
+        ChangeListener::new(&self.changes)
     }
 
     pub(crate) fn unsubscribe(&mut self) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kubewright_workqueue::limiter::{ItemExponential, ItemFastSlow};
-use kubewright_workqueue::{DelayingQueue, Options, RateLimitingQueue};
+use kubewright_workqueue::{DelayingQueue, QueueOptions, RateLimitingQueue};
 use proptest::{collection::vec, prelude::*};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -171,7 +171,7 @@ async fn the_longest_delay_there_is_does_no_harm() {
 // WQ-12: Go's TestRateLimitingQueue.
 #[tokio::test(start_paused = true)]
 async fn the_limiter_decides_the_delay() {
-    let queue = RateLimitingQueue::new(ItemExponential::new(MS, Duration::from_secs(1)), Options::new());
+    let queue = RateLimitingQueue::new(ItemExponential::new(MS, Duration::from_secs(1)), QueueOptions::new());
     let delayed = |key: &'static str| {
         queue.add_rate_limited(key);
         queue
@@ -197,7 +197,7 @@ async fn the_limiter_decides_the_delay() {
 // WQ-12
 #[tokio::test(start_paused = true)]
 async fn forgetting_does_not_end_the_claim() {
-    let queue = RateLimitingQueue::new(ItemFastSlow::new(MS, MS, 1), Options::new());
+    let queue = RateLimitingQueue::new(ItemFastSlow::new(MS, MS, 1), QueueOptions::new());
     queue.add("foo");
     let claim = queue.get().await.unwrap();
     queue.forget(&claim);
@@ -211,7 +211,7 @@ async fn forgetting_does_not_end_the_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_view_says_what_waits_since_when_and_what_was_retried() {
-    let queue = RateLimitingQueue::new(ItemFastSlow::new(3000 * MS, MS, 9), Options::new().name("pods"));
+    let queue = RateLimitingQueue::new(ItemFastSlow::new(3000 * MS, MS, 9), QueueOptions::new().name("pods"));
     let start = Instant::now();
     queue.add("working");
     let _claim = queue.get().await.unwrap();
@@ -238,7 +238,7 @@ proptest! {
     fn failures_are_counted_for_each_key_until_it_is_forgotten(steps in vec((0..3u8, 0..4u8), 0..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let queue = RateLimitingQueue::new(ItemExponential::new(MS, 50 * MS), Options::new());
+            let queue = RateLimitingQueue::new(ItemExponential::new(MS, 50 * MS), QueueOptions::new());
             let mut failures: BTreeMap<u8, u32> = BTreeMap::new();
             for (step, key) in steps {
                 let failed = failures.entry(key).or_default();

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kubewright_workqueue::clock::simulated::advance;
-use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Options, PriorityQueue, WorkQueue, limiter};
+use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, PriorityQueue, QueueOptions, WorkQueue, limiter};
 use shuttle::future::block_on;
 use shuttle::thread;
 
@@ -132,7 +132,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn every_delayed_key_is_handed_out_when_its_time_has_come() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let workers: Vec<_> = (0..2).map(|_| spawn_get(&queue)).collect();
             let producer = thread::spawn({
                 let queue = queue.clone();
@@ -160,7 +160,7 @@ fn every_delayed_key_is_handed_out_when_its_time_has_come() {
 fn of_several_delays_of_one_key_the_earliest_counts() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let worker = spawn_get(&queue);
             let producers: Vec<_> = [3, 1, 2]
                 .into_iter()
@@ -185,7 +185,7 @@ fn of_several_delays_of_one_key_the_earliest_counts() {
 fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let in_work = Arc::new(AtomicBool::new(false));
             let workers: Vec<_> = (0..2)
                 .map(|_| {
@@ -229,7 +229,7 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     for drains in [false, true] {
         shuttle::check_random(
             move || {
-                let queue = DelayingQueue::new(Options::new());
+                let queue = DelayingQueue::new(QueueOptions::new());
                 let workers: Vec<_> = (0..2)
                     .map(|_| {
                         let queue = queue.clone();
@@ -275,7 +275,7 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
 fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
     shuttle::check_random(
         || {
-            let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
+            let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), QueueOptions::new());
             let impatient = thread::spawn({
                 let queue = queue.clone();
                 move || poll_once(&queue)

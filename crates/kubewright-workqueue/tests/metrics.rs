@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Metrics, Options, PriorityQueue, WorkQueue, limiter};
+use kubewright_workqueue::{
+    AddOptions, Ageing, DelayingQueue, PriorityQueue, QueueMetrics, QueueOptions, WorkQueue, limiter,
+};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::time::sleep;
 
@@ -22,8 +24,8 @@ fn value(registry: &Registry, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in:\n{text}")).parse().unwrap()
 }
 
-fn options<T>(metrics: &Metrics) -> Options<T> {
-    Options::new().name("pods").controller("pod-watcher").metrics(metrics)
+fn options<T>(metrics: &QueueMetrics) -> QueueOptions<T> {
+    QueueOptions::new().name("pods").controller("pod-watcher").metrics(metrics)
 }
 
 fn depths(registry: &Registry) -> Vec<String> {
@@ -36,7 +38,7 @@ fn depths(registry: &Registry) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn the_depth_of_a_priority_queue_is_told_by_priority() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
     assert_eq!(depths(&registry), [r#"priority="0"} 0"#]);
     queue.add_initial(1);
@@ -69,7 +71,7 @@ async fn the_depth_of_a_priority_queue_is_told_by_priority() {
 #[tokio::test(start_paused = true)]
 async fn more_than_25_priorities_share_one_series() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
     for priority in 1..=30 {
         queue.add_with(priority, AddOptions::new().priority(priority));
@@ -87,7 +89,7 @@ async fn more_than_25_priorities_share_one_series() {
 #[tokio::test(start_paused = true)]
 async fn each_number_is_exact() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = WorkQueue::new(options(&metrics));
     queue.add("foo");
     // The first time of adding counts; adding again does not.
@@ -120,7 +122,7 @@ async fn each_number_is_exact() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_work_is_a_sum_and_the_longest_is_not() {
     let mut registry = Registry::default();
-    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = WorkQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add(1);
     queue.add(2);
     let _first = queue.get().await.unwrap();
@@ -135,7 +137,7 @@ async fn unfinished_work_is_a_sum_and_the_longest_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
     let mut registry = Registry::default();
-    let queue = DelayingQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = DelayingQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", Duration::ZERO);
     assert_eq!((value(&registry, "workqueue_retries_total"), value(&registry, "workqueue_adds_total")), (2.0, 1.0));
@@ -154,7 +156,7 @@ async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
 #[tokio::test(start_paused = true)]
 async fn buckets_are_those_of_go() {
     let mut registry = Registry::default();
-    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = WorkQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add("foo");
     sleep(Duration::from_millis(100)).await;
     queue.get().await.unwrap().done();
@@ -179,8 +181,8 @@ async fn buckets_are_those_of_go() {
 #[tokio::test]
 async fn only_named_queues_are_shown_and_only_while_they_live() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let unnamed = WorkQueue::new(Options::new().metrics(&metrics));
+    let metrics = QueueMetrics::register(&mut registry);
+    let unnamed = WorkQueue::new(QueueOptions::new().metrics(&metrics));
     unnamed.add(1);
     assert_eq!(scrape(&registry), "# EOF\n");
     let queue = WorkQueue::new(options(&metrics));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kubewright_workqueue::{Claim, Options, WorkQueue};
+use kubewright_workqueue::{Claim, QueueOptions, WorkQueue};
 use proptest::{collection::vec, prelude::*};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
@@ -22,7 +22,7 @@ async fn has_nothing(queue: &WorkQueue<&'static str>) -> bool {
 // WQ-2, WQ-5: Go's TestBasic.
 #[tokio::test(start_paused = true)]
 async fn fifty_producers_and_ten_consumers_never_share_a_key() {
-    let queue = WorkQueue::new(Options::new());
+    let queue = WorkQueue::new(QueueOptions::new());
     let in_work = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
     let mut producers = JoinSet::new();
     for key in 0..50usize {
@@ -336,8 +336,9 @@ async fn the_queue_keeps_no_key_it_is_done_with() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_take_turns() {
-    let queue =
-        WorkQueue::new(Options::new().fair_by(|key: &&str| key.split_once('/').map(|(group, _)| group.to_owned())));
+    let queue = WorkQueue::new(
+        QueueOptions::new().fair_by(|key: &&str| key.split_once('/').map(|(group, _)| group.to_owned())),
+    );
     ["a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "c/2"].into_iter().for_each(|key| queue.add(key));
     let mut order = Vec::new();
     while !queue.is_empty() {
@@ -455,7 +456,7 @@ proptest! {
     fn a_group_never_has_two_turns_while_another_waits(keys in vec((0..5u8, 0..40u8), 0..200)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let queue = WorkQueue::new(Options::new().fair_by(|&(group, _): &(u8, u8)| group));
+            let queue = WorkQueue::new(QueueOptions::new().fair_by(|&(group, _): &(u8, u8)| group));
             keys.iter().for_each(|&key| queue.add(key));
             let mut waiting: BTreeMap<u8, VecDeque<u8>> = BTreeMap::new();
             let mut seen = BTreeSet::new();

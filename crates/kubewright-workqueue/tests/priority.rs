@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use kubewright_workqueue::limiter::{ItemFastSlow, item_default};
-use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQueue};
+use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions};
 use proptest::{collection::vec, prelude::*};
 use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue<T: Clone + Eq + std::hash::Hash + Send + 'static>() -> PriorityQueue<T> {
-    PriorityQueue::new(item_default(), Ageing::default(), Options::new())
+    PriorityQueue::new(item_default(), Ageing::default(), QueueOptions::new())
 }
 
 async fn all_keys<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &PriorityQueue<T>) -> Vec<T> {
@@ -91,7 +91,7 @@ async fn a_key_in_work_keeps_the_priority_it_is_added_with() {
 #[tokio::test(start_paused = true)]
 async fn a_limit_and_a_delay_are_both_kept() {
     let limiter = ItemFastSlow::new(2 * SECOND, 2 * SECOND, 1);
-    let queue = PriorityQueue::new(limiter, Ageing::default(), Options::new());
+    let queue = PriorityQueue::new(limiter, Ageing::default(), QueueOptions::new());
     let start = Instant::now();
     for (key, delay) in [("shorter", SECOND), ("longer", 3 * SECOND)] {
         queue.add_with(key, at(7).after(delay).rate_limited());
@@ -127,7 +127,7 @@ async fn it_drains_like_any_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn priorities_decide_within_a_group() {
-    let options = Options::new().fair_by(|&(group, _): &(char, u8)| group);
+    let options = QueueOptions::new().fair_by(|&(group, _): &(char, u8)| group);
     let queue = PriorityQueue::new(item_default(), Ageing::default(), options);
     for (key, priority) in [(('a', 1), 0), (('a', 2), 9), (('a', 3), 5), (('b', 1), -50)] {
         queue.add_with(key, at(priority));
@@ -166,7 +166,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let ageing = Ageing::default().step(Duration::from_millis(100)).limit(Duration::from_millis(3000));
-            let queue = PriorityQueue::new(item_default(), ageing, Options::new());
+            let queue = PriorityQueue::new(item_default(), ageing, QueueOptions::new());
             let mut now = 0;
             let mut arrivals = 0;
             let mut model: Vec<Waiting> = Vec::new();

@@ -12,7 +12,7 @@ use crate::admission::state::ClusterState;
 use crate::catalog::Resource;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
-use kubewright_storage::Scope;
+use kubewright_storage::KeyRange;
 
 /// The annotation that lists the defaults set by a LimitRange.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
@@ -189,7 +189,7 @@ fn bounds(item: &Value, field: &str) -> Vec<(Str, Quantity)> {
 }
 
 fn all(cluster: &dyn ClusterState, namespace: &str) -> Vec<Value> {
-    let entries = cluster.all(&Scope::namespace("limitranges", namespace));
+    let entries = cluster.all(&KeyRange::namespace("limitranges", namespace));
     entries.into_iter().map(|entry| entry.object.value().clone()).collect()
 }
 

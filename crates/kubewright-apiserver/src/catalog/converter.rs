@@ -9,15 +9,15 @@ const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 
 /// A conversion webhook.
 #[derive(Debug)]
-pub(crate) struct Converter {
+pub(crate) struct ConversionWebhook {
     pub(crate) client_config: Value,
     /// The version of the reviews that it is sent; none if it knows none of ours.
     pub(crate) review: Option<&'static str>,
 }
 
-impl Converter {
+impl ConversionWebhook {
     /// The webhook that a definition names, if objects are converted by one.
-    pub(crate) fn of_definition(definition: &Value) -> Option<Converter> {
+    pub(crate) fn of_definition(definition: &Value) -> Option<ConversionWebhook> {
         let conversion = tree::get(definition, &["spec", "conversion"])?;
         if tree::text(conversion, &["strategy"]) != "Webhook" {
             return None;
@@ -25,6 +25,6 @@ impl Converter {
         let webhook = conversion.get("webhook")?;
         let versions = tree::items(webhook, &["conversionReviewVersions"]).iter().filter_map(Value::as_str);
         let review = versions.filter_map(|version| REVIEWS.into_iter().find(|one| *one == version)).next();
-        Some(Converter { client_config: webhook.get("clientConfig").cloned().unwrap_or_default(), review })
+        Some(ConversionWebhook { client_config: webhook.get("clientConfig").cloned().unwrap_or_default(), review })
     }
 }

@@ -9,12 +9,12 @@ use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceI
 use kubewright_schema::Schema;
 use tokio::sync::watch;
 
-use super::converter::Converter;
+use super::converter::ConversionWebhook;
 use super::type_entry;
 use crate::discovery::Served;
 use crate::object::write_head;
 use crate::table::Printer;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// Resources whose served version is not their storage version.
 const STORED_ELSEWHERE: [(&str, &str); 2] =
@@ -83,7 +83,7 @@ pub(crate) struct Custom {
     /// The schema of the storage version.
     pub(crate) storage_schema: Arc<Schema>,
     /// The conversion webhook, if the definition has one.
-    pub(crate) converter: Option<Arc<Converter>>,
+    pub(crate) converter: Option<Arc<ConversionWebhook>>,
     /// This version's entry in the definition.
     pub(crate) version: Value,
     /// The deprecation warning of this version.
@@ -256,10 +256,10 @@ impl Resource {
     }
 
     /// The storage scope of a namespace. An empty namespace means all of them.
-    pub(crate) fn scope(&self, namespace: &str) -> Scope {
+    pub(crate) fn scope(&self, namespace: &str) -> KeyRange {
         match namespace {
-            "" => Scope::resource(self.storage.clone()),
-            namespace => Scope::namespace(self.storage.clone(), namespace),
+            "" => KeyRange::resource(self.storage.clone()),
+            namespace => KeyRange::namespace(self.storage.clone(), namespace),
         }
     }
 }

@@ -6,7 +6,7 @@
 use kubewright_core::{Str, Value};
 
 use crate::catalog;
-use crate::decoding::{self, Expected};
+use crate::decoding::{self, ExpectedType};
 use crate::object::{to_json, tree};
 
 /// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
@@ -117,7 +117,7 @@ pub(super) fn from_v1(value: &mut Value) {
 fn is_proper(value: &Value) -> bool {
     let (api_version, kind) = ("autoscaling/v2", "HorizontalPodAutoscaler");
     let entry = catalog::type_entry(api_version, kind);
-    let expected = Expected { api_version, kind, entry, schema: None, keeps_null: false };
+    let expected = ExpectedType { api_version, kind, entry, schema: None, keeps_null: false };
     let mut value = value.clone();
     tree::set(&mut value, &["apiVersion"], api_version);
     tree::set(&mut value, &["kind"], kind);

@@ -10,8 +10,8 @@ use std::time::Duration;
 use kubewright_core::validation::{label_value, qualified_name};
 use kubewright_core::{Str, Value};
 
-use crate::catalog::{Converter, Resource};
-use crate::object::{Draft, Meta, StoredObject, text_map, to_json, tree};
+use crate::catalog::{ConversionWebhook, Resource};
+use crate::object::{Meta, ObjectDraft, StoredObject, text_map, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
@@ -21,8 +21,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A conversion that a write waits for.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    converter: Arc<Converter>,
+pub(crate) struct PendingConversion {
+    converter: Arc<ConversionWebhook>,
     object: Value,
     version: Str,
 }
@@ -30,10 +30,10 @@ pub(crate) struct Pending {
 /// The converted object, or the reason why it could not be converted.
 pub(crate) type Converted = Result<Value, String>;
 
-impl Pending {
+impl PendingConversion {
     /// A conversion of this object.
-    pub(crate) fn new(converter: &Arc<Converter>, object: &Value, version: &Str) -> Self {
-        Pending { converter: Arc::clone(converter), object: object.clone(), version: version.clone() }
+    pub(crate) fn new(converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Self {
+        PendingConversion { converter: Arc::clone(converter), object: object.clone(), version: version.clone() }
     }
 
     /// Whether this is the conversion of `object` to `version`.
@@ -48,7 +48,7 @@ impl Pending {
     }
 }
 
-impl Converter {
+impl ConversionWebhook {
     /// These objects in another version, in one review. All of them are in the same version before.
     async fn convert(&self, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
         let review = self.review.ok_or("no supported conversion review versions")?;
@@ -191,7 +191,7 @@ pub(crate) async fn in_version(
         let converted = converter.convert(&values, &resource.api_version).await.map_err(Rejection::unexpected)?;
         drop(trees);
         for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
-            let draft = Draft::new(value);
+            let draft = ObjectDraft::new(value);
             objects[place] =
                 Arc::new(revision.map_or_else(|_| draft.clone().unstamped(), |at| draft.clone().stamp(at)));
         }

@@ -32,7 +32,7 @@ use crate::rejection::Rejection;
 
 /// The expected type of a body.
 #[derive(Clone, Copy)]
-pub(crate) struct Expected<'a> {
+pub(crate) struct ExpectedType<'a> {
     pub(crate) api_version: &'a str,
     pub(crate) kind: &'a str,
     /// The built-in type. `None` for a custom resource.
@@ -43,24 +43,24 @@ pub(crate) struct Expected<'a> {
     pub(crate) keeps_null: bool,
 }
 
-impl<'a> From<&'a Resource> for Expected<'a> {
+impl<'a> From<&'a Resource> for ExpectedType<'a> {
     fn from(resource: &'a Resource) -> Self {
         let schema = resource.custom.as_ref().map(|custom| &*custom.schema);
         let (api_version, kind, entry) = (&*resource.api_version, &*resource.kind, resource.entry);
-        Expected { api_version, kind, entry, schema, keeps_null: false }
+        ExpectedType { api_version, kind, entry, schema, keeps_null: false }
     }
 }
 
-impl<'a> From<&'a Subresource> for Expected<'a> {
+impl<'a> From<&'a Subresource> for ExpectedType<'a> {
     fn from(subresource: &'a Subresource) -> Self {
         let Subresource { api_version, kind, .. } = subresource;
         let entry = catalog::type_entry(api_version, kind);
-        Expected { api_version, kind, entry, schema: None, keeps_null: false }
+        ExpectedType { api_version, kind, entry, schema: None, keeps_null: false }
     }
 }
 
 /// A decoded object with the findings of strict validation.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedObject {
     pub(crate) value: Value,
     /// Messages such as `unknown field "spec.foo"`.
     pub(crate) findings: Vec<String>,
@@ -77,7 +77,7 @@ fn unsupported_format() -> Rejection {
 }
 
 /// Decodes the object in a body.
-pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Rejection> {
+pub(crate) fn object(expected: ExpectedType<'_>, format: Format, body: &[u8]) -> Result<DecodedObject, Rejection> {
     match format {
         Format::Json => from_json(expected, body, body).or_else(|refused| match repaired(body) {
             Some(repaired) => from_json(expected, &repaired, body),
@@ -95,13 +95,13 @@ pub(crate) fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Res
 }
 
 /// Decodes a tree as if it were a request body.
-pub(crate) fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Rejection> {
+pub(crate) fn normalize(expected: ExpectedType<'_>, value: &Value) -> Result<DecodedObject, Rejection> {
     let json = to_json(value);
     from_json(expected, &json, &json)
 }
 
 /// The message for a patched tree that does not match its type. `None` if that is not the problem.
-pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
+pub(crate) fn misfit(expected: ExpectedType<'_>, value: &Value, is_strategic: bool) -> Option<String> {
     let json = match expected.entry {
         Some(_) => to_json(value),
         None => to_json(value.get("metadata")?),
@@ -122,7 +122,7 @@ pub(crate) fn misfit(expected: Expected<'_>, value: &Value, is_strategic: bool) 
 
 /// Applies the `fieldValidation` of the request: rejects the object, or returns warnings.
 pub(crate) fn check_findings(
-    expected: Expected<'_>,
+    expected: ExpectedType<'_>,
     findings: Vec<String>,
     validation: Option<FieldValidation>,
 ) -> Result<Vec<String>, Rejection> {
@@ -147,7 +147,7 @@ pub(crate) fn warnings(findings: Vec<String>) -> Vec<String> {
 }
 
 /// Decodes JSON. `body` is the original text, for messages.
-fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
+fn from_json(expected: ExpectedType<'_>, json: &[u8], body: &[u8]) -> Result<DecodedObject, Rejection> {
     let found = type_of(json).map_err(|error| {
         let problem = format!("couldn't get version/kind; json parse error: {}", messages::of_type(&error));
         unrecognized(expected, &problem, body)
@@ -167,10 +167,10 @@ fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded
     let mut value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
     missing_objects::restore(entry.info, json, &mut value);
     missing_objects::restore_reset(json, &mut value);
-    Ok(Decoded { value, findings: complaints(decoder.take_findings()) })
+    Ok(DecodedObject { value, findings: complaints(decoder.take_findings()) })
 }
 
-fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejection> {
+fn from_protobuf(expected: ExpectedType<'_>, body: &[u8]) -> Result<DecodedObject, Rejection> {
     let envelope = Envelope::decode(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let Some(entry) = expected.entry else { return Err(unsupported_format()) };
     if envelope.content_type == "application/json" {
@@ -184,10 +184,15 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Rejecti
     let mut canonical = Vec::with_capacity(body.len() * 2);
     Writer::new(&mut canonical).as_server().object(&*message);
     let value = Value::from_json(&canonical).map_err(|error| Rejection::from(Status::internal(error)))?;
-    Ok(Decoded { value, findings: Vec::new() })
+    Ok(DecodedObject { value, findings: Vec::new() })
 }
 
-fn custom_from_json(expected: Expected<'_>, found: &TypeMeta, json: &[u8], body: &[u8]) -> Result<Decoded, Rejection> {
+fn custom_from_json(
+    expected: ExpectedType<'_>,
+    found: &TypeMeta,
+    json: &[u8],
+    body: &[u8],
+) -> Result<DecodedObject, Rejection> {
     let text = String::from_utf8_lossy(json);
     if found.kind.is_empty() {
         return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
@@ -241,7 +246,7 @@ fn custom_from_json(expected: Expected<'_>, found: &TypeMeta, json: &[u8], body:
         };
         findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
-    Ok(Decoded { value, findings: complaints(findings) })
+    Ok(DecodedObject { value, findings: complaints(findings) })
 }
 
 /// Why an embedded object is invalid. Missing fields are reported later by validation.
@@ -304,7 +309,7 @@ fn type_of(json: &[u8]) -> Result<TypeMeta, DecodeError> {
     }
 }
 
-fn check_type(expected: Expected<'_>, found: &TypeMeta) -> Result<(), Rejection> {
+fn check_type(expected: ExpectedType<'_>, found: &TypeMeta) -> Result<(), Rejection> {
     let api_version = if found.api_version.is_empty() { expected.api_version } else { &found.api_version };
     let kind = if found.kind.is_empty() { expected.kind } else { &found.kind };
     if (api_version, kind) == (expected.api_version, expected.kind) {
@@ -334,22 +339,22 @@ fn internal_type(api_version: &str, kind: &str) -> String {
 }
 
 /// 400: the body is an object of a type that this path does not accept.
-fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why: &str) -> Rejection {
+fn cannot_be_handled(kind: &str, api_version: &str, expected: ExpectedType<'_>, why: &str) -> Rejection {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message).into()
 }
 
 /// 400: the body is not an object.
-fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Rejection {
-    const SHOWN: usize = 30;
-    let head = &body[..body.len().min(SHOWN)];
+fn unrecognized(expected: ExpectedType<'_>, why: &str, body: &[u8]) -> Rejection {
+    const MAX_SHOWN: usize = 30;
+    let head = &body[..body.len().min(MAX_SHOWN)];
     let mut excerpt = match body {
         [] => "<empty>".into(),
         [b'{', ..] => String::from_utf8_lossy(head).into_owned(),
         _ => head.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
-    if body.len() > SHOWN {
+    if body.len() > MAX_SHOWN {
         excerpt += " ...";
     }
     let message = format!("the object provided is unrecognized (must be of type {}): {why} ({excerpt})", expected.kind);

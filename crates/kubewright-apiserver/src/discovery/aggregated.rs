@@ -2,10 +2,10 @@
 
 use kubewright_core::{GroupVersionKind, Str, Value};
 
-use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
+use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
 use crate::tree::{array, object, set_unless_empty, texts, word};
 
-impl Discovery {
+impl ServedApis {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
     pub fn aggregated_core(&self) -> Value {
         list(self.groups.iter().map(|group| &**group).filter(|group| group.name.is_empty()))

@@ -3,10 +3,10 @@
 
 use kubewright_core::{GroupVersion, Value};
 
-use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
+use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
 use crate::tree::{array, object, set, set_unless_empty, texts, word};
 
-impl Discovery {
+impl ServedApis {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
     pub fn api_versions(&self, address: &str) -> Value {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);

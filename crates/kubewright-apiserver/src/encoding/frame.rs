@@ -13,18 +13,18 @@ use crate::table::partial_object_metadata;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EventType {
     Added,
     Modified,
     Deleted,
 }
 
-impl Kind {
+impl EventType {
     const fn as_str(self) -> &'static str {
         match self {
-            Kind::Added => "ADDED",
-            Kind::Modified => "MODIFIED",
-            Kind::Deleted => "DELETED",
+            EventType::Added => "ADDED",
+            EventType::Modified => "MODIFIED",
+            EventType::Deleted => "DELETED",
         }
     }
 }
@@ -57,7 +57,7 @@ impl Frames {
     }
 
     /// Appends an event about an object.
-    pub(crate) fn object(&mut self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+    pub(crate) fn object(&mut self, kind: EventType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
         match (self.wanted.form, self.wanted.format) {
             (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));

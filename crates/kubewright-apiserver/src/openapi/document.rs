@@ -14,9 +14,9 @@ use crate::tree::{object, word};
 /// Builds the document of a group version.
 ///
 /// ```
-/// use kubewright_apiserver::{discovery::Served, openapi::Document};
+/// use kubewright_apiserver::{discovery::Served, openapi::OpenApiDocument};
 /// use kubewright_core::GroupVersion;
-/// let mut document = Document::new(GroupVersion::from_static("coordination.k8s.io", "v1"));
+/// let mut document = OpenApiDocument::new(GroupVersion::from_static("coordination.k8s.io", "v1"));
 /// let resources = kubewright_api::resources();
 /// document.add(&Served::from(resources.into_iter().find(|info| info.plural == "leases").unwrap()));
 /// let value = document.to_value();
@@ -24,22 +24,22 @@ use crate::tree::{object, word};
 /// assert!(schemas.get("io.k8s.api.coordination.v1.LeaseSpec").is_some());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct OpenApiDocument {
     version: GroupVersion,
     paths: BTreeMap<Str, Value>,
     schemas: BTreeMap<Str, Value>,
     flavor: Flavor,
 }
 
-impl Document {
+impl OpenApiDocument {
     /// A document without resources.
     pub fn new(version: GroupVersion) -> Self {
-        Document { version, paths: BTreeMap::new(), schemas: BTreeMap::new(), flavor: Flavor::BuiltIn }
+        OpenApiDocument { version, paths: BTreeMap::new(), schemas: BTreeMap::new(), flavor: Flavor::BuiltIn }
     }
 
     /// The document of a group, which contains its discovery path only.
     pub fn of_group(group: &str) -> Self {
-        let mut document = Document::new(GroupVersion::new(group, ""));
+        let mut document = OpenApiDocument::new(GroupVersion::new(group, ""));
         let (path, item) = paths::group_discovery(group);
         document.paths.insert(path.into(), item);
         document

@@ -1,6 +1,6 @@
 //! OpenAPI v3 (an index and one document per group version) and v2 (one document for all groups).
 //!
-//! A [`Document`] is built on demand from the served resources and the type tables. Callers cache
+//! A [`OpenApiDocument`] is built on demand from the served resources and the type tables. Callers cache
 //! its bytes. kubectl reads from it the kinds, the names and types of their fields, how lists are
 //! merged, and which parameters and patches each request accepts.
 
@@ -17,7 +17,7 @@ use kubewright_core::{Str, Value};
 
 use crate::hash;
 use crate::tree::object;
-pub use document::Document;
+pub use document::OpenApiDocument;
 pub use v2::v2;
 
 /// The hash of a document, by which clients cache it.

@@ -3,7 +3,7 @@
 use kubewright_core::{Value, yaml};
 
 use super::{StartError, roles};
-use crate::decoding::{self, Expected};
+use crate::decoding::{self, ExpectedType};
 use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
@@ -77,7 +77,7 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         // The server itself asks nobody.
         Rejection::NeedsWebhook => "webhooks were not asked".to_owned(),
     };
-    let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(in_words)?;
+    let decoded = decoding::normalize(ExpectedType::from(&**resource), value).map_err(in_words)?;
     let namespace = match (resource.namespaced, value.namespace()) {
         (false, _) => "",
         (true, "") => "default",

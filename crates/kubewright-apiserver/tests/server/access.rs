@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_apiserver::{ApiServer, StaticTokens};
 use kubewright_core::{ByteString, Value};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
@@ -189,7 +189,7 @@ async fn a_rules_review_lists_the_rules_of_the_user() {
 
 #[tokio::test]
 async fn impersonation_needs_permission() {
-    let tokens = Tokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
+    let tokens = StaticTokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
     let server = ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket");
     let mut client = Client::over(server.connect()).await;
     let actor = role("ClusterRole", "actor", r#"["impersonate"]"#, r#"["users"]"#);

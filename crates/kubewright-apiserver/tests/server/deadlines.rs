@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
+use kubewright_apiserver::{ApiServer, RunningServer, StaticTokens};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -14,7 +14,7 @@ use crate::client::{CONFIG_MAPS, Client, config_map};
 
 /// A server on which `jane` has no rights.
 async fn server() -> RunningServer {
-    let tokens = Tokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
+    let tokens = StaticTokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
     ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket")
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, StartError, Tokens};
+use kubewright_apiserver::{ApiServer, StartError, StaticTokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ async fn plain_http_without_tokens_is_the_administrators() {
 #[tokio::test]
 async fn plain_http_with_tokens_asks_for_one() {
     let address = "127.0.0.1:0".parse().expect("an address");
-    let tokens = Tokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
+    let tokens = StaticTokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
     let server = ApiServer::in_memory().listen(address).plain_http().tokens(tokens).start().await.expect("a free port");
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let mut client = Client::over(socket).await;

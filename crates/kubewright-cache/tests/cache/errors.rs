@@ -6,7 +6,7 @@ use kubewright_cache::{Reflector, ReflectorError, ReflectorOptions, Store};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::Status;
-use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ReportedAs, WatchEvent};
 use kubewright_core::{DynamicObject, GroupVersionKind, StatusReason};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -137,7 +137,7 @@ fn of_kind(kind: &str, name: &str) -> DynamicObject {
 // the version stays.
 #[tokio::test(start_paused = true)]
 async fn events_about_something_else_are_reported_and_skipped() {
-    let mut other_kind = undecodable(Verb::Deleted, &object("a", 15));
+    let mut other_kind = undecodable(ReportedAs::Deleted, &object("a", 15));
     let Error::Undecodable(other) = &mut other_kind else { panic!("it is one") };
     other.is_other_kind = true;
     let cases = [

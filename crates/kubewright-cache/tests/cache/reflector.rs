@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Backoff, HealthState, RealFifo, RealFifoOptions, Reflector, ReflectorError, ReflectorOptions, Store,
+    HealthState, RealFifo, RealFifoOptions, Reflector, ReflectorBackoff, ReflectorError, ReflectorOptions, Store,
 };
 use kubewright_client::Error;
 use kubewright_core::meta::v1::{Status, StatusCause, StatusDetails};
@@ -361,7 +361,7 @@ async fn a_relist_keeps_the_objects_that_are_here() {
 async fn health_tells_what_is_wrong_and_since_when() {
     let forbidden = || Error::from(Status::forbidden(&kubewright_core::GroupResource::new("", "pods"), "", "no"));
     let script = Script::new((0..20).map(|_| list_fails(forbidden())));
-    let options = ReflectorOptions::default().backoff(Backoff { jitter: 0.0, ..Backoff::default() });
+    let options = ReflectorOptions::default().backoff(ReflectorBackoff { jitter: 0.0, ..ReflectorBackoff::default() });
     let reflector = Reflector::new(script.clone(), Store::default(), options);
     let stop = CancellationToken::new();
     let start = Instant::now();

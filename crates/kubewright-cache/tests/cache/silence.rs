@@ -101,7 +101,7 @@ async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well(
     // A factory overrides the client's timeout only if it was configured to.
     for (options, again) in [
         (ReflectorOptions::default(), 300..303),
-        (ReflectorOptions::default().patience(Duration::from_secs(60)), 60..63),
+        (ReflectorOptions::default().response_timeout(Duration::from_secs(60)), 60..63),
     ] {
         let (client, asked) = server(Fault::Silence(0..1)).await;
         let client = client.answer_timeout(Duration::from_secs(300));
@@ -153,7 +153,7 @@ async fn patience_begins_when_the_server_is_asked() {
 #[tokio::test(start_paused = true)]
 async fn a_list_that_stops_in_the_middle_is_asked_for_again() {
     let script = Script::new([half("a@1 b@2"), listed("10", "a@1"), watched("")]);
-    let options = ReflectorOptions::default().patience(Duration::from_secs(5));
+    let options = ReflectorOptions::default().response_timeout(Duration::from_secs(5));
     let played = play_with(script, options, Duration::from_secs(10)).await;
     assert_eq!(played.requests, [r#"list "0" limit 500"#, r#"list "0" limit 500"#, r#"watch "10""#]);
     assert_eq!(played.objects(), "a@1", "half of a list is none");

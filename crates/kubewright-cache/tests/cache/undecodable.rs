@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    DeltaFifo, DeltaFifoOptions, Fifo, InformerOptions, Metrics, ObjectSet, QueueKind, RealFifo, RealFifoOptions,
-    Reflector, ReflectorError, ReflectorOptions, ReflectorStore, SharedIndexInformer, Store, Transform,
-    UndecodableObjects,
+    DeltaFifo, DeltaFifoOptions, Fifo, InformerMetrics, InformerOptions, ObjectSet, QueueKind, RealFifo,
+    RealFifoOptions, Reflector, ReflectorError, ReflectorOptions, ReflectorStore, SharedIndexInformer, Store,
+    Transform, UndecodableObjects,
 };
 use kubewright_core::meta::v1::Status;
 use kubewright_core::stream::ObjectIdentity;
@@ -353,7 +353,7 @@ async fn metrics_and_health_count_what_cannot_be_decoded() {
     let mut registry = Registry::default();
     let names: Vec<String> = (0..40).map(|at| format!("?o{at:02}@{}", at + 1)).collect();
     let script = Script::new([listed("100", &names.join(" ")), watched("")]);
-    let options = InformerOptions::default().metrics(&Metrics::register(&mut registry), "foos");
+    let options = InformerOptions::default().metrics(&InformerMetrics::register(&mut registry), "foos");
     let informer = SharedIndexInformer::new(script, options);
     let running = Running::start(informer.clone());
     assert!(informer.synced().await);

@@ -22,7 +22,7 @@ use super::story::Story;
 
 const NAMESPACE: &str = "demo";
 /// Timeout of a step; generous for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs the demo.
 pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -161,7 +161,9 @@ impl Stage {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.map_err(|_| format!("{app} did not get there in {} s", PATIENCE.as_secs()))
+        timeout(STEP_TIMEOUT, waiting)
+            .await
+            .map_err(|_| format!("{app} did not get there in {} s", STEP_TIMEOUT.as_secs()))
     }
 
     /// Reports a pod, if there are few and its state is new.

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{self, announce, start};
 use crate::progress;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 use screen::Screen;
 use story::Story;
 
@@ -46,7 +46,7 @@ pub struct Options {
 
 /// Runs a cluster: API server, controllers, and nodes.
 pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+    let mut signals = TerminationSignals::new()?;
     let verbosity = options.server.verbosity;
     verbosity.start();
     if options.demo && options.nodes == 0 {

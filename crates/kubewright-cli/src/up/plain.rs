@@ -14,7 +14,7 @@ use super::workloads::Workloads;
 /// Maximum number of event lines per second: a thousand deployments cause twenty thousand events.
 const LINES: u32 = 20;
 /// Idle time after which the cluster counts as settled.
-const QUIET: Duration = Duration::from_secs(1);
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Writes lines until told to stop: of all events, or only of warnings.
 pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &CancellationToken) -> std::io::Result<()> {
@@ -84,7 +84,7 @@ impl Settling {
             (self.reconciles, self.last_change) = (reconciles, now);
             return None;
         }
-        if now - self.last_change < QUIET {
+        if now - self.last_change < SETTLED_AFTER {
             return None;
         }
         self.began.take().map(|began| self.last_change - began)

@@ -17,7 +17,7 @@ use kubewright_net::transport::Body;
 /// How much of a failed response is read for its message.
 const MAX_FAILURE: usize = 3 << 20;
 /// How long to wait for the message of a failure; its code says most of it.
-const FAILURE_WAIT: Duration = Duration::from_secs(10);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a body that is not a `Status` is repeated in the error.
 const MAX_TEXT: usize = 2048;
 
@@ -28,7 +28,7 @@ pub(super) fn is_success(code: StatusCode) -> bool {
 
 /// The body of a failure; empty if it is incomplete.
 pub(super) async fn message(body: Body) -> Bytes {
-    let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
+    let collected = timeout(FAILURE_TIMEOUT, collect(body, MAX_FAILURE)).await;
     collected.ok().and_then(Result::ok).unwrap_or_default()
 }
 

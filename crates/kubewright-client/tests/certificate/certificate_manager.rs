@@ -7,8 +7,8 @@ use kubewright_api::authentication::v1::SelfSubjectReview;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_client::certificate::{
-    CertificateError, CertificateManager, CertificateStore, CertificateTemplate, Decision, IssuedCertificate,
-    ManagerOptions, MemoryStore, bootstrap_with,
+    CertificateError, CertificateManager, CertificateManagerOptions, CertificateStore, CertificateTemplate,
+    IssuedCertificate, MemoryStore, Refusal, bootstrap_with,
 };
 use kubewright_client::config::CertificateSource;
 use kubewright_client::credentials::{ClientCertificate, KeySource};
@@ -41,13 +41,16 @@ struct Bench {
 }
 
 impl Bench {
-    async fn start(store: impl CertificateStore, change: impl FnOnce(ManagerOptions) -> ManagerOptions) -> Self {
+    async fn start(
+        store: impl CertificateStore,
+        change: impl FnOnce(CertificateManagerOptions) -> CertificateManagerOptions,
+    ) -> Self {
         let server = ApiServer::in_memory().start().await.expect("it starts");
         let client = server.client();
         let signer = Signer::new(&client);
         let failures = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&failures);
-        let options = change(ManagerOptions::new(SIGNER).clock(simulated()))
+        let options = change(CertificateManagerOptions::new(SIGNER).clock(simulated()))
             .on_failure(move |error| told.lock().expect("no panic").push(error.to_string()));
         let template = CertificateTemplate::new("jane").organization("system:masters");
         let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
@@ -335,7 +338,7 @@ async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_o
     signer.authority = authority;
 
     let template = CertificateTemplate::new("jane").organization("system:masters");
-    let options = ManagerOptions::new(SIGNER);
+    let options = CertificateManagerOptions::new(SIGNER);
     let manager = CertificateManager::new(bootstrap_with(bootstrap), Some(template), MemoryStore::default(), options)
         .expect("fine");
     let running = manager.clone();
@@ -377,7 +380,7 @@ async fn who(client: &Client) -> Option<String> {
 fn decisions_read_as_words() {
     let error = CertificateError::Refused {
         name: "csr-1".to_owned(),
-        decision: Decision::Failed,
+        decision: Refusal::Failed,
         reason: String::new(),
         message: String::new(),
     };
@@ -409,16 +412,16 @@ async fn an_answer_without_end_is_not_waited_for() {
         let answer = head.body(Body::new(futures_util::stream::pending())).expect("well formed");
         Box::pin(async { Ok(answer) })
     });
-    for (limit, patience) in [(None, 60), (Some(5), 5), (Some(600), 600)] {
+    for (limit, time_limit) in [(None, 60), (Some(5), 5), (Some(600), 600)] {
         *asked.lock().expect("no panic") = 0;
         let client =
             limit.into_iter().fold(client.clone(), |client, limit| client.request_timeout(Duration::from_secs(limit)));
-        let options = ManagerOptions::new(SIGNER).clock(simulated());
+        let options = CertificateManagerOptions::new(SIGNER).clock(simulated());
         let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
         let template = Some(CertificateTemplate::new("jane"));
         let manager = CertificateManager::new(client_for, template, MemoryStore::default(), options).expect("fine");
         let task = tokio::spawn(async move { manager.run().await });
-        sleep(Duration::from_secs(patience - 1)).await;
+        sleep(Duration::from_secs(time_limit - 1)).await;
         assert_eq!(*asked.lock().expect("no panic"), 1, "{limit:?}");
         sleep(Duration::from_secs(4)).await;
         assert_eq!(*asked.lock().expect("no panic"), 2, "{limit:?}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kubewright_api::core::v1::Pod;
-use kubewright_client::{Api, Deleted, Result};
+use kubewright_client::{Api, DeleteResponse, Result};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Decoder, Object, json};
@@ -45,8 +45,8 @@ async fn write(pods: &Api<Pod>, step: u64) -> Result<Option<Pod>> {
             pods.apply(&applied, &ApplyOptions::new("writer").force()).await?
         }
         _ => match pods.delete_with(name, &DeleteOptions::default().grace_period_seconds(0)).await? {
-            Deleted::Object(last) => *last,
-            Deleted::Status(_) => return Ok(None),
+            DeleteResponse::Object(last) => *last,
+            DeleteResponse::Status(_) => return Ok(None),
         },
     }))
 }

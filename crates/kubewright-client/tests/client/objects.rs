@@ -1,7 +1,7 @@
 //! The verbs on typed objects.
 
 use kubewright_api::core::v1::{ConfigMap, Namespace, Pod};
-use kubewright_client::{Api, Deleted};
+use kubewright_client::{Api, DeleteResponse};
 use kubewright_core::options::{
     ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, PatchType, PropagationPolicy,
     WatchOptions,
@@ -35,7 +35,7 @@ async fn an_object_is_created_read_changed_and_deleted() {
         assert_eq!(patched.data.get("more").map(|text| text.as_str()), Some("x"));
 
         let deleted = api.delete("a").await.unwrap();
-        assert!(matches!(&deleted, Deleted::Status(_)), "{deleted:?}");
+        assert!(matches!(&deleted, DeleteResponse::Status(_)), "{deleted:?}");
         assert_eq!(deleted.uid(), Some(created.uid()));
         assert!(api.get("a").await.unwrap_err().is_not_found());
         assert_eq!(api.get_opt("a").await.unwrap(), None);

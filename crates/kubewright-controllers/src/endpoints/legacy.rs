@@ -7,7 +7,7 @@ use kubewright_client::Api;
 use kubewright_core::{List, Map, Object, ObjectKey, Str};
 
 use super::Endpoints;
-use super::backends::{Backend, Groups};
+use super::backends::{BackendPod, Groups};
 use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::worker::Synced;
@@ -143,7 +143,7 @@ fn note_cut(annotations: &mut Map<Str>, is_cut: bool) {
     }
 }
 
-fn address(backend: &Backend) -> EndpointAddress {
+fn address(backend: &BackendPod) -> EndpointAddress {
     EndpointAddress {
         ip: backend.address.clone(),
         hostname: backend.hostname.clone(),

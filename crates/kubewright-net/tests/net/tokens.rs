@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_apiserver::{ApiServer, StaticTokens};
 use kubewright_net::config::{Kubeconfig, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 use kubewright_net::{Config, Secret};
@@ -143,7 +143,7 @@ async fn a_refused_token_is_looked_up_at_once_and_the_request_sent_again() {
 
 #[tokio::test]
 async fn tokens_passwords_and_nobody_at_the_embedded_server() {
-    let tokens = Tokens::from_csv("s3cret,jane,1,system:masters").expect("a line");
+    let tokens = StaticTokens::from_csv("s3cret,jane,1,system:masters").expect("a line");
     let server = ApiServer::in_memory().listen("127.0.0.1:0".parse().expect("an address")).tokens(tokens);
     let server = server.start().await.expect("a free port");
     let kubeconfig = Kubeconfig::parse(&server.kubeconfig(), None).expect("it is fine");

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kubewright_core::ObjectKey;
 
-use super::write::{Effect, Write};
+use super::write::{ExpectedEffect, OwnWrite};
 
 /// The pending writes of one controller, by the reconciled key.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct LedgerState {
-    writes_of: HashMap<ObjectKey, Vec<Write>>,
+    writes_of: HashMap<ObjectKey, Vec<OwnWrite>>,
     /// Keys put aside by a worker, by the object that must appear in the cache.
     waiting_for: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
@@ -40,11 +40,12 @@ impl Ledger {
     /// Records a write of `key`, which replaces an earlier one of the same object. A deletion does
     /// not replace it: a cache without the object may not have seen its creation yet.
     #[inline]
-    pub(crate) fn note(&self, key: &ObjectKey, write: Write) {
+    pub(crate) fn note(&self, key: &ObjectKey, write: OwnWrite) {
         self.change(|state| {
             let writes = state.writes_of.entry(key.clone()).or_default();
-            let is_past =
-                |other: &Write| matches!((&other.effect, &write.effect), (Effect::Version(_), Effect::Gone(_)));
+            let is_past = |other: &OwnWrite| {
+                matches!((&other.effect, &write.effect), (ExpectedEffect::Version(_), ExpectedEffect::Gone(_)))
+            };
             writes.retain(|other| other.relation != write.relation || other.object != write.object || is_past(other));
             writes.push(write);
         });
@@ -56,7 +57,7 @@ impl Ledger {
     /// `has_seen` is called under the lock, which events need too: an event that it misses finds
     /// the key waiting. The key is registered as waiting before `has_seen` is called, or an event
     /// in between would be missed.
-    pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&Write) -> bool) -> bool {
+    pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&OwnWrite) -> bool) -> bool {
         self.change(|state| {
             self.objects.store(state.waiting_for.len() + 1, Ordering::Release);
             fence(Ordering::SeqCst);
@@ -92,12 +93,12 @@ impl Ledger {
 
     /// The pending writes of `key`.
     #[inline]
-    pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<Write> {
+    pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<OwnWrite> {
         self.change(|state| state.writes_of.get(key).cloned().unwrap_or_default())
     }
 
     /// The keys with a write for which `is_lost` returns true.
-    pub(crate) fn keys_that_lost(&self, is_lost: impl Fn(&Write) -> bool) -> Vec<ObjectKey> {
+    pub(crate) fn keys_that_lost(&self, is_lost: impl Fn(&OwnWrite) -> bool) -> Vec<ObjectKey> {
         self.change(|state| {
             let lost = state.writes_of.iter().filter(|(_, writes)| writes.iter().any(&is_lost));
             lost.map(|(key, _)| key.clone()).collect()
@@ -135,9 +136,9 @@ mod tests {
     use super::*;
     use crate::own_writes::Coverage;
 
-    fn write(relation: usize, object: &str) -> Write {
-        let (object, effect) = (ObjectKey::cluster(object), Effect::Gone("uid".into()));
-        Write { relation, object, effect, kept: Coverage::Yes, at: Instant::now() }
+    fn write(relation: usize, object: &str) -> OwnWrite {
+        let (object, effect) = (ObjectKey::cluster(object), ExpectedEffect::Gone("uid".into()));
+        OwnWrite { relation, object, effect, kept: Coverage::Yes, at: Instant::now() }
     }
 
     #[test]
@@ -184,7 +185,7 @@ mod tests {
     fn what_was_created_and_deleted_is_seen_when_both_are() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         let mut created = write(0, "web");
-        created.effect = Effect::Version("10".into());
+        created.effect = ExpectedEffect::Version("10".into());
         ledger.note(&key, created.clone());
         ledger.note(&key, write(0, "web"));
         let is_in_cache_at = |version: &str| {

@@ -10,7 +10,7 @@ use kubewright_client::{Api, Client, Config, Error};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
 use kubewright_runtime::election::{
-    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderElectionOptions, Lock, Record,
+    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderElectionOptions, LeaderElectionRecord, ResourceLock,
 };
 use kubewright_runtime::{LeaderElector, Leadership};
 use tokio::io::AsyncReadExt;
@@ -258,7 +258,7 @@ async fn work_of_a_lost_leadership_is_dropped() {
 struct Script {
     asked: Arc<Mutex<Vec<&'static str>>>,
     fails: Arc<Mutex<VecDeque<&'static str>>>,
-    record: Arc<Mutex<Option<Record>>>,
+    record: Arc<Mutex<Option<LeaderElectionRecord>>>,
 }
 
 impl Script {
@@ -279,18 +279,18 @@ impl Script {
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-impl Lock for Script {
-    fn get(&mut self) -> Answer<'_, Option<Record>> {
+impl ResourceLock for Script {
+    fn get(&mut self) -> Answer<'_, Option<LeaderElectionRecord>> {
         let answer = self.ask("get").map(|()| self.record.lock().unwrap().clone());
         Box::pin(async { answer })
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         let answer = self.ask("create").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
         Box::pin(async { answer })
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         let answer = self.ask("update").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
         Box::pin(async { answer })
     }
@@ -334,7 +334,7 @@ async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its
     let stop = CancellationToken::new();
     assert!(timeout(seconds(30.0), elector.acquire(&stop)).await.is_err());
     assert!(!script.asked().contains("create"));
-    let given = Record { holder_identity: "a".into(), lease_duration_seconds: 15, ..Default::default() };
+    let given = LeaderElectionRecord { holder_identity: "a".into(), lease_duration_seconds: 15, ..Default::default() };
     *script.record.lock().unwrap() = Some(given);
     let leadership = acquire(&mut elector).await;
     sleep(seconds(60.0)).await;

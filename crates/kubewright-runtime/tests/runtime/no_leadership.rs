@@ -12,7 +12,9 @@ use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_cache::BoxFuture;
 use kubewright_client::{Api, Error};
 use kubewright_core::{Object, ResourceVersion};
-use kubewright_runtime::election::{LeaderCallbacks, LeaderElectionOptions, LeadershipLost, Lock, Record};
+use kubewright_runtime::election::{
+    LeaderCallbacks, LeaderElectionOptions, LeaderElectionRecord, LeadershipLost, ResourceLock,
+};
 use kubewright_runtime::manager::ManagerError;
 use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome, Sharding};
 use tokio::time::{sleep, timeout};
@@ -43,7 +45,7 @@ fn manager(server: &RunningServer, journal: &Journal, elector: LeaderElector) ->
 /// A lock in memory that can be slow, or panic, at the calls of given numbers.
 #[derive(Clone, Default)]
 struct Odd {
-    record: Arc<std::sync::Mutex<Option<Record>>>,
+    record: Arc<std::sync::Mutex<Option<LeaderElectionRecord>>>,
     calls: Arc<AtomicUsize>,
     /// How long each write takes.
     takes: Duration,
@@ -51,7 +53,10 @@ struct Odd {
 }
 
 impl Odd {
-    fn call<'a, R: Send + 'a>(&'a self, work: impl FnOnce(&mut Option<Record>) -> R + Send + 'a) -> BoxFuture<'a, R> {
+    fn call<'a, R: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut Option<LeaderElectionRecord>) -> R + Send + 'a,
+    ) -> BoxFuture<'a, R> {
         Box::pin(async move {
             let call = self.calls.fetch_add(1, Ordering::SeqCst);
             assert!(self.panics_at.is_none_or(|at| call < at), "as a lock may");
@@ -61,16 +66,16 @@ impl Odd {
     }
 }
 
-impl Lock for Odd {
-    fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+impl ResourceLock for Odd {
+    fn get(&mut self) -> BoxFuture<'_, Result<Option<LeaderElectionRecord>, Error>> {
         self.call(|record| Ok(record.clone()))
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         self.update(record)
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         self.call(|current| {
             *current = Some(record.clone());
             Ok(())

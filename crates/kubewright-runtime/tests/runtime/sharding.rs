@@ -14,7 +14,7 @@ use kubewright_cache::{InformerHandle, InformerScope, SharedInformerFactory};
 use kubewright_client::config::Kubeconfig;
 use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client, Config};
-use kubewright_core::options::{ListOptions, Query};
+use kubewright_core::options::{ListOptions, QueryParameters};
 use kubewright_core::{Kind, Object, ObjectKey};
 use kubewright_runtime::election::{InvalidElection, LeaderElectionOptions};
 use kubewright_runtime::{Controller, Manager, ManagerOptions, Outcome, Predicate, Sharding};
@@ -414,7 +414,8 @@ async fn a_share_is_cut_by_a_real_server() {
 fn cutting(client: Client) -> Client {
     Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
         let query = request.uri().query().unwrap_or_default();
-        let selector = ListOptions::from_query(&Query::parse(query)).ok().and_then(|options| options.shard_selector);
+        let selector =
+            ListOptions::from_query(&QueryParameters::parse(query)).ok().and_then(|options| options.shard_selector);
         let is_list = !query.contains("watch=");
         let Some(selector) = selector.filter(|_| is_list) else {
             return client.transport().send(request);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use kubewright_client::Error;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, ResourceVersion};
-use kubewright_runtime::election::{Lock, Record};
+use kubewright_runtime::election::{LeaderElectionRecord, ResourceLock};
 use tokio::time::{sleep, timeout};
 
 use crate::election_simulation::Dice;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The stored record with its version.
-pub type Shelf = Arc<Mutex<(u64, Option<Record>)>>;
+pub type Shelf = Arc<Mutex<(u64, Option<LeaderElectionRecord>)>>;
 
 /// How the network is at the moment, in parts of a hundred.
 #[derive(Default, Clone, Copy)]
@@ -66,7 +66,7 @@ impl Wire {
     fn call<T, F>(&mut self, act: F) -> impl Future<Output = Result<T, Error>> + Send + use<T, F>
     where
         T: Send + 'static,
-        F: FnOnce(&mut (u64, Option<Record>)) -> Result<T, Error> + Send + 'static,
+        F: FnOnce(&mut (u64, Option<LeaderElectionRecord>)) -> Result<T, Error> + Send + 'static,
     {
         let (weather, dice, shelf) = (*self.weather.lock().unwrap(), &mut self.dice, self.shelf.clone());
         let [there, back] = [0, 0].map(|_: u64| dice.milliseconds(weather.longest_delay.max(5)));
@@ -94,7 +94,11 @@ impl Wire {
         })
     }
 
-    fn write(&mut self, expected: u64, record: &Record) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
+    fn write(
+        &mut self,
+        expected: u64,
+        record: &LeaderElectionRecord,
+    ) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
         let record = record.clone();
         self.call(move |(version, kept)| {
             if *version != expected {
@@ -107,8 +111,8 @@ impl Wire {
     }
 }
 
-impl Lock for Wire {
-    fn get(&mut self) -> Answer<'_, Option<Record>> {
+impl ResourceLock for Wire {
+    fn get(&mut self) -> Answer<'_, Option<LeaderElectionRecord>> {
         Box::pin(async {
             let (version, record) = self.call(|(version, kept)| Ok((*version, kept.clone()))).await?;
             self.seen = version;
@@ -116,14 +120,14 @@ impl Lock for Wire {
         })
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         Box::pin(async {
             self.seen = self.write(0, record).await?;
             Ok(())
         })
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         Box::pin(async {
             self.seen = self.write(self.seen, record).await?;
             Ok(())

@@ -10,7 +10,7 @@ use super::full_disk::Directory;
 use super::*;
 use crate::event::EventKind;
 use crate::private_file;
-use crate::record::{StoredRecord, Undo, Version};
+use crate::record::{StoredRecord, StoredVersion, Undo};
 
 /// Follows a disk without a store, and knows what the keys held before.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Follower for Recorder {
     }
 }
 
-fn open(directory: &Directory, durability: Durability) -> (OpenDisk, Contents) {
+fn open(directory: &Directory, durability: Durability) -> (OpenDisk, DataFileContents) {
     OpenDisk::open(&directory.0, durability).expect("the file can be opened")
 }
 
@@ -43,7 +43,7 @@ fn created(path: &str, revision: u64) -> WriteRecord {
     WriteRecord { resource, path, revision, kind: EventKind::Created, json: json("{}"), previous: None }
 }
 
-fn paths(contents: &Contents) -> Vec<&str> {
+fn paths(contents: &DataFileContents) -> Vec<&str> {
     contents.objects.iter().map(|object| &*object.path).collect()
 }
 
@@ -131,7 +131,7 @@ fn with_eventual_durability_a_crash_uses_up_the_reserved_revisions() {
 #[tokio::test]
 async fn the_log_of_events_is_kept_as_far_as_the_store_keeps_it() {
     let directory = Directory::new("events");
-    let version = |revision| Version { revision, json: json("{}") };
+    let version = |revision| StoredVersion { revision, json: json("{}") };
     let modified = WriteRecord { kind: EventKind::Modified, previous: Some(version(1)), ..created("a", 2) };
     let (kind, json) = (EventKind::Deleted, json("{\"last\":true}"));
     let deleted = WriteRecord { kind, previous: Some(version(2)), json: json.clone(), ..created("a", 3) };
@@ -180,7 +180,7 @@ async fn a_flipped_bit_is_reported_and_the_record_is_set_aside() {
 #[tokio::test]
 async fn a_damaged_event_ends_the_log_before_it() {
     let directory = Directory::new("damaged-event");
-    let version = Version { revision: 1, json: json("{\"a\":\"marker\"}") };
+    let version = StoredVersion { revision: 1, json: json("{\"a\":\"marker\"}") };
     let modified = WriteRecord { kind: EventKind::Modified, previous: Some(version), ..created("a", 2) };
     write(&directory, vec![created("a", 1), modified, created("b", 3)], 0).await;
     let file = directory.0.join(NAME);
@@ -212,7 +212,7 @@ fn a_file_of_format_1_is_converted() {
     drop(database);
     for _ in 0..2 {
         let (_, contents) = open(&directory, Durability::Immediate);
-        let version = Version { revision: 7, json: json("{}") };
+        let version = StoredVersion { revision: 7, json: json("{}") };
         let (resource, path) = ("configmaps".to_owned(), "default/a".to_owned());
         assert_eq!(contents.objects, [StoredRecord { resource, path, version }]);
         assert_eq!(contents.revision, Some(100_007));
@@ -242,7 +242,7 @@ async fn a_file_that_is_mostly_free_is_compacted() {
     let file = directory.0.join(NAME);
     let before = std::fs::metadata(&file).expect("it is there").len();
     let gone = |revision: u64| {
-        let previous = Some(Version { revision, json: json("{}") });
+        let previous = Some(StoredVersion { revision, json: json("{}") });
         WriteRecord { kind: EventKind::Deleted, previous, ..created(&revision.to_string(), revision + 200) }
     };
     write(&directory, (1..=119).map(gone).collect(), 400).await;

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use kubewright_storage::{Backend, Draft, Event, Key, Store};
+use kubewright_storage::{Backend, Draft, Key, Store, StoreEvent};
 
 /// Becomes the revision of its write.
 pub struct Revision;
@@ -40,8 +40,8 @@ pub fn remove<V>(store: &Store<V>, key: &Key, last: impl Draft<V>) -> u64 {
 /// A backend that is a function of the event.
 pub struct Journal<F>(pub F);
 
-impl<V, F: FnMut(&Event<V>) -> io::Result<()> + Send + Sync> Backend<V> for Journal<F> {
-    fn propose(&mut self, event: &Event<V>, _: u64) -> io::Result<()> {
+impl<V, F: FnMut(&StoreEvent<V>) -> io::Result<()> + Send + Sync> Backend<V> for Journal<F> {
+    fn propose(&mut self, event: &StoreEvent<V>, _: u64) -> io::Result<()> {
         self.0(event)
     }
 }
