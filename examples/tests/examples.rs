@@ -89,7 +89,7 @@ fn the_work_queue_controller_gives_up_after_five_retries() {
 }
 
 #[test]
-fn without_a_server_an_example_says_what_is_missing() {
+fn without_a_server_an_example_reports_the_missing_configuration() {
     let output = Command::new(example("typed_client")).args(["--kubeconfig", "/nowhere/config"]).output();
     let output = output.expect("it starts");
     assert!(!output.status.success());

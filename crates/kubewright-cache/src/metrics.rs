@@ -198,7 +198,7 @@ mod tests {
 
     // ST-15
     #[test]
-    fn a_gauge_holds_the_last_fifteen_digits() {
+    fn a_gauge_shows_the_last_fifteen_digits_of_a_version() {
         assert_eq!(gauge_of(&"1234567890123456789".into()), 567_890_123_456_789);
         assert_eq!(gauge_of(&"42".into()), 42);
         assert_eq!(gauge_of(&"x".into()), 0);

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_what_the_kind_is() {
+    fn the_kind_is_derived_from_the_project_name() {
         let names = Names::new("cron-tab-operator", "example.com", None);
         assert_eq!(names.map(|names| names.kind), Ok("CronTab".to_owned()));
         for (project, group, kind) in [

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_seen_when_the_pod_is_on_its_way_out() {
+    async fn a_deletion_is_observed_when_the_pod_terminates() {
         // RS-2
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.add(pod("a", "3"));

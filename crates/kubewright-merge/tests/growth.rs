@@ -129,7 +129,7 @@ fn schema() -> MergeSchema<'static> {
 }
 
 #[test]
-fn field_sets_of_lists_are_made_in_any_order_of_items() {
+fn field_sets_do_not_depend_on_the_order_of_items() {
     let input = |count| {
         let items: Vec<_> = descending(count).map(|key| format!("\"{key}\"")).collect();
         tree(&format!(r#"{{"metadata":{{"finalizers":[{}]}}}}"#, items.join(",")))

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn deletions_count_once_and_nothing_is_expected_for_ever() {
+    async fn deletions_count_once_and_expectations_expire() {
         // RS-2
         let (expectations, key) = (Expectations::new(), ObjectKey::cluster("web"));
         assert!(expectations.is_satisfied(&key));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_last_is_woken_and_who_left_is_forgotten() {
+    fn the_last_registered_waker_is_woken_and_dropped_waiters_are_removed() {
         let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
         let changes = Arc::new(Changes::default());
         let (mut listener, mut other) = (ChangeListener::new(&changes), ChangeListener::new(&changes));

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_does_not_reach_into_one_whose_name_is_longer() {
+    fn a_namespace_range_excludes_namespaces_with_the_same_prefix() {
         let scope = KeyRange::namespace("pods", "kube");
         assert!(scope.contains(&Key::namespaced("pods", "kube", "a")));
         assert!(!scope.contains(&Key::namespaced("pods", "kube-system", "a")));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_scope_contains_nothing_but_the_object() {
+    fn an_object_range_contains_only_the_object() {
         let scope = KeyRange::object(&Key::cluster("nodes", "n1"));
         assert!(scope.contains(&Key::cluster("nodes", "n1")));
         assert!(!scope.contains(&Key::cluster("nodes", "n10")));

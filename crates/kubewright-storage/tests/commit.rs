@@ -142,7 +142,7 @@ fn a_failure_undoes_what_was_not_committed() {
 }
 
 #[test]
-fn uncommitted_events_stay_in_the_log_however_many_there_are() {
+fn uncommitted_events_are_never_evicted() {
     let store = Store::new(StoreOptions::default().window(2).start_revision(0).commit_when_durable());
     let first = create(&store, 1);
     store.commit(first);
@@ -158,7 +158,7 @@ fn uncommitted_events_stay_in_the_log_however_many_there_are() {
 
 /// Compares the store with a plain map over random histories.
 #[test]
-fn what_readers_see_agrees_with_a_plain_map() {
+fn readers_see_the_state_of_a_plain_map() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);
         let store = Store::new(StoreOptions::default().window(20).start_revision(0).commit_when_durable());

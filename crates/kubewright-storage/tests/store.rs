@@ -77,7 +77,7 @@ async fn every_watcher_sees_every_event_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut_off_and_writers_go_on() {
+async fn a_slow_watcher_is_terminated_and_does_not_block_writers() {
     let store = store(100);
     let mut slow = store.watch(&KeyRange::resource("pods"), 0).expect("nothing is lost");
     (0..10).for_each(|name| drop(store.create(&pod(0, name), Revision)));
@@ -96,7 +96,7 @@ async fn a_slow_watcher_is_cut_off_and_writers_go_on() {
 }
 
 #[tokio::test]
-async fn a_quiet_watcher_is_not_cut_off_by_the_noise_of_others() {
+async fn an_idle_watcher_is_not_terminated_by_writes_of_other_resources() {
     let store = store(10);
     let mut by_namespace = store.watch(&KeyRange::namespace("pods", "ns-0"), 0).expect("nothing is lost");
     let mut by_resource = store.watch(&KeyRange::resource("nodes"), 0).expect("nothing is lost");
@@ -188,7 +188,7 @@ fn pages_of_one_revision_are_untouched_by_writes_between_them() {
 }
 
 #[test]
-fn what_remains_is_counted_at_the_same_moment_while_writers_run() {
+fn the_remaining_count_has_the_revision_of_its_page() {
     const COUNT: usize = 20_000;
     let store = store(100_000);
     (0..COUNT).for_each(|name| drop(store.create(&pod(name % 3, name), Revision)));
@@ -246,7 +246,7 @@ fn a_list_of_the_present_succeeds_even_if_the_window_passes_meanwhile() {
 }
 
 #[test]
-fn a_filtered_page_goes_on_until_enough_match() {
+fn a_filtered_page_continues_until_the_limit_is_reached() {
     let store = store(10);
     (0..1_000).for_each(|name| drop(store.create(&pod(0, name), Revision)));
     let even = |_: &Key, entry: &VersionedValue<u64>| entry.revision.is_multiple_of(100);
@@ -304,7 +304,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn the_window_bounds_what_is_alive() {
+fn the_event_window_bounds_the_retained_values() {
     let alive = Arc::new(AtomicUsize::new(0));
     let store = Store::new(StoreOptions::default().window(100));
     for round in 0..50 {
@@ -363,7 +363,7 @@ fn heavy_values_shorten_the_window() {
 }
 
 #[tokio::test]
-async fn what_was_written_a_while_ago_is_kept_short() {
+async fn aged_events_are_shortened() {
     let options = StoreOptions::default().start_revision(0).archive(2, |value: &String| value.to_lowercase());
     let (store, all) = (Store::new(options), KeyRange::resource("configs"));
     let (one, other) = (Key::cluster("configs", "one"), Key::cluster("configs", "other"));
@@ -395,7 +395,7 @@ async fn what_was_written_a_while_ago_is_kept_short() {
 }
 
 #[test]
-fn what_the_window_forgets_early_is_kept_short_as_well() {
+fn evicted_recent_events_are_shortened_too() {
     let options = StoreOptions::default().window(2).archive(100, |value: &String| value.to_lowercase());
     let store = Store::new(options);
     for name in ["A", "B", "C", "D", "E"] {
@@ -406,7 +406,7 @@ fn what_the_window_forgets_early_is_kept_short_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_watchers_leave_nothing_behind() {
+async fn dropped_watchers_leave_no_state() {
     let store = store(10);
     store.create(&pod(0, 0), Revision).expect("a new name");
     let before = store.usage();
@@ -470,7 +470,7 @@ fn a_draft_that_panics_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn a_store_can_be_restored_from_what_its_backend_took() {
+fn a_store_can_be_restored_from_its_backend() {
     let journal = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&journal);
     let store = Store::new(StoreOptions::default().backend(Journal(move |event: &StoreEvent<u64>| {
@@ -508,7 +508,7 @@ fn a_store_can_be_restored_from_what_its_backend_took() {
 }
 
 #[tokio::test]
-async fn an_indexed_watch_sees_the_events_of_its_value_and_no_others() {
+async fn an_indexed_watch_sees_only_events_of_its_value() {
     // The value of a pod is the last digit of the stored number.
     let index = |key: &Key, object: &u64| (key.resource() == "pods").then(|| (object % 10).to_string().into());
     let store = Store::new(StoreOptions::default().window(100).start_revision(0).index(index));

@@ -247,7 +247,7 @@ mod tests {
 
     // WQ-13
     #[test]
-    fn a_removed_key_leaves_nothing_behind() {
+    fn a_removed_key_leaves_no_state() {
         let mut table = KeyTable::new(false);
         let key = std::sync::Arc::new(7);
         let number = table.insert(7, key.clone());

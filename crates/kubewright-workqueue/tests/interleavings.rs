@@ -129,7 +129,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 // WQ-9, WQ-11: only the clock wakes the workers here, and one of them keeps time for all.
 #[test]
-fn every_delayed_key_is_handed_out_when_its_time_has_come() {
+fn every_delayed_key_is_delivered_at_its_deadline() {
     shuttle::check_random(
         || {
             let queue = DelayingQueue::new(QueueOptions::new());
@@ -182,7 +182,7 @@ fn of_several_delays_of_one_key_the_earliest_counts() {
 
 // WQ-10: a delay is independent of an immediate add of the same key, so the key is processed twice.
 #[test]
-fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
+fn a_delayed_key_that_is_added_is_delivered_immediately_and_at_its_deadline() {
     shuttle::check_random(
         || {
             let queue = DelayingQueue::new(QueueOptions::new());
@@ -272,7 +272,7 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
 
 // WQ-11: when the timekeeper is dropped or takes a key, another worker becomes timekeeper.
 #[test]
-fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
+fn another_worker_takes_over_the_timer_when_one_is_cancelled() {
     shuttle::check_random(
         || {
             let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), QueueOptions::new());

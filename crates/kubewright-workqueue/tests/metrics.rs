@@ -36,7 +36,7 @@ fn depths(registry: &Registry) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_of_a_priority_queue_is_told_by_priority() {
+async fn the_depth_of_a_priority_queue_is_labelled_by_priority() {
     let mut registry = Registry::default();
     let metrics = QueueMetrics::register(&mut registry);
     let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
@@ -154,7 +154,7 @@ async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
 
 // WQ-8
 #[tokio::test(start_paused = true)]
-async fn buckets_are_those_of_go() {
+async fn histogram_buckets_equal_those_of_client_go() {
     let mut registry = Registry::default();
     let queue = WorkQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add("foo");

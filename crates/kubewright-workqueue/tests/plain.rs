@@ -54,7 +54,7 @@ async fn fifty_producers_and_ten_consumers_never_share_a_key() {
 
 // WQ-3
 #[tokio::test]
-async fn keys_come_out_in_the_order_they_went_in() {
+async fn keys_are_delivered_in_fifo_order() {
     let queue = WorkQueue::default();
     (0..1000).rev().for_each(|key| queue.add(key));
     for expected in (0..1000).rev() {
@@ -64,7 +64,7 @@ async fn keys_come_out_in_the_order_they_went_in() {
 
 // WQ-4, WQ-6: Go's TestAddWhileProcessing, TestReinsert and TestLen.
 #[tokio::test(start_paused = true)]
-async fn a_key_added_in_work_comes_back_once() {
+async fn a_key_added_during_processing_is_requeued_once() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let claim = next(&queue).await;
@@ -80,7 +80,7 @@ async fn a_key_added_in_work_comes_back_once() {
 
 // WQ-2: Go's TestCollapse.
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_waits_keeps_its_place() {
+async fn a_key_added_while_queued_keeps_its_position() {
     let queue = WorkQueue::default();
     ["bar", "foo", "bar"].into_iter().for_each(|key| queue.add(key));
     assert_eq!(queue.len(), 2);
@@ -222,7 +222,7 @@ async fn a_queue_without_a_name_shows_the_order_and_no_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_get_hands_its_turn_to_another() {
+async fn a_cancelled_get_wakes_another_worker() {
     let queue = WorkQueue::default();
     let mut first = tokio_test_task(&queue);
     let mut second = tokio_test_task(&queue);
@@ -245,7 +245,7 @@ async fn poll(future: &mut Pinned<'_>) -> Option<Option<&'static str>> {
 
 // WQ-3, WQ-7
 #[tokio::test(start_paused = true)]
-async fn what_waits_at_shutdown_is_still_handed_out() {
+async fn keys_queued_at_shutdown_are_still_delivered() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.shut_down();
@@ -271,7 +271,7 @@ async fn shutdown_ends_the_waiting_of_all_workers() {
 
 // WQ-7: client-go's drain tests, plus queued keys and keys added again, which those do not cover.
 #[tokio::test(start_paused = true)]
-async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
+async fn draining_waits_for_queued_processing_and_dirty_keys() {
     let queue = WorkQueue::default();
     ["foo", "bar"].into_iter().for_each(|key| queue.add(key));
     let foo = next(&queue).await;
@@ -300,7 +300,7 @@ async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
 
 // WQ-7
 #[tokio::test(start_paused = true)]
-async fn draining_an_idle_queue_returns_at_once() {
+async fn draining_an_idle_queue_returns_immediately() {
     let queue: WorkQueue<u32> = WorkQueue::default();
     timeout(Duration::ZERO, queue.shut_down_with_drain()).await.unwrap();
     timeout(Duration::ZERO, queue.shut_down_with_drain()).await.unwrap();
@@ -326,7 +326,7 @@ async fn a_later_shutdown_ends_the_draining() {
 
 // WQ-13: Go's TestGarbageCollection.
 #[tokio::test(start_paused = true)]
-async fn the_queue_keeps_no_key_it_is_done_with() {
+async fn the_queue_keeps_no_finished_key() {
     let queue = WorkQueue::default();
     let key = Arc::new("foo");
     queue.add(key.clone());

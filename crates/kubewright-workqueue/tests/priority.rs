@@ -27,7 +27,7 @@ fn at(priority: i32) -> AddOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_priorities_go_first_and_equal_ones_by_arrival() {
+async fn higher_priorities_are_delivered_first_and_equal_ones_in_order() {
     let queue = queue();
     for (key, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -7)] {
         queue.add_with(key, at(priority));
@@ -66,7 +66,7 @@ async fn a_second_add_raises_the_priority_and_never_lowers_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_priority_of_what_waits_can_be_changed_both_ways() {
+async fn the_priority_of_a_queued_key_can_be_raised_and_lowered() {
     let queue = queue();
     ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));
     assert!(queue.set_priority(&"c", 1));
@@ -77,7 +77,7 @@ async fn the_priority_of_what_waits_can_be_changed_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_work_keeps_the_priority_it_is_added_with() {
+async fn a_key_added_during_processing_keeps_its_new_priority() {
     let queue = queue();
     queue.add_with("a", at(50));
     let claim = queue.get().await.unwrap();
@@ -89,7 +89,7 @@ async fn a_key_in_work_keeps_the_priority_it_is_added_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_and_a_delay_are_both_kept() {
+async fn rate_limit_and_delay_both_apply() {
     let limiter = ItemFastSlow::new(2 * SECOND, 2 * SECOND, 1);
     let queue = PriorityQueue::new(limiter, Ageing::default(), QueueOptions::new());
     let start = Instant::now();
@@ -159,7 +159,7 @@ type Waiting = (u8, i32, u64, usize);
 
 proptest! {
     #[test]
-    fn every_history_goes_by_rank_and_the_wait_is_bounded(steps in vec(step(), 0..200)) {
+    fn every_history_follows_priority_and_waits_are_bounded(steps in vec(step(), 0..200)) {
         const STEP: i128 = 100;
         const LIMIT: i128 = 3000;
         let head_start = |priority: i32| (i128::from(priority) * STEP).clamp(-LIMIT, LIMIT);

@@ -90,7 +90,7 @@ async fn objects_are_created_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_watch_and_a_watcher_see_what_happens() {
+async fn a_watch_and_a_watcher_see_all_changes() {
     let (_server, client) = start().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let version = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
@@ -161,7 +161,7 @@ async fn a_custom_resource_by_derive_is_served_applied_and_scaled() {
 }
 
 #[tokio::test]
-async fn a_controller_keeps_what_its_objects_own() {
+async fn a_controller_restores_owned_objects() {
     let (_server, client) = start().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &Document::crd()).await.unwrap();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_case_stand_together() {
+    fn rows_of_a_case_are_adjacent() {
         let mut figures = Figures::default();
         for (case, contestant) in [("get", "ours"), ("list", "ours"), ("get", "theirs")] {
             figures.add(case, contestant, "ns", 1.0);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_not_missed() {
+    fn an_unmeasured_goal_is_not_missed() {
         let mut goals = Goals::default();
         goals.at_most("memory", ratio(Some(3.0), None), 0.5);
         goals.at_most("time", ratio(Some(3.0), Some(4.0)), 0.5);

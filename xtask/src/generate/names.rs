@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_plurals_in_words() {
+    fn method_names_are_plural_words() {
         for (kind, name, expected, go) in [
             ("NetworkPolicy", "networkpolicies", "network_policies", "NetworkPolicies"),
             ("Endpoints", "endpoints", "endpoints", "Endpoints"),

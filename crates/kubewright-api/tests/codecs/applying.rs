@@ -14,7 +14,7 @@ fn applied(message: &dyn Message) -> Value {
 }
 
 #[test]
-fn of_an_empty_object_of_any_type_nothing_is_sent() {
+fn an_empty_object_of_any_type_encodes_to_nothing() {
     for entry in types() {
         let mut wanted = json!({});
         with_kind(entry.info, &mut wanted);

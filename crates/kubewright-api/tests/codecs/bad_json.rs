@@ -20,7 +20,7 @@ fn error<T: Message + Default>(json: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn an_error_says_where_it_is_and_what_was_expected() {
+fn an_error_names_its_position_and_the_expected_type() {
     for (json, wanted) in [
         (
             r#"{"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"containerPort":"80"}]}]}}"#,
@@ -162,7 +162,7 @@ fn absurd_nesting_is_an_error() {
 }
 
 #[test]
-fn huge_numbers_are_an_error_where_they_do_not_fit_and_passed_over_where_nobody_looks() {
+fn out_of_range_numbers_fail_in_known_fields_and_are_skipped_in_unknown_ones() {
     let digits = "9".repeat(100_000);
     assert_eq!(
         error::<Pod>(format!(r#"{{"metadata":{{"generation":{digits}}}}}"#)),
@@ -183,7 +183,7 @@ fn huge_numbers_are_an_error_where_they_do_not_fit_and_passed_over_where_nobody_
 }
 
 #[test]
-fn a_field_that_comes_twice_is_an_error() {
+fn a_repeated_field_is_an_error() {
     for (json, path) in [
         (r#"{"spec":{"nodeName":"a","nodeName":"b"}}"#, "spec.nodeName"),
         (r#"{"spec":{},"spec":{}}"#, "spec"),
@@ -245,7 +245,7 @@ fn null_leaves_a_field_unset() {
 /// What is kept as text was only looked over; taking it apart later must not be worse than an
 /// error.
 #[test]
-fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
+fn invalid_raw_json_is_an_error_when_it_is_parsed() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
     for odd in [&deep[..], "1e999", r#"{"a":1,"a":2}"#] {
         let raw: RawJson = odd.parse().expect("is JSON");
@@ -308,7 +308,7 @@ proptest! {
     }
 
     #[test]
-    fn text_made_of_json_parts_is_judged_as_serde_json_judges_it(parts in prop::collection::vec(0..PARTS.len(), 0..24)) {
+    fn random_json_text_is_accepted_exactly_when_serde_json_accepts_it(parts in prop::collection::vec(0..PARTS.len(), 0..24)) {
         let json: String = parts.into_iter().map(|part| PARTS[part]).collect();
         let (ours, theirs) = (Value::from_json(json.as_bytes()), serde_json::from_str::<serde_json::Value>(&json));
         // The sign of zero is lost on us, because zero is an integer.

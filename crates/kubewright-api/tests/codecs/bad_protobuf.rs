@@ -44,7 +44,7 @@ fn bytes_that_end_early_are_an_error_wherever_they_end() {
 }
 
 #[test]
-fn an_error_says_where_it_is_and_what_was_expected() {
+fn an_error_names_its_position_and_the_expected_type() {
     let port = written(|port| port.bytes(3, b"80"));
     let pod = written(|pod| {
         pod.delimited(2, |spec| {
@@ -182,7 +182,7 @@ fn absurd_nesting_is_an_error() {
 }
 
 #[test]
-fn the_fields_of_a_message_may_come_in_any_order_and_in_parts() {
+fn the_fields_of_a_message_may_be_split_and_reordered() {
     let pod: Pod = Decoder::new()
         .json(br#"{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"containers":[{"name":"c"},{"name":"d"}],"nodeName":"n"}}"#)
         .expect("decodes");

@@ -126,7 +126,7 @@ fn k8s_openapi_reads_our_json_and_writes_the_same() {
 }
 
 #[test]
-fn every_kind_clones_compares_and_goes_through_serde() {
+fn every_kind_supports_clone_eq_and_serde() {
     for kind in kinds::all() {
         (kind.sanity)(&model::message(kind.info, &mut Everything::default(), 0).to_string());
     }

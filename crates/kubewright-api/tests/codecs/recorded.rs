@@ -20,7 +20,7 @@ const FEWEST_OBJECTS: usize = 600;
 const FEWEST_PROTOBUF_BODIES: usize = 2;
 
 #[test]
-fn recorded_objects_are_written_as_they_came() {
+fn recorded_objects_round_trip_byte_for_byte() {
     let Some(scenarios) = scenarios() else { return };
     let mut found = Found::default();
     for (name, scenario) in &scenarios {

@@ -18,7 +18,7 @@ use crate::model::{self, Entropy, Everything, assert_same, to_json, to_server_js
 const CASES: u32 = 16;
 
 #[test]
-fn every_type_survives_json_protobuf_and_both_in_turn() {
+fn every_type_round_trips_through_json_and_protobuf() {
     for entry in model::types() {
         let pooled = RefCell::new(Decoder::new().pool(StringPool::default()));
         check(entry, &model::message(entry.info, &mut Everything::default(), 0), &mut pooled.borrow_mut());
@@ -32,7 +32,7 @@ fn every_type_survives_json_protobuf_and_both_in_turn() {
 }
 
 #[test]
-fn lists_that_come_again_are_shared_also_where_few_pods_have_them() {
+fn repeated_lists_are_shared_even_if_few_pods_have_them() {
     let pod = |name: &str| -> Pod {
         let json = format!(
             r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"containers": [], "topologySpreadConstraints": [

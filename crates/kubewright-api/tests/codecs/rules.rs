@@ -17,7 +17,7 @@ use crate::model;
 /// Go writes zeros of what it holds by value into protobuf and leaves them out of JSON; so both are
 /// absent. What it points to can be zero, and is kept.
 #[test]
-fn zero_is_absent_after_protobuf_unless_go_holds_a_pointer() {
+fn a_protobuf_zero_is_absent_unless_the_go_field_is_a_pointer() {
     let json = br#"{"spec":{"nodeName":"","hostNetwork":false,"priority":0,"enableServiceLinks":false,
         "terminationGracePeriodSeconds":0,"runtimeClassName":""}}"#;
     let pod: Pod = Decoder::new().json(json).expect("decodes");

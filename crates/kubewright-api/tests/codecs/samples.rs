@@ -29,7 +29,7 @@ fn both_forms_of_a_pod_are_the_same_object() {
 }
 
 #[test]
-fn a_watch_event_holds_the_same_pod() {
+fn a_watch_event_decodes_to_the_same_pod() {
     let mut stream = WatchDecoder::<Pod>::new(Encoding::Protobuf);
     let mut decoder = Decoder::new().skip_managed_fields().pool(StringPool::default());
     stream.push(POD_EVENT);

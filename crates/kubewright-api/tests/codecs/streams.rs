@@ -97,7 +97,7 @@ fn a_watch_in_pieces_of_any_size_is_the_watch() {
 }
 
 #[test]
-fn a_watch_that_is_cut_says_so() {
+fn a_truncated_watch_is_an_error() {
     for encoding in ENCODINGS {
         let bytes = watch(encoding, &pods(1));
         let mut stream = WatchDecoder::<Pod>::new(encoding);
@@ -114,7 +114,7 @@ fn a_watch_that_is_cut_says_so() {
 }
 
 #[test]
-fn an_event_may_say_its_type_last() {
+fn the_type_of_an_event_may_follow_its_object() {
     let mut stream = WatchDecoder::<DynamicObject>::new(Encoding::Json);
     stream.push(br#"{"object":{"kind":"Foo","metadata":{"name":"a"}},"type":"ADDED"}"#);
     let event = stream.next(&mut Decoder::new());

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_what_it_names_and_no_more() {
+    fn a_rule_allows_exactly_the_actions_it_names() {
         let reads = r#"{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}"#;
         assert!(allows(reads, pods("get", "", "web")));
         assert!(!allows(reads, pods("delete", "", "web")));

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_leaves_the_documents_of_others_alone() {
+    fn a_new_definition_does_not_rebuild_the_documents_of_other_groups() {
         let mut custom = CustomResources::default();
         let mut install = |catalog: &Catalog, revision: u64, definition: Option<&Value>, name: &str| {
             let Replacement { before, after } =

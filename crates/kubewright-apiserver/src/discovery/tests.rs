@@ -17,7 +17,7 @@ fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn groups_are_ordered_by_priority_and_custom_ones_come_last_by_name() {
+fn groups_are_ordered_by_priority_and_custom_groups_follow_by_name() {
     let custom = ["b.example.com", "a.example.com"].map(|group| Served { group: group.into(), ..widgets("v1") });
     let discovery = ServedApis::new(custom.into_iter().chain(built_in().into_iter().rev()));
     let groups = names(&discovery.api_group_list(), "groups", "name");
@@ -34,7 +34,7 @@ fn the_highest_stable_version_is_preferred() {
 }
 
 #[test]
-fn storage_version_hashes_are_those_of_the_server() {
+fn storage_version_hashes_equal_those_of_kube_apiserver() {
     let hash = |group: &str, plural: &str| {
         let resource = built_in().into_iter().find(|served| served.group == *group && served.plural == *plural);
         resource.unwrap().storage_version_hash()

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_its_kind_first() {
+    fn the_kind_is_the_first_field_of_a_status() {
         let refusal = Status::from_code(404, "get", &Default::default(), "web", "no");
         let json = status(Wanted::JSON, &refusal);
         assert!(

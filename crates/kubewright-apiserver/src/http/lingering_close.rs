@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_left_is_read_after_the_end_but_not_for_ever() {
+    async fn unread_input_is_drained_after_shutdown_until_the_timeout() {
         let (mut client, server) = tokio::io::duplex(64);
         let leftover = Leftover::default();
         leftover.set(true);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_where_nothing_was_left() {
+    async fn a_fully_read_connection_closes_without_delay() {
         let (_client, server) = tokio::io::duplex(64);
         let start = Instant::now();
         LingeringClose::new(server, Leftover::default()).shutdown().await.expect("it ends");

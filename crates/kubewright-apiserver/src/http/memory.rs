@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_free_again_when_a_reservation_is_dropped() {
+    fn dropping_a_reservation_releases_its_bytes() {
         let budget = MemoryBudget::new(10);
         let mut first = MemoryReservation::default();
         assert!(budget.extend(&mut first, 4) && budget.extend(&mut first, 4) && !budget.extend(&mut first, 4));

@@ -89,7 +89,7 @@ fn operations_are_named_after_group_version_scope_and_kind() {
 }
 
 #[test]
-fn custom_resources_are_published_with_what_all_objects_have() {
+fn custom_resources_are_published_with_type_and_object_metadata() {
     let kind = GroupVersionKind::new("stable.example.com", "v1", "CronTab");
     let served = Served::custom(kind, "crontabs", "crontab", true).with_status().with_scale();
     let schema = r#"{"type":"object","properties":{"spec":{"type":"object"}}}"#.parse().unwrap();

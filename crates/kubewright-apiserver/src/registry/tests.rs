@@ -313,7 +313,7 @@ async fn an_event_wakes_only_the_watches_of_its_name_and_namespace() {
 }
 
 #[tokio::test]
-async fn pages_say_how_many_objects_remain_whatever_is_written_between_them() {
+async fn remaining_item_counts_are_correct_despite_writes_between_pages() {
     let (registry, _stop) = registry();
     let pods = resource(&registry, "pods");
     let name = |number: usize| format!("o-{number:02}");

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_not_used_is_asked_to_end_and_then_given_up() {
+    async fn an_idle_connection_is_shut_down_and_then_closed() {
         let (mut idle, start) = (IdleTimer::default(), Instant::now());
         let mut uses = vec![false, false, true];
         let verdict = poll_fn(|context| idle.poll(context, || uses.pop().unwrap_or_default())).await;
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_is_used_after_it_was_asked_to_end_is_not_given_up() {
+    async fn a_connection_used_during_graceful_shutdown_stays_open() {
         let mut idle = IdleTimer::default();
         assert_eq!(poll_fn(|context| idle.poll(context, || false)).await, Verdict::ShutDown);
         let mut uses = vec![true; 10];

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_is_lost_of_what_was_looked_at() {
+    async fn peeked_bytes_are_read_again() {
         let (mut near, far) = tokio::io::duplex(64);
         let peeking = tokio::spawn(peek(far));
         for piece in [&PREFACE[..5], &PREFACE[5..], b"more"] {
@@ -84,14 +84,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_is_not_kept() {
+    async fn a_silent_client_times_out() {
         let (_near, far) = tokio::io::duplex(64);
         let silent = peek(far).await.err().expect("it was long enough");
         assert_eq!(silent.kind(), io::ErrorKind::TimedOut);
     }
 
     #[tokio::test]
-    async fn who_says_something_else_need_not_say_as_much() {
+    async fn http1_is_detected_before_a_whole_preface_has_arrived() {
         let (mut near, far) = tokio::io::duplex(64);
         near.write_all(b"PUT /").await.expect("there is room");
         let (peeked, is_http2) = peek(far).await.expect("no error");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_ends_the_work_and_not_whoever_waits_for_it() {
+    async fn a_panic_ends_the_task_and_not_its_waiter() {
         assert_eq!(guarded(pin!(async { 1 })).await, Some(1));
         let failing = pin!(async {
             tokio::task::yield_now().await;

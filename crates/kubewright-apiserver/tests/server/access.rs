@@ -98,7 +98,7 @@ async fn service_accounts_and_groups_are_bound_too() {
 }
 
 #[tokio::test]
-async fn a_binding_to_a_missing_role_grants_nothing_and_reports_it() {
+async fn a_binding_to_a_missing_role_grants_nothing_and_is_reported() {
     let (_server, mut client) = server().await;
     let bound = binding("ClusterRoleBinding", "lost", "ClusterRole", "lost", ALICE);
     create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
@@ -350,7 +350,7 @@ async fn impersonated_names_may_have_any_characters() {
 }
 
 #[tokio::test]
-async fn a_local_review_is_about_its_own_namespace() {
+async fn a_local_subject_access_review_is_limited_to_its_namespace() {
     let (_server, mut client) = server().await;
     let path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
     let review = |spec: &str| {

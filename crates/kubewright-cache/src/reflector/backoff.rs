@@ -113,7 +113,7 @@ mod tests {
 
     // RE-19: Go's numbers, and a reset two minutes after the last one.
     #[tokio::test(start_paused = true)]
-    async fn the_defaults_are_those_of_go() {
+    async fn the_defaults_equal_those_of_client_go() {
         let mut delays = Delays::new(ReflectorBackoff { jitter: 0.0, ..ReflectorBackoff::default() });
         let sequence: Vec<u128> = (0..8).map(|_| next(&mut delays, FailureKind::Refused)).collect();
         assert_eq!(sequence, [800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);

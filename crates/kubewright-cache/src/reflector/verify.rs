@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_found_whichever_side_it_is_on() {
+    fn a_difference_on_either_side_is_found() {
         let all = || versions(&[("c", "3"), ("a", "1"), ("b", "2")]);
         assert_eq!(different(all(), versions(&[("a", "1"), ("b", "2"), ("c", "3")])), None);
         assert_eq!(

@@ -21,7 +21,7 @@ use crate::support::{all_shown, named};
 // SI-1: client-go's Example: a controller over a DeltaFIFO whose process function maintains the
 // store.
 #[tokio::test(start_paused = true)]
-async fn a_controller_processes_what_its_queue_gives() {
+async fn a_controller_processes_the_popped_deltas() {
     let server = Live::new();
     server.put("a");
     let store = Store::<DynamicObject>::default();

@@ -52,7 +52,7 @@ async fn an_error_event_is_reported_and_leads_to_a_list() {
 
 // RE-11
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_for_the_watch_again() {
+async fn a_watch_is_retried_after_429() {
     let busy = Status::too_many_requests("busy", 3);
     let played = play([listed("10", "a@1"), errs("+b@11", busy), watched("+c@12")]).await;
     assert_eq!(played.requests[2], r#"watch "11""#);
@@ -111,7 +111,7 @@ async fn lists_and_watches_that_are_refused_are_reported() {
 
 // RE-14: versions of synthetic events are not ordered, so none counts before a regular event.
 #[tokio::test(start_paused = true)]
-async fn the_version_of_a_watch_from_nothing_counts_from_the_first_other_event() {
+async fn a_watch_without_a_version_takes_it_from_the_first_non_initial_event() {
     for version in ["", "0"] {
         for (start, counts) in
             [("+b@7 +c@3", false), ("+b@7 ?+c@3", false), ("+b@7 ~b@9", true), ("+b@7 ?~b@9", true), ("=9", true)]
@@ -136,7 +136,7 @@ fn of_kind(kind: &str, name: &str) -> DynamicObject {
 // RE-15: other kinds, `Table` objects and objects without metadata are reported and skipped, and
 // the version stays.
 #[tokio::test(start_paused = true)]
-async fn events_about_something_else_are_reported_and_skipped() {
+async fn events_of_another_type_are_reported_and_skipped() {
     let mut other_kind = undecodable(ReportedAs::Deleted, &object("a", 15));
     let Error::Undecodable(other) = &mut other_kind else { panic!("it is one") };
     other.is_other_kind = true;
@@ -195,7 +195,7 @@ async fn a_bookmark_of_another_kind_is_rejected() {
 
 // Go's ListAndWatch: one round, and why it ended.
 #[tokio::test(start_paused = true)]
-async fn one_round_lists_and_watches_and_says_why_it_ended() {
+async fn one_list_and_watch_round_returns_its_end_reason() {
     let expired = || failure(StatusReason::Expired);
     let script = Script::new([listed("10", "a@1"), errs("+b@11", expired()), listed("20", "c@12"), watched("")]);
     let store = Store::default();

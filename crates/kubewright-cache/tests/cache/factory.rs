@@ -66,7 +66,7 @@ fn names<T: Object>(objects: &[Arc<T>]) -> Vec<String> {
 // SI-20, RE-6: how reflectors work is chosen for all of them, which Go's factory cannot
 // (kubernetes/kubernetes#90514).
 #[tokio::test]
-async fn all_reflectors_of_a_factory_work_as_it_says() {
+async fn all_reflectors_of_a_factory_use_its_options() {
     let (_server, client) = server().await;
     for name in ["a", "b", "c"] {
         create(&client, name).await;
@@ -94,7 +94,7 @@ async fn all_reflectors_of_a_factory_work_as_it_says() {
 // An object that makes a user function panic is skipped, and the cache continues; client-go ends
 // the process.
 #[tokio::test]
-async fn an_object_for_which_a_transform_panics_is_left_out() {
+async fn an_object_whose_transform_panics_is_skipped() {
     let (_server, client) = server().await;
     create(&client, "odd").await;
     create(&client, "a").await;
@@ -193,7 +193,7 @@ async fn an_informer_lives_as_long_as_it_is_used() {
 // Object types: dynamic, metadata, compact, partial; and scopes, each of which has its own
 // informer.
 #[tokio::test]
-async fn objects_come_in_many_forms() {
+async fn informers_exist_for_typed_dynamic_and_metadata_objects() {
     let (_server, client) = server().await;
     create(&client, "a").await;
     create(&client, "b").await;
@@ -350,7 +350,7 @@ impl Object for JustTheKey {
 
 // Objects of one stream are delta-encoded, and compare by content.
 #[test]
-fn compact_objects_of_a_stream_share_what_they_have_in_common() {
+fn compact_objects_of_a_stream_share_equal_values() {
     let pods: Vec<Pod> = (0..20)
         .map(|index| {
             let mut pod = Pod::default();

@@ -54,7 +54,7 @@ impl ListerWatcher<DynamicObject> for Provable {
 
 // One 404 is no deletion of living objects.
 #[tokio::test(start_paused = true)]
-async fn a_404_keeps_all_objects_until_there_is_proof() {
+async fn a_404_keeps_all_objects_until_absence_is_proven() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
         let live = Live::new();
         live.put("a");
@@ -114,7 +114,7 @@ async fn a_404_can_be_taken_for_proof() {
 
 // A resource that is not there at first is waited for.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_there_yet_is_no_loop_of_errors() {
+async fn a_missing_resource_does_not_cause_a_loop_of_errors() {
     let mut answers: Vec<_> = (0..4).map(|_| list_fails(not_found())).collect();
     answers.extend([listed("30", "b@25"), watched("")]);
     let errors = Arc::new(Mutex::new(0));

@@ -116,7 +116,7 @@ async fn a_long_refusal_before_an_outage_does_not_lengthen_it() {
 
 // RE-9: a version that is forgotten needs a list, and nothing has failed.
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_version_is_listed_at_once() {
+async fn an_expired_version_leads_to_an_immediate_relist() {
     for streams in [false, true] {
         let server = if streams { Live::streaming() } else { Live::new() };
         let caches = Reflecting::start(&server, 1);
@@ -147,7 +147,7 @@ async fn a_server_that_always_expires_is_backed_off_from() {
 
 // Retry-After is honoured, however short the delay would be.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_longer_gets_it() {
+async fn a_longer_retry_after_is_honoured() {
     let server = Live::new();
     let caches = Reflecting::start(&server, 1);
     sleep(Duration::from_secs(1)).await;

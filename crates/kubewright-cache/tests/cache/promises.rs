@@ -101,7 +101,7 @@ async fn a_stopped_informer_reports_whether_it_had_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_that_the_reflector_options_ask_for_reaches_the_handlers_of_a_shared_informer() {
+async fn the_resync_period_of_reflector_options_applies_to_shared_informers() {
     // RE-17
     let server = Live::new();
     server.put("a");

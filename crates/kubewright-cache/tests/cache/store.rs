@@ -24,7 +24,7 @@ fn valued(name: &str, version: u64, values: &str) -> Arc<DynamicObject> {
 // ST-4, ST-5: Go's TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex and
 // …AddKeepsNonEmptySetPostDeleteFromIndex.
 #[test]
-fn buckets_go_with_their_last_object() {
+fn an_index_bucket_is_removed_with_its_last_object() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     store.add(valued("b", 2, "x"));
@@ -66,7 +66,7 @@ fn an_unknown_index_is_an_error_but_has_no_values() {
 
 // ST-9: Go's TestIndexer (late index) as well.
 #[test]
-fn indices_come_at_any_time_and_all_or_none() {
+fn indices_can_be_added_at_any_time_and_atomically() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     let late = || Indexers::new().with("name", |object: &DynamicObject| [Str::from(object.name())]);
@@ -79,7 +79,7 @@ fn indices_come_at_any_time_and_all_or_none() {
 
 // ST-10, ST-12, ST-14: Go's TestThreadSafeStoreRV.
 #[test]
-fn the_store_knows_its_version() {
+fn the_store_has_the_version_of_its_content() {
     let store = Store::default();
     assert!(store.resource_version().is_empty());
     store.add(object("a", 1));
@@ -105,7 +105,7 @@ fn the_store_knows_its_version() {
 
 // ST-14
 #[test]
-fn a_deletion_leaves_the_indices_of_what_was_stored() {
+fn a_deletion_removes_the_stored_object_from_its_indices() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     store.delete(valued("a", 2, "y"));
@@ -165,7 +165,7 @@ fn readers_never_see_two_of_one_key_nor_half_an_update() {
 
 // ST-10: some writes, and more than the store remembers for a state that is held.
 #[test]
-fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() {
+fn a_snapshot_is_immutable_and_does_not_block_writes() {
     for writes in [1, 2, 20, 3000] {
         let store = Store::new(by_values());
         (0..50).for_each(|number| drop(store.add(valued(&format!("o{number}"), number, "old"))));
@@ -197,7 +197,7 @@ fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() 
 
 // ST-11: a slot may pass from a removed object to another one.
 #[test]
-fn changes_are_by_key_wherever_objects_are_kept() {
+fn snapshot_differences_compare_by_key() {
     let store = Store::new(by_values());
     let all = ["a", "b", "c", "d"].map(|name| valued(name, 1, "x"));
     store.transaction(|transaction| all.iter().for_each(|object| drop(transaction.put(object.clone()))));

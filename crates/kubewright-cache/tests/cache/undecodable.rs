@@ -205,7 +205,7 @@ async fn a_streaming_list_keeps_the_last_good_state() {
 
 // A list with an object without a readable name does not state which objects exist.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_cannot_be_read_changes_nothing() {
+async fn an_undecodable_list_changes_nothing() {
     for queue in QUEUES {
         let mut answers = vec![listed("10", "a@1 b@2"), errs("=11", expired())];
         answers.extend((0..3).map(|_| listed("20", "a@15 ?")));
@@ -258,7 +258,7 @@ async fn an_object_that_cannot_be_transformed_is_present() {
 
 // The transforms of the queues themselves.
 #[test]
-fn a_queue_whose_transform_fails_says_that_the_object_exists() {
+fn a_failed_transform_marks_the_object_undecodable() {
     let queue = RealFifo::new(RealFifoOptions::default().transform(failing()));
     assert!(queue.add(object("a", 5)).is_err() && queue.update(object("b", 6)).is_err());
     assert!(queue.delete(object("c", 15)).is_err());
@@ -285,7 +285,7 @@ fn a_queue_whose_transform_fails_says_that_the_object_exists() {
 
 // A `Fifo` keeps the last good state queued.
 #[test]
-fn a_fifo_keeps_what_waits_for_an_object_that_cannot_be_decoded() {
+fn an_undecodable_object_keeps_its_queued_item() {
     let identity = |name: &str, uid: &str| ObjectIdentity { uid: uid.into(), ..ObjectIdentity::of(&*object(name, 9)) };
     let queue = Fifo::new();
     let set = |undecodable: Vec<ObjectIdentity>| ObjectSet { undecodable, ..ObjectSet::new(objects("d@4"), "20") };
@@ -318,7 +318,7 @@ async fn a_store_keeps_the_last_good_state() {
 
 // An object without any known state exists nevertheless.
 #[tokio::test(start_paused = true)]
-async fn a_lister_does_not_say_that_an_object_is_missing_which_cannot_be_decoded() {
+async fn a_lister_reports_an_undecodable_object_instead_of_not_found() {
     let script = Script::new([listed("10", "a@1 ?b@2"), watched("?~a@11")]);
     let played = play(script, QueueKind::InOrder, None).await;
     let lister = played.informer.lister();
@@ -349,7 +349,7 @@ async fn a_resync_leaves_the_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_and_health_count_what_cannot_be_decoded() {
+async fn metrics_and_health_count_undecodable_objects() {
     let mut registry = Registry::default();
     let names: Vec<String> = (0..40).map(|at| format!("?o{at:02}@{}", at + 1)).collect();
     let script = Script::new([listed("100", &names.join(" ")), watched("")]);

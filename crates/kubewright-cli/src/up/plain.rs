@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_has_settled_when_nothing_happened_for_a_while() {
+    fn the_cluster_is_settled_after_an_idle_period() {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let mut settling = Settling::new(start);

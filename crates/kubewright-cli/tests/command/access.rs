@@ -37,7 +37,7 @@ fn plain_http_is_refused_where_other_machines_reach_it() {
 }
 
 #[test]
-fn tokens_count_over_plain_http_and_the_log_says_who_has_which_rights() {
+fn static_tokens_work_over_plain_http_and_the_log_describes_access() {
     let tokens = Scratch::new("tokens");
     std::fs::write(&tokens.0, "reader-token,reader,1,\nadmin-token,admin,2,\"system:masters\"\n")
         .expect("a temporary file");
@@ -64,7 +64,7 @@ fn tokens_count_over_plain_http_and_the_log_says_who_has_which_rights() {
 }
 
 #[test]
-fn what_a_server_keeps_is_readable_by_its_owner_only() {
+fn server_files_are_readable_only_by_their_owner() {
     let data = Scratch::new("data");
     let cluster = Cluster::start(&["apiserver", "--data", data.path()]);
     let mut left = vec![data.0.clone()];

@@ -77,7 +77,7 @@ fn version_of(answer: &str) -> Option<u64> {
 }
 
 #[test]
-fn no_answered_write_is_lost_and_no_revision_comes_twice() {
+fn no_acknowledged_write_is_lost_and_no_revision_is_reused() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let data = std::env::temp_dir().join(format!("kubewright-killed-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&data);
@@ -126,7 +126,7 @@ fn no_answered_write_is_lost_and_no_revision_comes_twice() {
 }
 
 #[test]
-fn a_server_without_room_refuses_writes_and_tells_its_health() {
+fn a_full_disk_fails_writes_and_the_health_check() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let data = std::env::temp_dir().join(format!("kubewright-full-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&data);

@@ -24,7 +24,7 @@ fn rounds() -> u32 {
 type Wanted = BTreeMap<String, Vec<(i32, String)>>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
+async fn the_desired_state_is_reached_despite_repeated_kills() {
     let data = Scratch::new("killed-up");
     let mut wanted = Wanted::new();
     for round in 0..rounds() {

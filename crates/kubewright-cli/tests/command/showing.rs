@@ -14,7 +14,7 @@ use kubewright_core::options::ListOptions;
 use crate::process::{Cluster, PATIENCE, Scratch};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_tells_what_really_happens() {
+async fn the_demo_prints_observed_changes() {
     let cluster = Cluster::start(&["up", "--demo"]);
     let lines = cluster.serving.until_it_says("The cluster stays up");
     let story: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("demo  ")).collect();
@@ -44,7 +44,7 @@ async fn the_demo_tells_what_really_happens() {
 }
 
 #[test]
-fn lines_tell_of_caches_and_of_the_end_and_quiet_means_quiet() {
+fn progress_lines_report_cache_sync_and_shutdown_and_quiet_suppresses_them() {
     let told = Cluster::start(&["up", "--nodes", "0"]);
     told.serving.until_it_says("caches are complete");
     told.serving.until_it_says("settled after");
@@ -155,7 +155,7 @@ fn a_terminal_shows_a_picture_and_is_given_back_however_the_command_ends() {
 }
 
 #[test]
-fn a_command_that_is_suspended_gives_the_terminal_back_until_it_goes_on() {
+fn a_suspended_command_restores_the_terminal_until_it_continues() {
     let Some(mut terminal) = Terminal::start("xterm") else { return };
     terminal.until_it_shows(&["CONTROLLERS"]);
     terminal.press(b"\x1a");

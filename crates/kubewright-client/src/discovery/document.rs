@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_what_was_written_is_no_document() {
+    fn a_corrupted_cache_file_is_ignored() {
         // DI-4
         let document = DiscoveryDocument {
             media_type: "application/json".into(),

@@ -221,7 +221,7 @@ mod tests {
 
     // PF-1
     #[tokio::test(start_paused = true)]
-    async fn a_port_that_knows_that_no_more_will_come_may_take_its_time() {
+    async fn a_half_closed_port_has_no_idle_timeout_if_the_protocol_signals_eof() {
         let (client, mut server) = duplex(1 << 16);
         let (mut ours, leading) = led(PortForward::over_spdy(client, &[80]));
         ours.write_all(b"question").await.unwrap();
@@ -276,7 +276,7 @@ mod tests {
 
     // PF-1
     #[tokio::test(start_paused = true)]
-    async fn a_port_that_nobody_listens_to_is_left() {
+    async fn a_dropped_port_is_closed() {
         let (client, mut server) = duplex(1 << 16);
         let (ours, leading) = led(PortForward::over_spdy(client, &[80]));
         let talking = tokio::spawn(async move {

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_status_is_told_by_its_code() {
+    fn a_failure_without_a_status_body_is_described_by_its_code() {
         // RC-7
         let status = failure(404, "nothing here");
         assert!(status.is_not_found() && status.is_unexpected_server_error());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_taken_at_its_word_only_if_it_tells_of_a_failure() {
+    fn a_status_body_is_used_only_if_it_describes_a_failure() {
         // RC-7
         let json = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","message":"m"}"#;
         let status = failure(409, json);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_found_wherever_it_says_its_kind() {
+    fn a_status_is_recognised_regardless_of_field_order() {
         let causes = [r#"{"field":"spec.image","message":"Invalid value","reason":"FieldValueInvalid"}"#; 9].join(",");
         let json = format!(
             r#"{{"apiVersion":"v1","code":422,"details":{{"causes":[{causes}]}},"kind":"Status","message":"m","status":"Failure"}}"#

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_server_asks_for_and_cannot_have_been_done_is_repeated() {
+    fn only_safe_requests_with_retry_after_are_retried() {
         // RC-3
         for (method, code, after, want) in [
             (Method::GET, 429, Some("1"), Some(1)),

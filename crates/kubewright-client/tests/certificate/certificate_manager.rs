@@ -140,7 +140,7 @@ async fn a_refusal_is_followed_by_longer_and_longer_pauses_up_to_32_seconds() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_was_ahead_is_believed_again_when_it_is_set_right() {
+async fn rotation_recovers_when_a_fast_clock_is_corrected() {
     let ahead = Arc::new(Mutex::new(10 * HOUR));
     let (right, offset) = (simulated(), Arc::clone(&ahead));
     let clock = move || right().checked_add(*offset.lock().expect("no panic")).expect("not that late");
@@ -170,7 +170,7 @@ async fn a_clock_that_was_ahead_is_believed_again_when_it_is_set_right() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_request_that_nobody_decides_about_is_given_up_after_fifteen_minutes() {
+async fn an_undecided_request_times_out_after_fifteen_minutes() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let first = bench.signer.next().await;
     sleep(Duration::from_secs(14 * 60)).await;
@@ -186,7 +186,7 @@ async fn a_request_that_nobody_decides_about_is_given_up_after_fifteen_minutes()
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn another_template_ends_the_wait_and_is_asked_for_at_once() {
+async fn a_changed_template_is_requested_immediately() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let first = bench.signer.next().await;
     let begin = Instant::now();
@@ -226,7 +226,7 @@ async fn another_template_ends_the_wait_and_is_asked_for_at_once() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn what_has_expired_is_not_shown_any_more() {
+async fn an_expired_certificate_is_not_presented() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let request = bench.signer.next().await;
     bench.signer.sign(&request, "jane", HOUR).await;
@@ -250,7 +250,7 @@ async fn what_has_expired_is_not_shown_any_more() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn what_the_store_has_is_used_while_it_holds_and_the_bootstrap_certificate_otherwise() {
+async fn a_valid_stored_certificate_is_preferred_to_the_bootstrap_certificate() {
     let authority = Authority::new();
     let issued = |name: &str, expired: bool| {
         let pair = authority.sign_with(name, |params| {
@@ -289,7 +289,7 @@ async fn what_the_store_has_is_used_while_it_holds_and_the_bootstrap_certificate
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn weak_keys_are_not_asked_for_and_no_key_shows_anywhere() {
+async fn weak_keys_are_rejected_and_keys_are_never_printed() {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("keys").serialize_pem();
     let line = key.lines().nth(1).expect("a line of the key").to_owned();
     let bench =
@@ -317,7 +317,7 @@ async fn weak_keys_are_not_asked_for_and_no_key_shows_anywhere() {
 
 // CM-1, TR-4
 #[tokio::test]
-async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_one_opened() {
+async fn a_client_switches_to_its_new_certificate_and_closes_old_connections() {
     // A server with the test's authority.
     let (authority, directory) = (Authority::new(), Directory::new());
     let masters = |params: &mut rcgen::CertificateParams| {
@@ -377,7 +377,7 @@ async fn who(client: &Client) -> Option<String> {
 }
 
 #[test]
-fn decisions_read_as_words() {
+fn refusals_are_displayed_as_words() {
     let error = CertificateError::Refused {
         name: "csr-1".to_owned(),
         decision: Refusal::Failed,
@@ -389,7 +389,7 @@ fn decisions_read_as_words() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_asked_again_before_the_certificate_runs_out() {
+async fn an_unanswered_request_is_retried_before_the_certificate_expires() {
     let bench = Bench::start(MemoryStore::default(), |options| options.lifetime(HOUR)).await;
     bench.signer.sign(&bench.signer.next().await, "jane", HOUR).await;
     bench.manager.issued().await;

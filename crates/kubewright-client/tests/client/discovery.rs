@@ -127,7 +127,7 @@ async fn a_part_that_fails_leaves_the_rest_right() {
 }
 
 #[tokio::test]
-async fn what_failed_in_passing_is_asked_for_again_and_the_rest_is_not() {
+async fn only_transient_discovery_failures_are_retried() {
     // DI-4
     let stale = document(&[("", "v1", "pods")]);
     let groups = answer(
@@ -202,7 +202,7 @@ async fn the_disk_remembers_for_its_time() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_sent_again() {
+async fn unchanged_discovery_documents_are_not_sent_again() {
     // DI-4
     let directory = std::env::temp_dir().join(format!("kubewright-tags-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
@@ -301,7 +301,7 @@ async fn resources_are_found_by_all_their_names() {
 }
 
 #[tokio::test]
-async fn a_miss_asks_the_server_again() {
+async fn a_cache_miss_refreshes_discovery() {
     // DI-5
     let server = test_client().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");

@@ -65,7 +65,7 @@ async fn deletion_honours_its_options() {
 }
 
 #[tokio::test]
-async fn a_list_comes_item_by_item_with_its_version() {
+async fn a_list_stream_yields_items_and_the_list_version() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
@@ -94,7 +94,7 @@ async fn a_list_comes_item_by_item_with_its_version() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_of_each_change() {
+async fn a_watch_yields_each_change() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
@@ -116,7 +116,7 @@ async fn a_watch_tells_of_each_change() {
 }
 
 #[tokio::test]
-async fn a_watch_can_begin_with_what_is_there() {
+async fn a_watch_can_begin_with_existing_objects() {
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     api.create(&config_map("a")).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_watch_can_begin_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn applying_claims_fields_and_refuses_what_was_read() {
+async fn apply_takes_field_ownership_and_rejects_managed_fields() {
     // AC-1, DY-1
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());

@@ -136,7 +136,7 @@ fn pair() -> (DuplexStream, Peer<DuplexStream>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_speaks_on_streams_of_spdy() {
+async fn a_process_uses_spdy_streams() {
     // RX-1, RX-2
     let (client, mut peer) = pair();
     let mut process = Process::over_spdy(client, "v4.channel.k8s.io", &AttachOptions::default().stdin());
@@ -166,7 +166,7 @@ async fn a_process_speaks_on_streams_of_spdy() {
 }
 
 #[tokio::test]
-async fn older_versions_say_nothing_of_a_good_end_and_words_of_a_bad_one() {
+async fn older_protocol_versions_report_failure_as_text() {
     // RX-1
     let options = AttachOptions { stdout: false, ..AttachOptions::default().tty() };
     let (client, mut peer) = pair();
@@ -234,7 +234,7 @@ async fn ports_are_streams_of_spdy_inside_of_web_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_heard_while_it_is_spoken_to() {
+async fn process_output_is_read_while_input_is_written() {
     // RX-1
     let (client, server) = duplex(NARROW);
     let mut peer = Peer::new(server);
@@ -254,7 +254,7 @@ async fn a_process_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_port_is_heard_while_it_is_spoken_to() {
+async fn a_port_is_read_while_it_is_written() {
     // PF-1
     let (client, server) = duplex(NARROW);
     let plain = (PortForward::over_spdy(client, &[80]), Peer::new(server));
@@ -275,7 +275,7 @@ async fn a_port_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_late_has_not_lost_the_connection() {
+async fn a_late_reader_keeps_its_connection() {
     // RX-1, PF-1
     let (client, mut peer) = pair();
     let mut forward = PortForward::over_spdy(client, &[80]);
@@ -358,7 +358,7 @@ impl Transport for Switching {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
+async fn spdy_is_the_fallback_if_web_socket_is_rejected() {
     // RX-1, PF-1
     let switching = Switching::default();
     let pods = Client::over(switching.clone()).core_v1().pods("default");
@@ -410,7 +410,7 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_whose_text_is_lost_or_never_ends_is_that_refusal() {
+async fn a_rejection_with_a_broken_body_keeps_its_code() {
     // RX-1
     for (words, seconds) in [(Words::Cut, 0), (Words::Endless, 10)] {
         let switching = Switching { words, ..Switching::default() };
@@ -444,7 +444,7 @@ async fn the_limits_of_the_client_hold_for_processes_and_ports() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_not_read_holds_up_no_other() {
+async fn an_unread_port_does_not_block_others() {
     // PF-1: in Go all ports share one connection, which waits for the slowest reader.
     let switching = Switching::default();
     let pods = Client::over(switching.clone()).core_v1().pods("default");

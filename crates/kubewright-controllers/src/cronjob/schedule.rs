@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_schedules_are_rejected() {
         for wrong in [
             "",
             "* * * *",

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_moment_that_has_come_is_due() {
+    fn the_latest_past_time_is_due() {
         let created = "2024-01-01T00:00:30Z";
         for (schedule, last, deadline, now, due, wait) in [
             ("0 * * * *", None, None, "2024-01-01T00:30:30Z", None, 1770),

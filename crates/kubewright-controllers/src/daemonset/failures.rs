@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_pod_of_a_node_that_fails_goes_at_once_and_others_ever_later() {
+    async fn failed_pods_of_a_node_are_deleted_with_exponential_back_off() {
         let failures = PodFailures::default();
         let mut set = DaemonSet::default();
         let pod = |uid: &str| {

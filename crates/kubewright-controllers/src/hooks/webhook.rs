@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_says_what_should_be_there() {
+    fn a_hook_response_contains_the_desired_children() {
         let read = |json: &str| HookResponse::read(&Value::from_json(json.as_bytes()).unwrap());
         let answer = read(
             r#"{"status":{"a":1},"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}],

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_remembered_of_a_job_that_is_gone_is_forgotten() {
+    async fn state_of_a_deleted_job_is_dropped() {
         let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
         let context = ControllerContext::new(&server.client());
         let (client, events) = (context.client().clone(), context.recorder("test"));

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decided_stands() {
+    fn a_decided_outcome_does_not_change() {
         let condition = |type_: &str, status: &str| JobCondition {
             type_: type_.into(),
             status: status.into(),

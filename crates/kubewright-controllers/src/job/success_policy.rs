@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_asks_for_numbers_or_for_how_many() {
+    fn a_success_rule_names_indexes_or_a_count() {
         let rule = |indexes: Option<&str>, succeeded_count: Option<i32>| SuccessPolicyRule {
             succeeded_indexes: indexes.map(Into::into),
             succeeded_count,

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_counted_once_it_was_let_go() {
+    fn a_pod_is_counted_once_its_finalizer_is_removed() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
         assert_eq!(count(&mut status, &spec, &held), PodCounts { succeeded: 1, failed: 1 });
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_job_still_runs_has_failed() {
+    fn running_pods_of_a_failed_job_count_as_failed() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let pods = [pod("a", "Running", false, Some("n")), pod("b", "Succeeded", false, Some("n"))];
         let end = JobOutcome::decided(&JobStatus {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_at_a_time() {
+    fn ordered_sets_take_one_action_at_a_time() {
         let three = spec(3, |_| {});
         for (pods, want) in [
             (&[][..], "+0"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_but_for_replacing() {
+    fn parallel_sets_scale_at_once_and_update_one_by_one() {
         let three = spec(3, |spec| spec.pod_management_policy = Some("Parallel".into()));
         for (pods, want) in [
             (&[][..], "+0 +1 +2"),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn partition_unavailability_and_the_first_number_are_kept() {
+    fn partition_max_unavailable_and_first_ordinal_are_respected() {
         let partition = RollingUpdateStatefulSetStrategy { partition: Some(2), ..Default::default() };
         let many = RollingUpdateStatefulSetStrategy { max_unavailable: Some("50%".into()), ..Default::default() };
         let old = ["0r1", "1r1", "2r1", "3r1"];

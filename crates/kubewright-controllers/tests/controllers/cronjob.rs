@@ -41,7 +41,7 @@ async fn has_event(cluster: &Cluster, reason: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_made_at_each_moment_and_a_few_are_kept() {
+async fn a_job_is_created_at_each_scheduled_time_and_history_is_limited() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&minutely(CronJobSpec::default())).await;
     let first = cluster.until::<CronJob>("tick", |cron| !status(cron).active.is_empty()).await;
@@ -73,7 +73,7 @@ async fn a_job_is_made_at_each_moment_and_a_few_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_job_that_failed_is_kept() {
+async fn one_failed_job_is_kept() {
     let cluster = Cluster::with_nodes(1).await;
     let mut spec = JobSpec { backoff_limit: Some(0), ..Default::default() };
     spec.template.metadata.annotations.insert(EXIT_CODE_ANNOTATION, "1".into());
@@ -120,7 +120,7 @@ async fn jobs_run_side_by_side_one_after_the_other_or_replace_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_that_is_suspended_makes_none() {
+async fn a_suspended_cron_job_creates_no_jobs() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&minutely(CronJobSpec { suspend: Some(true), ..Default::default() })).await;
     sleep(Duration::from_secs(300)).await;

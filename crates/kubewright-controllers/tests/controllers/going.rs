@@ -29,7 +29,7 @@ async fn stop_watching_sets(cluster: &Cluster) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_is_gone_adopts_nothing_and_creates_nothing() {
+async fn a_deleted_set_adopts_and_creates_no_pods() {
     // RS-4
     let cluster = Cluster::with_nodes(1).await;
     let first = cluster.create(&replica_set("web", 1)).await;
@@ -120,7 +120,7 @@ fn errors_of(cluster: &Cluster, controller: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_does_not_mind_that_its_namespace_goes() {
+async fn a_terminating_namespace_is_no_error_for_a_replica_set() {
     // RS-4
     let cluster = Cluster::with_nodes(1).await;
     let mut set = replica_set("web", 3);
@@ -139,7 +139,7 @@ async fn a_set_does_not_mind_that_its_namespace_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_does_not_mind_that_its_namespace_goes() {
+async fn a_terminating_namespace_is_no_error_for_a_deployment() {
     // DP-7
     let cluster = Cluster::with_nodes(1).await;
     let mut web = deployment("web", 3);

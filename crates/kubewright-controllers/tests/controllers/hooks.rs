@@ -192,7 +192,7 @@ fn greetings(question: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_over_tls_decides_which_children_there_are() {
+async fn a_hook_over_tls_determines_the_children() {
     let fixture = Fixture::start().await;
     let hook = HookServer::start(true, greetings).await;
     fixture.declare(&hook, None).await;
@@ -241,7 +241,7 @@ async fn a_hook_over_tls_decides_which_children_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parent_goes_when_its_hook_says_that_all_is_cleaned_up() {
+async fn a_parent_is_deleted_when_its_finalize_hook_is_done() {
     let fixture = Fixture::start().await;
     let sync = HookServer::start(false, greetings).await;
     // Wants nothing, and is content once nothing is there.
@@ -268,7 +268,7 @@ async fn a_parent_goes_when_its_hook_says_that_all_is_cleaned_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hook_may_not_do_shows_in_the_status_of_its_controller() {
+async fn missing_permissions_appear_in_the_controllers_status() {
     let fixture = Fixture::start().await;
     let answers = |question: &Value| {
         let parent = question.get("parent").and_then(|parent| parent.get("metadata")).unwrap();
@@ -333,7 +333,7 @@ async fn an_object_that_the_cache_does_not_show_yet_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_a_hook_no_longer_wants_goes() {
+async fn a_field_that_a_hook_no_longer_returns_is_removed() {
     let fixture = Fixture::start().await;
     let hook = HookServer::start(false, |question| {
         let names = question.get("parent").and_then(|parent| parent.get("spec")).and_then(|spec| spec.get("names"));

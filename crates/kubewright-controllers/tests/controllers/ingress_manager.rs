@@ -44,7 +44,7 @@ async fn a_service_has_an_ingress_as_long_as_it_is_annotated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ingress_of_somebody_else_stays_untouched_and_is_reported() {
+async fn an_ingress_with_another_owner_is_not_modified_and_is_reported() {
     let cluster = Cluster::with_nodes(0).await;
     let stop = CancellationToken::new();
     let manager = tokio::spawn({

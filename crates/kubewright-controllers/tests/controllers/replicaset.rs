@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{Cluster, has_ready, labels, replica_set, template};
 
 #[tokio::test(start_paused = true)]
-async fn a_set_has_as_many_pods_as_it_asks_for() {
+async fn a_set_has_its_desired_number_of_pods() {
     // RS-1, RS-2
     let cluster = Cluster::with_nodes(3).await;
     cluster.create(&replica_set("web", 1)).await;
@@ -37,7 +37,7 @@ async fn a_set_has_as_many_pods_as_it_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_adopts_pods_that_match_and_releases_those_that_no_longer_do() {
+async fn a_set_adopts_matching_pods_and_releases_others() {
     // RS-3, RS-4
     let cluster = Cluster::with_nodes(1).await;
     let mut orphan = Pod { spec: template("web", "one:1").spec, ..Default::default() };
@@ -87,7 +87,7 @@ fn replication_controller(name: &str, replicas: i32) -> ReplicationController {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replication_controller_has_as_many_pods_as_it_asks_for() {
+async fn a_replication_controller_has_its_desired_number_of_pods() {
     let cluster = Cluster::with_nodes(2).await;
     let has_ready = |controller: &ReplicationController, count: i32| {
         let Some(status) = &controller.status else { return false };

@@ -30,7 +30,7 @@ fn is_right(map: &ConfigMap) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_namespace_has_the_authority_whatever_happens_to_it() {
+async fn the_root_ca_config_map_of_each_namespace_is_restored() {
     let server = ApiServer::in_memory().start().await.unwrap();
     let client = server.client();
     let nodes = NodeOptions::default().count(0);
@@ -81,7 +81,7 @@ async fn each_namespace_has_the_authority_whatever_happens_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_authority_nothing_is_published() {
+async fn without_a_root_ca_nothing_is_published() {
     let server = ApiServer::in_memory().start().await.unwrap();
     let controllers = ControllerSet::new(&server.client()).start();
     sleep(Duration::from_secs(60)).await;

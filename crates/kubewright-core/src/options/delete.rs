@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn preconditions_tell_an_object_from_its_successor() {
+    fn preconditions_distinguish_an_object_from_its_recreation() {
         let meta = ObjectMeta { uid: Some("1".into()), resource_version: Some("7".into()), ..Default::default() };
         let preconditions = |uid: Option<&str>, version: Option<&str>| Preconditions {
             uid: uid.map(Str::from),

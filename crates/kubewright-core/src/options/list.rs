@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_by_default() {
+    fn default_list_options_send_no_parameters() {
         assert_eq!(query(&ListOptions::default()), "");
         assert_eq!(ListOptions::from_query(&QueryParameters::parse("")), Ok(ListOptions::default()));
         assert_eq!(
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_of_nothing_is_not_sent_as_everything() {
+    fn an_empty_match_selector_is_not_sent_as_match_all() {
         assert_eq!(query(&ListOptions::default().labels(Selector::nothing())), "labelSelector=nothing%2C%21nothing");
     }
 

@@ -155,7 +155,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_reading_panic(text in "[%a&=+;é0-9]{0,20}") {
+        fn no_query_causes_a_panic(text in "[%a&=+;é0-9]{0,20}") {
             QueryParameters::parse(&text);
         }
     }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_is_told_from_a_list() {
+    fn watch_requests_are_distinguished_from_lists() {
         let is_watch = |text| WatchOptions::is_watch(&QueryParameters::parse(text));
         assert!(is_watch("watch=true") && is_watch("watch=1") && is_watch("watch"));
         assert!(!is_watch("") && !is_watch("watch=false") && !is_watch("watch=0"));

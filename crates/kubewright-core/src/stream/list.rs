@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_cannot_be_decoded_is_named_and_the_others_follow() {
+    fn an_undecodable_object_is_named_and_the_others_follow() {
         let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
             {"metadata":{"name":"a"}},
             {"metadata":{"labels":1,"name":"bad","namespace":"n","resourceVersion":"5","uid":"u"}},
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_protobuf_that_cannot_be_decoded_is_named_and_the_others_follow() {
+    fn an_undecodable_protobuf_object_is_named_and_the_others_follow() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         // Field 4 of the second object's metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x2a, b"u"), field(0x3a, b"5")];

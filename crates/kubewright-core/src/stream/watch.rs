@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_with_or_without_lines_of_their_own() {
+    fn events_are_decoded_with_and_without_line_breaks() {
         let event = |name: &str| format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}"#);
         for separators in [["\n", "\n"], ["\n", ""], ["", "\n"], ["", ""], ["\r\n", "\n\n"]] {
             let [first, second] = separators;
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_is_read_whatever_the_type_of_objects() {
+    fn a_bookmark_is_decoded_for_any_object_type() {
         let mut watch = WatchDecoder::<crate::meta::v1::PartialObjectMetadata>::new(Encoding::Json);
         watch.push(
             br#"{"type":"BOOKMARK","object":{"kind":"Foo","apiVersion":"a.b/v1","metadata":{"resourceVersion":"7"}}}"#,
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_whose_object_cannot_be_decoded_is_named() {
+    fn a_frame_with_an_undecodable_object_is_named() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         // Field 4 of the metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x3a, b"5")].concat();
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_an_event_unless_it_is_space_between_them() {
+    fn trailing_input_is_an_incomplete_event_unless_it_is_whitespace() {
         for (encoding, bytes, is_mid) in [
             (Encoding::Json, " \r\n\t", false),
             // Not white space in JSON, unlike in Rust.

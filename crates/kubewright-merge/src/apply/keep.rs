@@ -61,7 +61,7 @@ mod tests {
     use kubewright_core::meta::v1::PartialObjectMetadata;
 
     #[test]
-    fn only_owned_fields_are_kept_and_items_keep_their_keys() {
+    fn extraction_keeps_owned_fields_and_item_keys() {
         let value: Value = r#"{"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x","y"],
             "ownerReferences":[{"uid":"7","name":"n","kind":"k"}]}}"#
             .parse()

@@ -41,7 +41,7 @@ fn field_sets_round_trip() {
 }
 
 #[test]
-fn a_set_without_its_own_fields_keeps_those_below() {
+fn removing_a_field_keeps_the_fields_below_it() {
     let set = FieldSet::of_fields(&[&["a"], &["a", "b"], &["c"]]);
     assert_eq!(set.difference(&FieldSet::of_fields(&[&["a"]])).to_string(), r#"{"f:a":{"f:b":{}},"f:c":{}}"#);
     assert_eq!(set.without_trees(&FieldSet::of_fields(&[&["a"]])).to_string(), r#"{"f:c":{}}"#);
@@ -104,7 +104,7 @@ fn too_many_updaters_are_merged() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn a_type_mismatch_names_its_path() {
     let config = value(r#"{"labels":{"k":5},"ownerReferences":[{"uid":"u"},{"uid":"u"}]}"#);
     assert_eq!(
         check(&config, schema()),
@@ -141,7 +141,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn shared_items_come_in_the_order_of_the_configuration() {
+fn shared_items_follow_the_order_of_the_applied_configuration() {
     let live = value(r#"{"finalizers":["a","b","c","d"]}"#);
     let config = value(r#"{"finalizers":["c","x","a"]}"#);
     let merged = merge(&live, &config, schema());
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_alone_gets_exactly_what_is_applied(histories in vec(vec((0..4u8, 0..3u8), 0..5), 1..5)) {
+    fn a_sole_applier_gets_exactly_its_configuration(histories in vec(vec((0..4u8, 0..3u8), 0..5), 1..5)) {
         let (mut managers, mut live) = (Managers::new(), value("{}"));
         for labels in histories {
             let labels: Map<Value> = labels.iter().map(|(key, value)| (format!("k{key}"), format!("v{value}").into())).collect();

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_do_what_the_server_does() {
+    fn json_patch_operations_agree_with_kube_apiserver() {
         let target = r#"{"a":{"b":1},"l":[1,2,3],"n":null}"#;
         for (patch, want) in [
             (r#"[]"#, r#"{"a":{"b":1},"l":[1,2,3],"n":null}"#),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_operations_is_malformed() {
+    fn a_json_patch_must_be_a_list_of_operations() {
         for patch in ["{}", "[1]", r#"[{"op":1}]"#, r#"[{"op":"add","path":[]}]"#, "null"] {
             let error = json_patch(&Value::default(), &patch.parse().unwrap()).unwrap_err();
             assert!(matches!(error, PatchError::Malformed(_)), "{patch}: {error}");

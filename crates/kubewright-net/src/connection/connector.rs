@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_refuses_makes_way_for_the_next_at_once() {
+    async fn a_refused_address_is_followed_by_the_next_immediately() {
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let answering = listener.local_addr().unwrap();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_at_work_hears_the_bell_and_one_asleep_is_woken_once() {
+    fn a_wake_up_during_a_poll_sets_a_flag_and_an_idle_task_is_woken_once() {
         let (woken, doorbell) = (Arc::new(Count::default()), Doorbell::default());
         doorbell.wake_later(&Arc::clone(&woken).into());
         doorbell.begin();

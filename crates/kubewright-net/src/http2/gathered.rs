@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_leaves_before_it_is_sent_and_then_all_at_once() {
+    async fn writes_are_buffered_until_the_flush_and_then_sent_together() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         gathered.write_all(b"one ").await.expect("it is only held");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_reader_holds_the_writer_up() {
+    async fn a_slow_reader_applies_backpressure() {
         let (near, _far) = tokio::io::duplex(16);
         let (mut gathered, _sender) = gathered(near);
         gathered.write_all(&[0; MAX_BUFFERED]).await.expect("it is only held");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_had_no_room_is_told_when_there_is_some() {
+    async fn a_blocked_writer_is_woken_when_space_is_free() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         let writing = tokio::spawn(async move {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_wrote_what_cannot_be_sent_is_told_when_it_comes_back() {
+    async fn a_write_error_is_reported_at_the_next_write() {
         let (near, far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         gathered.write_all(b"lost").await.expect("it is only held");

@@ -20,7 +20,7 @@ pub async fn pass(time: Duration) {
 
 // TR-5
 #[tokio::test]
-async fn another_authority_is_believed_after_a_while_and_what_is_under_way_goes_on() {
+async fn a_reloaded_authority_is_trusted_and_open_connections_continue() {
     let (old, new) = (Authority::new(), Authority::new());
     let answer = |request: http::Request<_>, _| async move {
         match request.uri().path() {
@@ -58,7 +58,7 @@ async fn another_authority_is_believed_after_a_while_and_what_is_under_way_goes_
 
 // TR-5
 #[tokio::test]
-async fn a_file_that_cannot_be_read_changes_nothing() {
+async fn an_unreadable_file_changes_nothing() {
     let authority = Authority::new();
     let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
     let server = Scripted::start(Some(authority.server(&authority.sign("server"))), answer).await;
@@ -85,7 +85,7 @@ async fn a_file_that_cannot_be_read_changes_nothing() {
 
 // TR-4, TR-5
 #[tokio::test]
-async fn files_of_certificates_that_cannot_be_read_in_time_hold_up_no_request() {
+async fn slow_certificate_files_do_not_delay_requests() {
     let authority = Authority::new();
     let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
     let server = Scripted::start(Some(authority.server(&authority.sign("server"))), answer).await;

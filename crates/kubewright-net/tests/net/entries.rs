@@ -68,7 +68,7 @@ fn certificates_that_cannot_be_used_are_named_by_their_entry() {
 }
 
 #[tokio::test]
-async fn servers_that_are_not_believed_or_do_not_believe_us_are_told_apart() {
+async fn untrusted_servers_and_rejected_clients_are_distinguished() {
     let (authority, stranger, directory) = (Authority::new(), Authority::new(), Directory::new());
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), |_, _| async { http::Response::new(Script::text("ok")) }).await;

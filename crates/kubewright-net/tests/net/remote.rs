@@ -12,7 +12,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 
 // RX-1
 #[tokio::test]
-async fn who_may_create_connections_needs_no_right_to_get_them() {
+async fn create_permission_suffices_for_connect_requests() {
     let (_server, config) = secure_server().await;
     let transport = config.connect().expect("certificates are fine");
     for (path, object) in [

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_reason_is_told_once_and_counted_each_time() {
+    fn equal_reasons_are_merged_and_counted() {
         let pending = PendingReasons::default();
         let key = ObjectKey::namespaced("default", "web");
         for kind in [ReasonKind::Added, ReasonKind::Updated, ReasonKind::Updated] {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_the_lease_it_is_kept_in() {
+    fn a_record_round_trips_through_its_lease() {
         // LE-13
         let record = LeaderElectionRecord {
             holder_identity: "a".into(),

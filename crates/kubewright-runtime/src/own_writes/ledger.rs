@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_its_writes_without_an_event_waits_no_more() {
+    fn a_key_whose_writes_are_cached_without_an_event_stops_waiting() {
         let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
         for key in [&one, &two] {
             ledger.note(key, write(0, "web"));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_is_left_to_others_nothing_is_kept() {
+    fn writes_of_a_forgotten_key_are_dropped() {
         let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
         for key in [&one, &two] {
             ledger.note(key, write(0, "web"));
@@ -170,7 +170,7 @@ mod tests {
 
     // An event arrives between the check of the cache and the registration of the waiter.
     #[test]
-    fn an_event_that_comes_while_a_key_is_asked_about_finds_it_waiting() {
+    fn a_key_is_registered_as_waiting_before_its_check() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         ledger.note(&key, write(0, "web"));
         let looks = std::cell::Cell::new(false);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_created_and_deleted_is_seen_when_both_are() {
+    fn a_created_and_deleted_object_is_observed_when_both_events_are() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         let mut created = write(0, "web");
         created.effect = ExpectedEffect::Version("10".into());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_one_of_two_objects_of_a_name_waits_for_the_other() {
+    fn a_key_with_writes_of_two_relations_waits_for_both() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         ledger.note(&key, write(0, "web"));
         ledger.note(&key, write(1, "web"));

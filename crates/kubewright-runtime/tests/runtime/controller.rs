@@ -19,7 +19,7 @@ use crate::support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_is_told_why_it_runs() {
+async fn a_reconciler_gets_its_reasons() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let journal = Journal::default();
@@ -36,7 +36,7 @@ async fn a_reconciler_is_told_why_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_are_gone_are_told_to_reconcilers_of_keys_only() {
+async fn deleted_objects_are_reconciled_only_by_key_reconcilers() {
     let server = server().await;
     let maps = config_maps(&server);
     maps.create(&config_map("a")).await.unwrap();
@@ -61,7 +61,7 @@ async fn objects_that_are_gone_are_told_to_reconcilers_of_keys_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reconciler_returns_decides_what_happens_next() {
+async fn the_outcome_of_a_reconcile_decides_its_next_run() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut registry = prometheus_client::registry::Registry::default();
@@ -138,7 +138,7 @@ async fn what_a_reconciler_returns_decides_what_happens_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
+async fn concurrency_is_bounded_and_each_key_has_one_worker() {
     let server = server().await;
     for number in 0..20 {
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
@@ -171,7 +171,7 @@ async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_finishes_the_runs_in_hand_and_begins_no_others() {
+async fn stopping_finishes_running_reconciles_and_starts_no_others() {
     let server = server().await;
     for name in ["a", "b", "c"] {
         config_maps(&server).create(&config_map(name)).await.unwrap();
@@ -208,7 +208,7 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
+async fn a_stopped_controller_does_not_stop_shared_caches() {
     // SI-20
     let server = server().await;
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
@@ -242,7 +242,7 @@ async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_cannot_watch_all_it_should_watches_nothing() {
+async fn a_controller_that_fails_to_add_a_watch_starts_none() {
     let server = server().await;
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let secrets = factory.informer::<Secret>();
@@ -259,7 +259,7 @@ async fn one_that_cannot_watch_all_it_should_watches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_may_be_without_end() {
+async fn the_sync_timeout_may_be_unlimited() {
     let server = server().await;
     let journal = Journal::default();
     let running = noting(&journal, controller(&server).owns::<Secret>().cache_sync_timeout(Duration::MAX));
@@ -272,7 +272,7 @@ async fn patience_may_be_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_go_before_what_the_first_list_brought() {
+async fn changes_have_priority_over_objects_of_the_first_list() {
     let server = server().await;
     for number in 0..50 {
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();

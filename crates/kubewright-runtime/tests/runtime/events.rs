@@ -59,7 +59,7 @@ async fn events_lie_in_the_namespace_of_the_object_and_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
+async fn objects_with_names_invalid_for_events_get_events() {
     // EV-1
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -86,7 +86,7 @@ async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() {
+async fn repeated_events_become_a_series_with_a_final_count() {
     // EV-7
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -106,7 +106,7 @@ async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_that_goes_on_is_written_every_half_hour() {
+async fn an_ongoing_series_is_written_every_half_hour() {
     // EV-7
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -279,7 +279,7 @@ async fn the_newer_api_is_used_where_the_server_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_long_for_the_newer_api_is_shortened() {
+async fn texts_too_long_for_events_v1_are_truncated() {
     // EV-7: servers refuse more than 1024 bytes, and Go's events are lost.
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -301,7 +301,7 @@ async fn what_is_too_long_for_the_newer_api_is_shortened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_asked_again() {
+async fn an_unanswered_event_request_is_retried() {
     // EV-6: in Go, no event is written any more.
     for begins in [false, true] {
         let server = server().await;

@@ -147,7 +147,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
 
 // With several threads and real time: a task that is spawned and aborted immediately may still run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lease_that_has_expired_when_it_is_there_lets_nothing_run() {
+async fn a_lease_that_expires_before_its_acquisition_returns_starts_nothing() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let slow = || {
@@ -192,7 +192,7 @@ async fn a_lock_that_panics_later_ends_the_leadership_and_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_comes_back_after_its_lock_panicked() {
+async fn a_candidate_recovers_from_a_panic_of_its_lock() {
     let lock = Odd { panics_at: Some(3), ..Odd::default() };
     let mut elector = over(&lock);
     acquire(&mut elector).await.lost().await;
@@ -252,7 +252,7 @@ async fn stop_stuck_work<R>(server: &RunningServer, then: impl Future<Output = R
 }
 
 #[tokio::test(start_paused = true)]
-async fn callbacks_whose_work_does_not_end_let_the_lease_expire() {
+async fn a_lease_expires_if_the_callbacks_work_does_not_end() {
     // LE-8
     let server = server().await;
     let (ended, ()) = stop_stuck_work(&server, async {}).await;

@@ -68,7 +68,7 @@ async fn a_key_waits_for_its_own_writes_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_are_as_fresh_as_asked_for() {
+async fn reads_wait_for_the_requested_freshness() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let journal = Journal::default();
@@ -217,7 +217,7 @@ async fn cleanups(by_hand: bool) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_lost_its_last_finalizer_is_not_cleaned_up_again() {
+async fn an_object_without_finalizers_is_not_cleaned_up_again() {
     assert_eq!(cleanups(false).await, ["cleanup"]);
     assert_eq!(cleanups(true).await, ["cleanup"]);
 }

@@ -150,7 +150,7 @@ async fn objects_of_other_shards_are_updated_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_which_only_metadata_is_kept_are_updated() {
+async fn objects_cached_as_metadata_can_be_updated() {
     let server = server().await;
     secret(&server, "inside", "blue").await;
     secret(&server, "outside", "yellow").await;
@@ -174,7 +174,7 @@ async fn objects_of_another_namespace_are_updated_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_indices_of_a_part_ask_the_server_for_the_whole() {
+async fn queries_beyond_a_partial_cache_are_sent_to_the_server() {
     let server = server().await;
     for (name, colour) in [("one", "blue"), ("two", "red"), ("three", "blue")] {
         secret(&server, name, colour).await;

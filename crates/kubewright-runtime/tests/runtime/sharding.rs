@@ -193,7 +193,7 @@ async fn play(seed: u64, watches: Watches) {
 }
 
 #[test]
-fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
+fn each_key_has_at_most_one_replica_and_eventually_exactly_one() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let first = number("KUBEWRIGHT_SHARDING_SEED", 1);
@@ -204,7 +204,7 @@ fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once() {
+async fn a_joining_replica_gets_a_share_and_a_leaving_one_returns_it_immediately() {
     let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::All);
@@ -249,7 +249,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_that_come_often_are_listed_as_soon_as_those_that_come_once() {
+async fn repeatedly_acquired_shards_are_listed_as_soon_as_new_ones() {
     let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::Share);
@@ -381,7 +381,7 @@ async fn a_share_is_cut_by_the_server_where_it_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_that_come_between_two_pages_are_listed_as_a_whole() {
+async fn shards_added_between_two_pages_are_listed_completely() {
     let server = server_with_maps().await;
     // The first page is requested before there are shards, the second one when all are owned.
     let client = paging(server.client(), seconds(60.0));

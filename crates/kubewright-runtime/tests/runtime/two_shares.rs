@@ -52,7 +52,7 @@ fn held(share: &InformerHandle<ConfigMap>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
+async fn the_list_of_one_informer_is_not_attributed_to_another() {
     let server = server().await;
     let mut other = Namespace::default();
     other.set_name("other");

@@ -140,7 +140,7 @@ async fn register<K: Kind + Message + Default>(
 }
 
 #[tokio::test]
-async fn the_server_asks_before_it_writes() {
+async fn the_server_calls_webhooks_before_a_write() {
     let (server, files) = (server().await, Files::new("admission"));
     let (tell, told) = oneshot::channel();
     let (tell_endpoints, endpoints) = oneshot::channel();
@@ -223,7 +223,7 @@ async fn the_server_asks_before_it_writes() {
 }
 
 #[tokio::test]
-async fn answers_carry_what_the_handler_says_and_nonsense_is_refused() {
+async fn responses_carry_the_handlers_decision_and_invalid_requests_are_rejected() {
     let files = Files::new("answers");
     let served = Served::start(files.server().admit("/x", |request: AdmissionRequest<ConfigMap>| async move {
         assert!(request.dry_run && request.subresource == "status" && request.kind.kind == "ConfigMap");
@@ -291,7 +291,7 @@ fn make_slow(file: &std::path::Path, time: Duration) -> std::thread::JoinHandle<
 
 // With a single thread: reading a file on it would block all tasks.
 #[tokio::test]
-async fn a_slow_file_system_holds_up_nobody() {
+async fn a_slow_file_system_does_not_delay_requests() {
     let files = Files::new("slow");
     let ticks = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = || ticks.load(std::sync::atomic::Ordering::SeqCst);
@@ -380,7 +380,7 @@ impl From<v2::Shelf> for v1::Shelf {
 }
 
 #[tokio::test]
-async fn objects_are_converted_by_way_of_the_hub() {
+async fn objects_are_converted_through_the_hub_version() {
     let files = Files::new("conversion");
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
     let served = Served::start(files.server().convert("/convert", converter)).await;
@@ -459,7 +459,7 @@ async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
 }
 
 #[tokio::test]
-async fn the_server_serves_every_version_by_way_of_the_webhook() {
+async fn the_server_serves_every_version_through_the_webhook() {
     let (server, files) = (server().await, Files::new("served-conversion"));
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
     let served = Served::start(files.server().convert("/convert", converter)).await;

@@ -60,7 +60,7 @@ async fn write(directory: &Directory, records: Vec<WriteRecord>, forgotten: u64)
 }
 
 #[tokio::test]
-async fn a_write_that_meets_a_full_disk_fails_and_is_not_there_afterwards() {
+async fn a_write_to_a_full_disk_fails_and_is_undone() {
     let (directory, is_full) = (Directory::new("full"), Arc::new(AtomicBool::new(false)));
     let opened = OpenDisk::on_full_disk(&directory.0, Durability::Immediate, &is_full);
     let (disk, _) = opened.expect("the file can be opened");
@@ -93,7 +93,7 @@ async fn a_write_that_meets_a_full_disk_fails_and_is_not_there_afterwards() {
 }
 
 #[tokio::test]
-async fn with_eventual_durability_a_full_disk_is_written_again_when_there_is_room() {
+async fn with_eventual_durability_writes_resume_when_a_full_disk_has_space() {
     let (directory, is_full) = (Directory::new("eventual"), Arc::new(AtomicBool::new(false)));
     let opened = OpenDisk::on_full_disk(&directory.0, Durability::Eventual, &is_full);
     let (disk, _) = opened.expect("the file can be opened");
@@ -129,7 +129,7 @@ fn with_eventual_durability_a_crash_uses_up_the_reserved_revisions() {
 }
 
 #[tokio::test]
-async fn the_log_of_events_is_kept_as_far_as_the_store_keeps_it() {
+async fn the_stored_event_log_is_trimmed_with_that_of_the_store() {
     let directory = Directory::new("events");
     let version = |revision| StoredVersion { revision, json: json("{}") };
     let modified = WriteRecord { kind: EventKind::Modified, previous: Some(version(1)), ..created("a", 2) };
@@ -253,7 +253,7 @@ async fn a_file_that_is_mostly_free_is_compacted() {
 }
 
 #[test]
-fn a_truncated_file_is_refused_and_left_as_it_is() {
+fn a_truncated_file_is_rejected_and_not_modified() {
     let directory = Directory::new("cut");
     drop(open(&directory, Durability::Immediate));
     let path = directory.0.join(NAME);
@@ -269,7 +269,7 @@ fn a_truncated_file_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_that_a_crash_left_incomplete_is_created_again() {
+fn an_incomplete_file_after_a_crash_is_recreated() {
     let directory = Directory::new("begun");
     let draft = private_file::draft_of(&directory.0.join(NAME));
     std::fs::write(&draft, b"half").expect("it can be written");
@@ -283,7 +283,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn directory_and_file_are_private_whatever_they_were_before() {
+fn directory_and_file_become_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = Directory::new("private");
     let path = directory.0.join(NAME);

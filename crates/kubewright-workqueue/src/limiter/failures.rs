@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_come_and_go_take_no_more_room_than_those_there_are() {
+    fn memory_is_bounded_by_the_current_keys() {
         let mut failures = FailureCounts::default();
         for key in 0..100_000 {
             failures.count(&key);
@@ -102,7 +102,7 @@ mod tests {
 
     // WQ-13
     #[test]
-    fn a_forgotten_key_leaves_nothing_behind() {
+    fn a_forgotten_key_leaves_no_state() {
         let mut failures = FailureCounts::default();
         let key = Arc::new(7);
         failures.count(&key);

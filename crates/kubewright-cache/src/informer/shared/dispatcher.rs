@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_in_order_past_what_is_gone() {
+    fn work_is_delivered_in_order_and_skips_removed_objects() {
         let store = Store::default();
         for name in ["a", "b", "c", "d"] {
             store.add(object(name, "1"));

@@ -392,7 +392,7 @@ mod tests {
 
     // SI-9: independent of what the handler is doing, because its task is not involved.
     #[test]
-    fn a_handler_that_is_removed_frees_its_buffer_at_once() {
+    fn removing_a_handler_frees_its_buffer_immediately() {
         for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
             let options = HandlerOptions::default().buffer(4).overflow(overflow).on_panic(OnPanic::Replay);
             let listener = Listener::new(options, None, count);

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_come_again_are_shared_until_one_is_changed() {
+    fn repeated_values_are_shared_until_one_is_changed() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let texts = ["a", "b"].map(|name| json(name, LABELS));
         let from_json = texts.each_ref().map(|text| decoder.json::<PartialObjectMetadata>(text.as_bytes()).unwrap());
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_an_object_that_has_values_is_merged_as_ever() {
+    fn decoding_into_an_object_with_values_merges_despite_the_cache() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let [text, zone] =
             [LABELS, r#"{"zone": "a"}"#].map(|labels| json("x", labels).replace("finalizers", "unknown"));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_never_repeat_are_whole_and_known_again_once_they_do() {
+    fn cold_lists_are_decoded_and_shared_again_when_they_repeat() {
         let owners = |number: usize, count: usize| {
             let owner =
                 |index| format!(r#"{{"apiVersion": "v1", "kind": "Node", "name": "n{index}", "uid": "{number:036}"}}"#);
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beside_one_that_keeps_coming_are_remembered_if_they_come_again_too() {
+    fn a_frequent_value_does_not_evict_other_repeated_values() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let mut labels = |app: &str| {
             let text = json("x", &format!(r#"{{"app.kubernetes.io/name": "{app}", "tier": "web"}}"#));
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_however_many_there_are() {
+    fn fields_are_found_in_large_messages() {
         let mut value_cache = ValueCache::default();
         for _ in 0..2 {
             let found = (0..1000).map(|index| value_cache.find(0x5555_0000 + 4 * index));

@@ -72,7 +72,7 @@ mod tests {
 
     // AU-1
     #[test]
-    fn what_has_expired_by_one_of_two_clocks_has_expired() {
+    fn expiry_by_either_clock_counts() {
         let credential = |seconds: i64| {
             let time = Time::from_unix(Time::now().as_unix() + seconds).expect("it is near");
             expiry(&Value::from(time.to_string().as_str())).expect("a time")
