@@ -1,4 +1,4 @@
-//! What all examples share: which server they talk to, and how they wait for the reader.
+//! Shared by all examples: command-line arguments, the connection, and pauses between steps.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -12,7 +12,7 @@ use kubewright::{Client, Config};
 /// How examples end.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
-/// Which server to talk to: of the kubeconfig, or one of our own.
+/// The server to use: that of the kubeconfig, or an embedded one.
 #[derive(Debug, Parser)]
 pub struct Arguments {
     /// The kubeconfig; by default the one that kubectl uses.
@@ -65,7 +65,7 @@ pub fn prompt() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the server of our own has from the start, so that there is something to see.
+/// Initial objects of the embedded server.
 const PODS: &str = "
 {apiVersion: v1, kind: Node, metadata: {name: node-1}}
 ---

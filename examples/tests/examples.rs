@@ -100,7 +100,7 @@ fn without_a_server_an_example_reports_the_missing_configuration() {
 struct Candidate {
     process: Child,
     lines: mpsc::Receiver<String>,
-    /// What it has said and nobody has asked for yet: callbacks run at the same time, as in Go.
+    /// Output lines that were read but not yet matched. Callbacks run concurrently, as in Go.
     heard: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ fn run_on(kubeconfig: &str, name: &str, arguments: &[&str]) -> Option<String> {
     Some(said.into_owned())
 }
 
-/// What the embedded server has from the start, as far as this one serves it.
+/// Creates the objects that the embedded server starts with, if the server lacks them.
 async fn prepare(client: &Client) {
     for name in ["default", "kube-system"] {
         let mut namespace = Namespace::default();

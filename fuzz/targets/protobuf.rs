@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         let mut second = Vec::new();
         encode_message(&*again, &mut second);
         assert_eq!(first, second);
-        // What a server answers does not depend on the way the object came.
+        // The server's JSON must be the same for objects decoded from protobuf and from JSON.
         let json = model::to_server_json(&*object);
         let mut from_json = (entry.new)();
         decoder.json_into(&mut *from_json, json.as_bytes()).unwrap_or_else(|error| panic!("{error} in {json}"));

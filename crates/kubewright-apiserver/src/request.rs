@@ -5,7 +5,7 @@ use kubewright_core::options::{QueryParameters, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
 use percent_encoding::percent_decode_str;
 
-/// What a request wants, before anybody looks whether it exists.
+/// The verb and target of a request, parsed before the resource is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     /// The verb for authorization: `list`, `deletecollection`, …, or the lower-case method for

@@ -1,8 +1,8 @@
 //! Response warnings, limited like those of kube-apiserver.
 //!
-//! Duplicates are dropped. If all of them together exceed [`MAX_TOTAL`] characters, each is truncated
-//! to [`MAX_TRUNCATED`], and those beyond the total are dropped. So a request cannot cause a response with
-//! more headers than a client accepts.
+//! Duplicates are dropped. If all of them together exceed [`MAX_TOTAL`] characters, each is
+//! truncated to [`MAX_TRUNCATED`], and those beyond the total are dropped. So a request cannot
+//! cause a response with more headers than a client accepts.
 
 use std::collections::HashSet;
 

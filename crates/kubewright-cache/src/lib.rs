@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ─> ListerWatcher ─> Reflector ─> queue ─> Store ─> Lister, Snapshot          for readers
-//!                             (health)  (RealFifo)    └───> listeners ─> handlers      for who is told
+//!                             (health)  (RealFifo)    └───> listeners ─> handlers      for events
 //! ```
 //! Start at [`SharedInformerFactory`] to use it, at [`SharedIndexInformer`] for one cache with
 //! handlers, at [`Store`] for reads, and at [`Reflector`] for synchronisation. The other stores and

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Counts changes, and wakes tasks that wait for the next one.
 ///
-/// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and its
-/// task is registered once.
+/// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and
+/// its task is registered once.
 #[derive(Default)]
 pub(crate) struct Changes {
     count: AtomicU64,
@@ -21,13 +21,14 @@ struct Waiting {
 }
 
 impl Changes {
-    /// Notes a change, and wakes those who wait for one.
+    /// Counts a change, and wakes the waiting tasks.
     pub(crate) fn tell(&self) {
         let mut waiting = self.lock();
-        // Under the lock, so that a task which starts to wait after this change hears of the next one.
+        // Under the lock, so that a task which starts to wait after this change hears of the next
+        // one.
         self.count.fetch_add(1, Ordering::AcqRel);
         let waiting_now = std::mem::take(&mut *waiting);
-        // Not under the lock: who is woken may come at once.
+        // Outside the lock: a woken task may lock it immediately.
         drop(waiting);
         waiting_now.into_iter().for_each(|waiting| waiting.task.wake());
     }

@@ -17,10 +17,11 @@ const STEP: usize = 512;
 /// Counting entries is that much quicker than sharing them.
 const COUNT_FACTOR: usize = 8;
 
-/// A short page looks at this many entries at least, in case that few of them match.
+/// Minimum number of entries that a short page scans at a time, in case few of them match.
 const SHORT_STEP: usize = 64;
 
-/// The part of a scope to list, and the revision. By default the whole scope at the current revision.
+/// The part of a key range to list, and the revision. By default the whole range at the current
+/// revision.
 #[derive(Clone, Debug, Default)]
 pub struct StoreListOptions {
     limit: usize,

@@ -32,9 +32,9 @@ const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 /// The metrics of all queues exposed in one registry.
 ///
 /// Create one per registry and pass it to queues with
-/// [`QueueOptions::metrics`](crate::QueueOptions::metrics). Queues with the same labels are merged. The depth
-/// of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25 values;
-/// further priorities share the value `exceeded_cardinality_limit`.
+/// [`QueueOptions::metrics`](crate::QueueOptions::metrics). Queues with the same labels are merged.
+/// The depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25
+/// values; further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
 /// use kubewright_workqueue::{QueueMetrics, Options, WorkQueue};

@@ -1,4 +1,4 @@
-//! What users of kube-rs do, done to the embedded server over TLS with its own kubeconfig.
+//! Uses the embedded server through kube-rs, over TLS, with the kubeconfig that the server writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tokio::time::timeout;
 /// Longer than any machine should need, so that only what never comes fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is wanted of a document.
+/// The desired state of a document.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[kube(group = "kube.rs", version = "v1", kind = "Document", namespaced, status = "DocumentStatus")]
 #[kube(shortname = "doc", scale(spec_replicas_path = ".spec.copies", status_replicas_path = ".status.copies"))]
@@ -198,13 +198,13 @@ async fn a_controller_restores_owned_objects() {
     let patch = json!({"spec": {"title": "two"}});
     documents.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     timeout(PATIENCE, await_condition(maps.clone(), "a", has("two"))).await.unwrap().unwrap();
-    // What it owns comes back when somebody takes it away.
+    // The controller creates a deleted owned object again.
     let uid = maps.get("a").await.unwrap().uid();
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     let is_new = move |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid() != uid);
     timeout(PATIENCE, await_condition(maps.clone(), "a", is_new)).await.unwrap().unwrap();
     running.abort();
-    // And goes with its owner.
+    // The garbage collector deletes it with its owner.
     documents.delete("a", &DeleteParams::default()).await.unwrap();
     timeout(PATIENCE, await_condition(maps, "a", |map: Option<&ConfigMap>| map.is_none())).await.unwrap().unwrap();
 }

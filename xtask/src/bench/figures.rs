@@ -1,8 +1,8 @@
-//! What was measured, by case, contestant and metric: medians and spreads.
+//! Measurements by case, contestant and metric, with medians and spreads.
 
 use std::collections::HashMap;
 
-/// Values in the order in which their cases, contestants and metrics first came.
+/// Values, in the order in which cases, contestants and metrics were first added.
 #[derive(Debug, Default)]
 pub struct Figures {
     /// Cases and contestants; each is a line of the table, those of a case together.

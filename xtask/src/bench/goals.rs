@@ -9,7 +9,7 @@ pub struct Goals {
 #[derive(Debug)]
 pub struct Goal {
     pub text: String,
-    /// What was measured, if it was, and the bound.
+    /// The measured value, if there is one.
     pub value: Option<f64>,
     pub bound: f64,
     pub met: bool,
@@ -30,7 +30,7 @@ impl Goals {
         self.all.iter()
     }
 
-    /// Those that were measured and not met.
+    /// Goals that were measured and missed.
     pub fn missed(&self) -> impl Iterator<Item = &Goal> {
         self.all.iter().filter(|goal| goal.value.is_some() && !goal.met)
     }

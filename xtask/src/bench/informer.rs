@@ -84,7 +84,7 @@ pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
         if !(variant == "pb-list" || (contestant == "kube-rs" && variant == "json-list")) {
             return false;
         }
-        // What a million pods take of each at most, and 4 GB for those of the server.
+        // Upper bounds for a million pods: the contestant's memory, plus 4 GB for the server.
         let needed = if pods < 1_000_000 { 0.0 } else { 4.0 + if contestant == "kubewright" { 4.0 } else { 28.0 } };
         if needed > free {
             eprintln!(

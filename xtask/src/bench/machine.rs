@@ -25,7 +25,7 @@ impl Machine {
         }
     }
 
-    /// What a reader has to know of the time between two looks.
+    /// Describes the load of the machine between two samples.
     pub fn until(&self, later: &Machine) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let (ticks, stolen) = (later.ticks.saturating_sub(self.ticks), later.stolen.saturating_sub(self.stolen));

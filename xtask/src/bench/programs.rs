@@ -9,7 +9,7 @@ use super::row::Row;
 pub struct Programs {
     pub bench: PathBuf,
     pub target: PathBuf,
-    /// What could not be built, and why.
+    /// Programs that could not be built, with the reasons.
     pub skipped: Vec<String>,
     has_go: bool,
 }

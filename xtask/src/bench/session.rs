@@ -5,12 +5,12 @@ use std::cell::OnceCell;
 use super::informer;
 use super::programs::Programs;
 
-/// What a row needs to play.
+/// The shared state of a bench run.
 pub struct Session {
     pub programs: Programs,
     /// Fewer repetitions: half an hour in all.
     pub quick: bool,
-    /// Sizes above this are left out, for small machines.
+    /// Larger sizes are skipped, for small machines.
     pub most_pods: u64,
     /// Several rows look at the same runs.
     pub informers: OnceCell<Result<informer::Runs, String>>,

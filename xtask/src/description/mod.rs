@@ -18,7 +18,7 @@ pub struct GroupVersion {
     /// The group as Kubernetes writes it; empty for core.
     pub group: String,
     pub version: String,
-    /// What names of its types begin with in OpenAPI.
+    /// The prefix of its type names in OpenAPI.
     pub package: String,
     pub resources: Vec<Resource>,
     pub types: Vec<Type>,

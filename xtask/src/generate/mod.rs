@@ -16,7 +16,7 @@ use std::{env, fs};
 
 use crate::description::{self, FieldType, GroupVersion};
 
-/// Writes all generated files, or with `check` compares them with what is there.
+/// Writes all generated files, or with `check` compares them with the existing ones.
 pub fn run(check: bool) -> Result<String, String> {
     let root = root();
     let api = description::read(&root.join("api"))?;

@@ -27,7 +27,7 @@ const OWN_LOOP: &[&str] = &[
     "VolumeMount",
 ];
 
-/// What a file of types uses.
+/// The `use` items of a file of types.
 pub fn imports(gv: &GroupVersion) -> String {
     let core = if gv.module == "meta" { "crate" } else { "kubewright_core" };
     let mut out = format!("#[allow(unused_imports)]\nuse {core}::generated_support::*;\n");

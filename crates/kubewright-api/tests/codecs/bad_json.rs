@@ -242,8 +242,7 @@ fn null_leaves_a_field_unset() {
     assert_eq!(pod.metadata.finalizers[..], [""]);
 }
 
-/// What is kept as text was only looked over; taking it apart later must not be worse than an
-/// error.
+/// Raw JSON is stored as text after a syntax check. Parsing it later may fail, but never panics.
 #[test]
 fn invalid_raw_json_is_an_error_when_it_is_parsed() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
@@ -262,8 +261,8 @@ fn invalid_raw_json_is_an_error_when_it_is_parsed() {
     }
 }
 
-/// What decoding holds at the most, compared to what it was given: an empty object of a few bytes
-/// makes one of some hundred, and nothing more than that.
+/// Decoding uses memory in proportion to its input. The worst case is an empty object: a few bytes
+/// of text become a struct of a few hundred bytes.
 #[test]
 fn memory_is_in_proportion_to_the_text() {
     let largest = crate::model::types().iter().map(|entry| size_of_val(&*(entry.new)())).max().expect("types");

@@ -87,9 +87,9 @@ fn shown(value: Option<&Value>) -> String {
 
 /// Decides what a value is made of, where there is a choice.
 pub trait Choices {
-    /// Which fields are set, as indices in any order.
+    /// The indices of the set fields, in any order.
     fn fields(&mut self, info: &TypeInfo, depth: usize) -> Vec<usize>;
-    /// How many items a list or map has; at least one.
+    /// The number of items of a list or map; at least one.
     fn count(&mut self) -> usize;
     /// A value of a type that is neither a message, a list nor a map.
     fn scalar(&mut self, ty: &Type) -> Value;

@@ -1,6 +1,6 @@
-//! What other projects make of our bytes: k8s-pb of protobuf, k8s-openapi of JSON.
+//! Other decoders read our output: k8s-pb the protobuf, k8s-openapi the JSON.
 //!
-//! Two mistakes that cancel each other out pass every round trip of our own; here they show.
+//! Our own round trips cannot detect an encoder and a decoder with the same mistake.
 
 use kubewright_core::Decoder;
 use kubewright_core::scheme::{Type, TypeInfo};

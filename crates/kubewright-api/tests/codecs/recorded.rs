@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::model::{self, assert_same, to_server_json};
 
-/// What the kit holds at least, lest the test passes because it finds nothing.
+/// The minimum content of the kit, so that the test cannot pass on an empty one.
 const FEWEST_OBJECTS: usize = 600;
 const FEWEST_PROTOBUF_BODIES: usize = 2;
 

@@ -53,7 +53,7 @@ fn repeated_lists_are_shared_even_if_few_pods_have_them() {
     assert!(std::ptr::eq(&*one, &*two));
 }
 
-/// `pooled` has seen the values before this one, and shares what comes again.
+/// `pooled` has decoded the earlier values, and shares repeated ones.
 fn check(entry: &TypeEntry, model: &Value, pooled: &mut Decoder) {
     let mut object = model.clone();
     model::with_kind(entry.info, &mut object);

@@ -1,4 +1,4 @@
-//! What the tables promise: how presence works, what is secret, how large the types of caches are.
+//! Rules of the type tables: field presence, secret fields, and the sizes of cached types.
 
 use std::mem::size_of;
 

@@ -6,8 +6,8 @@ use kubewright_core::{Quantity, Str, Value};
 
 use crate::object::tree;
 
-/// What the containers of a pod with this specification ask for: all of them and of the sidecars,
-/// or the largest of those that run before them with the sidecars that run by then.
+/// The effective requests or limits of a pod's containers. This is the larger of two sums: all
+/// containers with all sidecars, and the largest init container with the sidecars started before it.
 pub(super) fn containers_totals(spec: &Value, kind: &str) -> BTreeMap<Str, Quantity> {
     let asked = |container| amounts(tree::get(container, &["resources", kind]));
     let (mut together, mut before) = (BTreeMap::<Str, Quantity>::new(), BTreeMap::<Str, Quantity>::new());

@@ -94,7 +94,7 @@ impl ApiResponse {
         let status = match rejection {
             Rejection::NoSuchPage => return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
-            // Whoever writes without asking webhooks has none to ask.
+            // Unreachable: callers that do not handle `NeedsWebhook` write resources without webhooks.
             Rejection::NeedsWebhook => Box::new(Status::internal("webhooks were not asked")),
         };
         let code =

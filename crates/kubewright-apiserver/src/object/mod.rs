@@ -1,8 +1,8 @@
 //! Stored objects: a tree to read, and JSON text to send.
 //!
-//! A [`ObjectDraft`] is encoded before the store's lock is taken. The store assigns its revision, which
-//! is then written into the text. The result is an immutable [`StoredObject`]. Older objects drop
-//! their tree, because lists and watches mostly need the text.
+//! An [`ObjectDraft`] is encoded before the store's lock is taken. The store assigns its revision,
+//! which is then written into the text. The result is an immutable [`StoredObject`]. Older objects
+//! drop their tree, because lists and watches mostly need the text.
 
 mod meta;
 pub(crate) mod tree;

@@ -145,7 +145,7 @@ impl FactoryOptions {
         self
     }
 
-    /// Options of the reflectors: back-off, page size, watch and response timeouts, streaming lists.
+    /// Options of the reflectors: back-off, page size, timeouts, streaming lists.
     ///
     /// Options of a single reflector (name, resync, transform, expected kind, error handler) do not
     /// exist for the type `()`.

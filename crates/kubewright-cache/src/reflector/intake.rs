@@ -123,8 +123,8 @@ impl dyn Intake + '_ {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next element, or an error if none arrives within `response_timeout`: a server that stalls may
-    /// never continue.
+    /// The next element, or an error if none arrives within `response_timeout`: a stalled
+    /// server may never continue.
     pub(super) async fn next_within(&mut self, response_timeout: Duration) -> StreamItem {
         // Avoids reading the clock for buffered elements, which most of a list are.
         let now = poll_fn(|context| Poll::Ready(self.poll_next(context))).await;

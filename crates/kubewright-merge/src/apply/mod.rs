@@ -1,8 +1,8 @@
 //! Server-side apply: field ownership, and the merge of applied configurations.
 //!
-//! Everything works on value trees and the merge semantics of their [`MergeSchema`]; there is no I/O and
-//! no clock. Start at [`Managers::apply`] and [`Managers::update`]. Fields are identified by
-//! [`FieldSet`]s in the format of `fieldsV1`.
+//! Everything works on value trees and the merge semantics of their [`MergeSchema`]; there is no
+//! I/O and no clock. Start at [`Managers::apply`] and [`Managers::update`]. Fields are identified
+//! by [`FieldSet`]s in the format of `fieldsV1`.
 
 mod check;
 mod compare;

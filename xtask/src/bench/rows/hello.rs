@@ -29,8 +29,8 @@ const FLOOR: &str = "one GET over TLS";
 /// A start takes some milliseconds, and one in ten twice as long.
 const STARTS: usize = 40;
 
-/// What a clean build took is kept beside the program, so that a quick run need not build for
-/// minutes again.
+/// A built program with the CPU time of its clean build. Both are stored, so that a quick run need
+/// not repeat the build.
 struct Built {
     program: PathBuf,
     cpu_seconds: f64,

@@ -17,8 +17,7 @@ pub const ROW: Row = Row {
     goals,
 };
 
-/// What is counted, its sizes, and the costs at each size: the name in the program and in the
-/// table.
+/// A case with its sizes. `costs` pairs the name that the program prints with the one in the table.
 struct Case {
     name: &'static str,
     sizes: &'static [u64],

@@ -29,8 +29,8 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
         add("as is MiB", run.line.number("rss_asis_kb")? / 1024.0);
         add("peak MiB", peak / 1024.0);
         add("bytes/pod", steady * 1024.0 / run.pods as f64);
-        // What the process holds right after the sync is what an operator sees; that freed memory
-        // can be given back counts for all.
+        // Operators see the memory right after the sync. All contestants may return freed memory
+        // before the second sample.
         add("peak over steady", peak / steady);
     }
     runs.whole()

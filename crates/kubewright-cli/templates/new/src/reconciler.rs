@@ -19,11 +19,11 @@ pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
 /// Called whenever the object or its deployment has changed, and again, later and later, after an
 /// error.
 ///
-/// It looks at what is there, not at what happened: the same call at any moment leads to the same
-/// end.
+/// It compares the desired state with the observed state, not with the event that triggered it.
+/// Repeated calls therefore converge to the same result.
 async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Outcome, BoxError> {
     if object.is_being_deleted() {
-        // The garbage collector takes the deployment along, since it names its owner.
+        // The garbage collector deletes the deployment through its owner reference.
         return Ok(Outcome::Done);
     }
     let deployments = context.api::<apps::v1::Deployment>(object.namespace());
