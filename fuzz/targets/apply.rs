@@ -1,4 +1,4 @@
-//! Any configuration applies to any object with any managed fields, or is refused.
+//! Any configuration applies to any object with any managed fields, or is rejected.
 //!
 //! The input is the object, the configuration and the managed fields, with zero bytes between them.
 //! The configuration is YAML, the others are JSON.

@@ -1,4 +1,4 @@
-//! Any patch of any object is refused, or makes an object that can be written and read again.
+//! A patch is rejected, or yields an object that round-trips.
 //!
 //! The input is the object and the patch as JSON, with a zero byte between them.
 #![no_main]

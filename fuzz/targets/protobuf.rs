@@ -1,5 +1,4 @@
-//! Any bytes are refused by the protobuf decoder, or become an object that stays the same from then
-//! on.
+//! The protobuf decoder rejects the input, or decodes it to an object that round-trips.
 #![no_main]
 
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! Values made for a type survive JSON, protobuf and both in turn.
+//! Generated values round-trip through JSON and protobuf.
 #![no_main]
 
 #[allow(dead_code)]

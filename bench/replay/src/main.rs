@@ -1,8 +1,8 @@
-//! A canned Kubernetes API for pods, served from memory at full speed, so that the client is what
-//! is measured.
+//! A canned Kubernetes API for pods, served from memory at full speed, so that the client is the
+//! bottleneck.
 //!
-//! Serving is nothing but large `write` calls. Plain HTTP/1.1, a thread to a connection. What it
-//! answers: `../README.md`.
+//! It serves plain HTTP/1.1 with one thread per connection and large `write` calls. `../README.md`
+//! describes its API.
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -1,5 +1,5 @@
-//! One case of the work queue bench, as its twin in Go plays it: see `../README.md`. Prints one
-//! line of JSON.
+//! One case of the workqueue bench; a Go program runs the same cases (see `../README.md`). Prints
+//! one line of JSON.
 //!
 //! Argument: the case.
 
@@ -11,7 +11,7 @@ use kubewright_workqueue::limiter::ItemExponential;
 use kubewright_workqueue::{DelayingQueue, QueueOptions, RateLimitingQueue, WorkQueue};
 use tokio::task::JoinSet;
 
-/// A string like Go's: 16 bytes, of which copies share the text.
+/// A string like Go's: 16 bytes, and copies share the text.
 type Key = Arc<str>;
 
 const ADDS: usize = 1_000_000;
@@ -61,8 +61,7 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
         producers.spawn(async move {
             for add in (pair..ADDS).step_by(pairs) {
                 producer.add_ref(&keys[add % distinct]);
-                // Lets workers run now and then, as every task does that takes its keys from a
-                // stream.
+                // Yields now and then, like any task that reads its keys from a stream.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -73,7 +72,7 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
     meter.report(delivered.load(Ordering::Relaxed), 0);
 }
 
-/// All keys are added before the first is taken, and have to come in the order of their adds.
+/// Adds all keys before the first get, and checks their order.
 async fn in_order(keys: &[Key]) {
     let queue = WorkQueue::<Key>::new(QueueOptions::new());
     let meter = Meter::start();
@@ -85,7 +84,7 @@ async fn in_order(keys: &[Key]) {
     meter.report(keys.len() as u64, 0);
 }
 
-/// A million keys that fall due between two and three seconds from now.
+/// A million keys that are due in two to three seconds.
 async fn delayed(keys: &[Key]) {
     let queue = DelayingQueue::new(QueueOptions::new());
     let meter = Meter::start();
@@ -99,7 +98,7 @@ async fn delayed(keys: &[Key]) {
     meter.report(keys.len() as u64, memory);
 }
 
-/// A million keys that fail once, wait two seconds and then succeed.
+/// A million keys that fail once and succeed after a back-off of two seconds.
 async fn failures(keys: &[Key]) {
     let limiter = ItemExponential::new(Duration::from_secs(2), Duration::from_secs(1000));
     let queue = RateLimitingQueue::new(limiter, QueueOptions::new());
@@ -113,7 +112,7 @@ async fn failures(keys: &[Key]) {
     meter.report(keys.len() as u64, memory);
 }
 
-/// Time, processor time and memory since a moment.
+/// Elapsed time, CPU time and memory since a start.
 struct Meter {
     start: Instant,
     used: f64,
@@ -136,7 +135,7 @@ impl Meter {
 }
 
 fn cpu_seconds() -> f64 {
-    // The bench is no part of the crates that forbid it.
+    // Only the crates of the library forbid `unsafe`.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);

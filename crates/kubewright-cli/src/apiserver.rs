@@ -59,7 +59,7 @@ pub struct Options {
     token_auth_file: Option<PathBuf>,
 }
 
-/// Runs the API server until it is told to stop.
+/// Runs the API server until a termination signal.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     options.verbosity.start();

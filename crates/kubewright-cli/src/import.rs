@@ -18,7 +18,7 @@ use crate::output::print;
 /// The field manager of imported objects.
 const FIELD_MANAGER: &str = "kubewright-import";
 
-/// How long a definition may take until its resource is served.
+/// Timeout until the resource of a definition is served.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files, and how they are applied.
@@ -30,7 +30,7 @@ pub struct Options {
     /// Takes fields over from other field managers. Without it, they are conflicts.
     #[arg(long)]
     force: bool,
-    /// Asks the server what it would do, and changes nothing.
+    /// Dry run: the server validates the objects without storing them.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct Options {
 
 /// Applies all objects: definitions and namespaces first, pods last.
 ///
-/// An object that fails does not stop the others.
+/// A failed object does not stop the others.
 #[allow(clippy::print_stderr)]
 pub async fn import(options: &Options) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;

@@ -56,9 +56,9 @@ Commands that talk to a cluster find it as kubectl does: --kubeconfig, $KUBECONF
 enum Command {
     /// Runs a cluster in one process: API server, controllers, and simulated nodes.
     ///
-    /// Prints one line on standard output, `ready URL`, when it serves. In a terminal it then shows
-    /// informers, queues, reconciles and events. Otherwise it writes log lines to standard error.
-    /// SIGINT and SIGTERM stop it cleanly.
+    /// Prints one line on standard output, `ready URL`, when it is ready. In a terminal it then
+    /// shows informers, queues, reconciles and events. Otherwise it writes log lines to standard
+    /// error. SIGINT and SIGTERM stop it cleanly.
     #[command(after_help = UP_HELP)]
     Up(up::Options),
     /// Runs the API server alone.
@@ -86,14 +86,13 @@ enum Command {
     Proxy(proxy::Options),
     /// Writes all objects of a running kubewright API server to a file.
     ///
-    /// The backup is of one revision, and the server goes on serving. It holds all Secrets.
+    /// The backup has one consistent revision; the server stays available. It contains all Secrets.
     Backup(backup::BackupOptions),
     /// Creates a data directory from a backup, for `--data`.
     Restore(backup::RestoreOptions),
-    /// Prints the objects of any cluster as YAML, without what servers and controllers add.
+    /// Prints the objects of any cluster as YAML, without server-set fields and generated objects.
     ///
-    /// It holds Secrets. Objects that are written meanwhile may be missing: a backup has one
-    /// revision.
+    /// The output contains Secrets. It is not a consistent snapshot, unlike a backup.
     #[command(after_help = "Examples:\n  kubewright export -o cluster.yaml\n  kubewright export -n shop")]
     Export(export::Options),
     /// Applies objects from YAML files to any cluster.

@@ -10,7 +10,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Log interval.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Waits until all caches have synced, and logs every second which have not, and why. Cancel safe.
+/// Waits until all caches have synced. Logs the missing ones with reasons every second. Cancel
+/// safe.
 pub async fn until_synced(factory: &SharedInformerFactory) {
     let start = Instant::now();
     let mut told = start;

@@ -28,7 +28,7 @@ pub struct Options {
     /// Restricts them to this namespace; the whole cluster by default.
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Runs only while this process holds a lease, so that several can stand by.
+    /// Runs only while this process holds a lease, so that other replicas can stand by.
     #[arg(long)]
     leader_elect: bool,
     /// The lease.
@@ -67,7 +67,7 @@ pub fn names() -> String {
             kubewright run sample --install --leader-elect --listen 127.0.0.1:8080"
 }
 
-/// Runs the controllers until the command is told to stop.
+/// Runs the controllers until a termination signal.
 pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     options.verbosity.start();

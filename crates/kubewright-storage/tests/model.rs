@@ -1,4 +1,5 @@
-//! Random histories, played on a store with a small window and on a model that forgets nothing.
+//! Random histories on a store with a small event window, compared with a model that keeps
+//! everything.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +29,7 @@ fn expectation(before: Option<Value>, is_current: bool) -> u64 {
     before.map_or(1, |before| before.1) + u64::from(!is_current)
 }
 
-/// A write is refused only for the reason that the model knows.
+/// A write fails only for the reason that the model predicts.
 fn assert_refused(error: WriteError<Value>, before: Option<Value>, expected: u64) {
     match error {
         WriteError::NotFound => assert_eq!(before, None),
@@ -40,7 +41,7 @@ fn assert_refused(error: WriteError<Value>, before: Option<Value>, expected: u64
     }
 }
 
-/// The same history, kept in full and read by replaying it.
+/// The complete history, read by replaying it.
 #[derive(Default)]
 struct Model {
     /// The write at index `i` has revision `START + 1 + i`.
@@ -204,7 +205,7 @@ impl Play {
         }
     }
 
-    /// Goes through all pages and compares them with the state of the model.
+    /// Compares all pages with the state of the model.
     fn list(&self, scope: &KeyRange, at: u64, limit: usize) {
         let mut options = StoreListOptions::default().limit(limit).at(at);
         let mut listed = Vec::new();
@@ -228,7 +229,8 @@ impl Play {
             }));
             assert_eq!((page.revision, page.remaining), (at, expected.len() - listed.len()));
             match page.resume {
-                // With the number of the page before, as a token has it, or without.
+                // With the remaining count of the previous page, as in a continue token, or
+                // without.
                 Some(key) => {
                     options = StoreListOptions::default().limit(limit).at(at).after(key);
                     if listed.len().is_multiple_of(2) {

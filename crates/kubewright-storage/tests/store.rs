@@ -1,4 +1,4 @@
-//! Writers, readers and watchers at the same time.
+//! Concurrent writers, readers and watchers.
 
 mod common;
 
@@ -55,7 +55,7 @@ async fn every_watcher_sees_every_event_once_and_in_order() {
                 }
                 last = event.revision;
             }
-            // Nothing comes twice either.
+            // No event is repeated.
             assert!(watcher.try_next().expect("the window holds all").is_none());
         }));
     }
@@ -85,7 +85,7 @@ async fn a_slow_watcher_is_terminated_and_does_not_block_writers() {
     (10..1_000).for_each(|name| drop(store.create(&pod(0, name), Revision)));
     assert_eq!(store.current_revision(), 1_000);
 
-    // It returns the events that it had taken, and then the error each time.
+    // It returns the events that it had fetched, and from then on the error.
     for revision in 2..=10 {
         assert_eq!(slow.next().await.expect("taken before").revision, revision);
     }
@@ -287,7 +287,7 @@ fn revisions_outside_of_the_window_are_named() {
     assert_eq!(store.watch(&KeyRange::everything(), 19).expect_err("19 is forgotten"), compacted);
 }
 
-/// A value that knows how many of its kind are alive.
+/// A value that counts its live instances.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -337,7 +337,7 @@ async fn recent_events_are_kept_beyond_the_window() {
     (500..2_000).for_each(|name| write(name).expect("a new name"));
     assert_eq!(store.usage().events, 1_000, "a burst is bounded as well");
 
-    // After a rest they go little by little, and no write has to wait for all of them.
+    // After an idle period, old events are evicted gradually, so that no single write pays for all.
     sleep(age).await;
     assert_eq!(store.usage().events, 1_000);
     write(2_000).expect("a new name");
@@ -449,7 +449,7 @@ async fn waiting_for_a_revision_ends_when_it_is_written() {
     store.wait_until(1).await;
 }
 
-/// Panics when it is stored.
+/// A draft that panics in `stamp`.
 struct Broken;
 
 impl Draft<u64> for Broken {
@@ -525,7 +525,7 @@ async fn an_indexed_watch_sees_only_events_of_its_value() {
         std::iter::from_fn(|| watcher.try_next().expect("nothing is lost").map(|event| event.revision))
             .collect::<Vec<_>>()
     };
-    // Where the object leaves a value, the watch of that value hears of it.
+    // When an object leaves a value, the watch of that value gets an event.
     assert_eq!((seen("1", 0), seen("2", 0), seen("3", 0)), (vec![1, 2], vec![2, 3, 4], vec![4]));
     assert_eq!((seen("2", 2), seen("4", 0)), (vec![3, 4], vec![]));
     let mut named = store.watch_named("pods", key.name(), 0).expect("nothing is lost");
@@ -538,7 +538,7 @@ async fn an_indexed_watch_sees_only_events_of_its_value() {
     assert_eq!(quiet.try_next().expect("nothing is lost").map(|event| event.revision), None);
     set(9);
     assert_eq!(quiet.try_next().expect("nothing is lost").map(|event| event.revision), Some(205));
-    // The event that it has missed is gone.
+    // The event that it has missed is evicted.
     assert!(slow.try_next().is_err());
     assert!(store.watch_indexed("pods", "9", 4).is_err(), "nobody can tell any more");
     drop((quiet, slow, named));

@@ -1,4 +1,4 @@
-//! Delays and rate limits on simulated time.
+//! Delays and rate limits, in simulated time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Metrics as a scrape shows them, on simulated time.
+//! Metrics as shown by a scrape, in simulated time.
 
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ async fn the_depth_of_a_priority_queue_is_labelled_by_priority() {
     queue.add_initial(2);
     queue.add(3);
     assert_eq!(depths(&registry), [r#"priority="-100"} 2"#, r#"priority="0"} 1"#]);
-    // A key that is raised counts where it is now.
+    // A key with raised priority counts under its new priority.
     queue.add(1);
     assert_eq!(depths(&registry), [r#"priority="-100"} 1"#, r#"priority="0"} 2"#]);
     assert!(queue.set_priority(&2, 7));
     assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 2"#, r#"priority="7"} 1"#]);
     let claim = queue.get().await.unwrap();
     assert_eq!(depths(&registry)[2], r#"priority="7"} 0"#);
-    // Added again in work, and raised there.
+    // Added again during processing, with a higher priority.
     queue.add_with(*claim, AddOptions::new().priority(-100));
     queue.add(*claim);
     assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 3"#, r#"priority="7"} 0"#]);
@@ -92,7 +92,7 @@ async fn each_number_is_exact() {
     let metrics = QueueMetrics::register(&mut registry);
     let queue = WorkQueue::new(options(&metrics));
     queue.add("foo");
-    // The first time of adding counts; adding again does not.
+    // Only the first add counts.
     sleep(Duration::from_micros(50_000)).await;
     queue.add("foo");
     assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (1.0, 1.0));
@@ -100,7 +100,7 @@ async fn each_number_is_exact() {
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 0.05);
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_count"), 1.0);
     assert_eq!(value(&registry, "workqueue_depth"), 0.0);
-    // Added in work, it needs processing, though it is not in line.
+    // A key added during processing counts, although it is not queued.
     sleep(Duration::from_millis(25)).await;
     queue.add("foo");
     queue.add("foo");

@@ -1,4 +1,4 @@
-//! The plain queue, driven as a user would; Go's cases and a model of all histories.
+//! The plain queue: client-go's cases, and comparison with a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use proptest::{collection::vec, prelude::*};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// The next key, which must be there already.
+/// The next key, which must be available.
 async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<'_, T> {
     timeout(Duration::ZERO, queue.get()).await.expect("a key waits").expect("the queue is open")
 }
@@ -347,7 +347,7 @@ async fn groups_take_turns() {
     assert_eq!(order, ["a/1", "b/1", "c/1", "a/2", "c/2", "a/3", "a/4"]);
 }
 
-/// The queue in the words of its contract: three sets and an order.
+/// The model: three sets and an order.
 #[derive(Default)]
 struct Model {
     queue: VecDeque<u8>,

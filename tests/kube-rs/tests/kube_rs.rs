@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::timeout;
 
-/// Longer than any machine should need, so that only what never comes fails.
+/// A generous timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The desired state of a document.
@@ -100,7 +100,7 @@ async fn a_watch_and_a_watcher_see_all_changes() {
     let events: Vec<_> = timeout(PATIENCE, events.take(2).try_collect()).await.unwrap().unwrap();
     assert!(matches!(&events[..], [WatchEvent::Added(_), WatchEvent::Deleted(_)]), "{events:?}");
 
-    // Both ways of a first list: page by page, and as the beginning of the watch.
+    // Both kinds of initial list: paginated, and streaming.
     for config in [watcher::Config::default().page_size(1), watcher::Config::default().streaming_lists()] {
         for name in ["x", "y"] {
             let _ = maps.create(&PostParams::default(), &config_map(name, "1")).await;
@@ -137,7 +137,7 @@ async fn a_custom_resource_by_derive_is_served_applied_and_scaled() {
     let made = documents.patch("a", &apply, &Patch::Apply(&made)).await.unwrap();
     assert_eq!(made.metadata.generation, Some(1));
 
-    // Another manager cannot take a field that somebody owns, unless it insists.
+    // Another manager needs force to take an owned field.
     let other = json!({"apiVersion": "kube.rs/v1", "kind": "Document", "spec": {"title": "abc"}});
     let polite = documents.patch("a", &PatchParams::apply("other"), &Patch::Apply(&other)).await.unwrap_err();
     assert!(matches!(&polite, kube::Error::Api(status) if status.code == 409), "{polite:?}");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Values, in the order in which cases, contestants and metrics were first added.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Cases and contestants; each is a line of the table, those of a case together.
+    /// Cases and contestants. Each pair is a line of the table; lines of a case are adjacent.
     pub lines: Vec<(String, String)>,
     /// Metrics, whose names carry their units; each is a column.
     pub metrics: Vec<String>,

@@ -1,4 +1,4 @@
-//! Whether the goals are met; one whose figures are missing is neither met nor missed, and says so.
+//! Checks the goals. A goal without figures is reported as not measured.
 
 /// The goals of a row.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl Goals {
     }
 }
 
-/// How many times `of` the value is.
+/// The ratio of the value to `of`.
 pub fn ratio(value: Option<f64>, of: Option<f64>) -> Option<f64> {
     Some(value? / of?).filter(|ratio| ratio.is_finite())
 }

@@ -1,11 +1,11 @@
-//! How busy the machine was while something was measured.
+//! Load of the machine during a measurement.
 
 use std::fs;
 
-/// A look at the kernel's counters.
+/// A sample of the kernel's counters.
 pub struct Machine {
     load: String,
-    /// Ticks of all cores, and those that the host gave to others.
+    /// Ticks of all cores, and the ticks stolen by the host.
     ticks: u64,
     stolen: u64,
 }

@@ -1,4 +1,4 @@
-//! Writes the code that is derived from the description.
+//! Generates code from the API description.
 
 mod clientset;
 mod docs;
@@ -124,7 +124,7 @@ fn modules(api: &[GroupVersion]) -> String {
     out
 }
 
-/// Each group is a feature that brings the groups whose types it uses; the manifest has to say so.
+/// Each group is a feature that brings the groups whose types it uses; the manifest must list them.
 fn check_features(manifest: &Path, api: &[GroupVersion]) -> Result<(), String> {
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for gv in api.iter().filter(|gv| gv.module != "meta") {

@@ -55,7 +55,7 @@ impl Imports {
         }
     }
 
-    /// Notes a path if it leads to another module of the crate.
+    /// Records a path if it leads to another module of the crate.
     fn add(&mut self, path: Vec<String>, children: &BTreeSet<String>) {
         if path.len() > 1 && is_local(&path, children) {
             self.paths.insert(path);

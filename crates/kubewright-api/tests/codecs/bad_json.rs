@@ -1,5 +1,4 @@
-//! JSON that is broken, wrong or hostile: an error that says where, never a panic, never memory
-//! beyond measure.
+//! Invalid and hostile JSON causes an error with its position, never a panic or unbounded memory.
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_api::core::v1::{ConfigMap, Pod, Secret};
@@ -155,7 +154,7 @@ fn absurd_nesting_is_an_error() {
         assert!(dynamic.parse::<DynamicObject>().is_err());
         assert!(nested("[", "]", depth).parse::<RawJson>().is_err());
     }
-    // Ninety levels are schemas that exist.
+    // Schemas with ninety levels exist.
     let schema = format!("{}{{}}{}", r#"{"not":"#.repeat(90), "}".repeat(90));
     let crd = format!(r#"{{"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#);
     decode::<CustomResourceDefinition>(crd).expect("decodes");
@@ -176,7 +175,7 @@ fn out_of_range_numbers_fail_in_known_fields_and_are_skipped_in_unknown_ones() {
     decode::<CustomResourceDefinition>(crd("1e308")).expect("fits");
     for quantity in [&digits, &format!("1e{digits}"), "1e999999999", "0.1e-999999999"] {
         let json = format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#);
-        // Whether it is cut to what fits or refused, it takes no time and no memory.
+        // It may be truncated or rejected, but must take little time and memory.
         let _ = decode::<Pod>(json);
     }
     assert!("1e400".parse::<Value>().is_err());
@@ -197,7 +196,7 @@ fn a_repeated_field_is_an_error() {
         assert_eq!(decoder.take_findings(), [Finding::DuplicateField(path.into())]);
         assert_eq!(decoder.take_findings(), []);
     }
-    // The last one counts.
+    // The last of the repeated fields wins.
     let mut decoder = Decoder::new().report_findings();
     let json = br#"{"metadata":{"labels":{"a":"1"},"labels":{"b":"2"},"finalizers":["a"],"finalizers":["b"],"name":"a","name":"b"}}"#;
     let pod: Pod = decoder.json(json).expect("decodes");
@@ -252,7 +251,7 @@ fn invalid_raw_json_is_an_error_when_it_is_parsed() {
         let json =
             format!(r#"{{"kind":"Foo","metadata":{{"name":"a","managedFields":[{{"fieldsV1":{{"f:a":{odd}}}}}]}}}}"#);
         let mut object: DynamicObject = json.parse().expect("decodes");
-        // Neither of them may panic, whatever they answer.
+        // Neither may panic, whatever the result.
         let _ = object.get(&["metadata", "name"]);
         let _ = object.set(&["metadata", "labels", "a"], "b");
         let _ = object.remove(&["metadata", "name"]);
@@ -280,7 +279,7 @@ fn memory_is_in_proportion_to_the_text() {
         let factor = measured.bytes_max as usize / json.len();
         assert!(factor <= largest, "{factor} times the text: {}", &json[..60]);
     }
-    // An array of numbers, which as a tree takes more than its text.
+    // An array of numbers, whose tree is larger than its text.
     let json = format!(r#"{{"spec":[{}1]}}"#, "1,".repeat(50_000));
     let measured = allocation_counter::measure(|| drop(json.parse::<DynamicObject>()));
     assert!(measured.bytes_max as usize / json.len() <= 3 * size_of::<Value>());
@@ -310,9 +309,9 @@ proptest! {
     fn random_json_text_is_accepted_exactly_when_serde_json_accepts_it(parts in prop::collection::vec(0..PARTS.len(), 0..24)) {
         let json: String = parts.into_iter().map(|part| PARTS[part]).collect();
         let (ours, theirs) = (Value::from_json(json.as_bytes()), serde_json::from_str::<serde_json::Value>(&json));
-        // The sign of zero is lost on us, because zero is an integer.
+        // We drop the sign of zero, because zero is an integer.
         prop_assume!(!json.contains("-0"));
-        // They keep the last of two equal keys, where we refuse both.
+        // serde_json keeps the last of two equal keys; we reject them.
         if ours.as_ref().is_err_and(|error| error.to_string().contains("duplicate field")) {
             return Ok(());
         }
@@ -326,7 +325,7 @@ proptest! {
     }
 }
 
-/// Pieces that JSON is made of, and some that it is not.
+/// Fragments of valid and invalid JSON.
 const PARTS: &[&str] = &[
     "{",
     "}",

@@ -1,4 +1,4 @@
-//! Every type of the API survives every way through the codecs, whatever it holds.
+//! Every API type round-trips through all codecs with random values.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::model::{self, Entropy, Everything, assert_same, to_json, to_server_json};
 
-/// Random values for each type; with some 580 types, a few for each are many.
+/// Number of random values per type, for some 580 types.
 const CASES: u32 = 16;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stores with a twist: undelta, expiration, mutation.
+//! Special stores: undelta, expiration, mutation.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The low-level controller and the informer that is not shared.
+//! The low-level controller and the unshared informer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The queue of deltas against Go's cases, and its invariants over random histories.
+//! DeltaFifo: client-go's cases, and its invariants over random histories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ fn pop(queue: &DeltaFifo<DynamicObject>) -> String {
     now(queue.pop(|deltas, _| all_shown(&deltas))).unwrap()
 }
 
-/// Everything that is popped, sorted where the order is unspecified.
+/// All popped deltas, sorted where the order is unspecified.
 fn drain(queue: &DeltaFifo<DynamicObject>) -> Vec<String> {
     let mut all: Vec<String> = (0..Queue::len(queue)).map(|_| pop(queue)).collect();
     all.sort();

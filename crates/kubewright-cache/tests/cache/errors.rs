@@ -36,8 +36,8 @@ fn events(events: impl IntoIterator<Item = Result<WatchEvent<DynamicObject>>>, s
     Answer::Watch(Ok((events.into_iter().collect(), stays_open)))
 }
 
-// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler hears
-// of each.
+// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler
+// receives each error.
 #[tokio::test(start_paused = true)]
 async fn an_error_event_is_reported_and_leads_to_a_list() {
     for reason in
@@ -70,7 +70,7 @@ async fn internal_errors_are_reported_while_they_are_retried() {
     assert_eq!(played.errors, ["cannot watch: InternalError", "cannot watch: InternalError"]);
 }
 
-// RE-12: a connection that breaks is reported, and the watch is resumed without a list.
+// RE-12: a broken connection is reported, and the watch is resumed without a list.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_is_reported_and_resumed() {
     let mut first = events_of("+b@11");
@@ -80,7 +80,7 @@ async fn a_connection_that_breaks_is_reported_and_resumed() {
     assert_eq!(played.requests[1..], [r#"watch "10""#, r#"watch "11""#, r#"watch "11""#]);
     assert_eq!(played.errors, [BROKEN, BROKEN]);
     assert_eq!(played.objects(), "a@1 b@11 c@12");
-    // Also in the middle of a streaming list.
+    // The same in the middle of a streaming list.
     let mut first = events_of("+a@1");
     first.push(Err(broken()));
     let script = Script::new([events(first, false), watched("+a@1 !10")]).streaming();
@@ -193,7 +193,7 @@ async fn a_bookmark_of_another_kind_is_rejected() {
     assert_eq!((played.objects().as_str(), played.store.resource_version().as_str()), ("a@1", "10"));
 }
 
-// Go's ListAndWatch: one round, and why it ended.
+// client-go's ListAndWatch: one round, and the reason of its end.
 #[tokio::test(start_paused = true)]
 async fn one_list_and_watch_round_returns_its_end_reason() {
     let expired = || failure(StatusReason::Expired);

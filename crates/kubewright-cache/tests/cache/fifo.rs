@@ -1,4 +1,4 @@
-//! The plain queue against Go's cases, and against a model.
+//! Fifo: client-go's cases, and comparison with a model.
 
 use std::time::Duration;
 

@@ -83,7 +83,7 @@ async fn a_watch_that_always_has_more_leaves_handlers_their_turns() {
     let running = Running::start(informer);
     last.recv().await.unwrap();
     let furthest = furthest.load(Ordering::Relaxed);
-    // It was nearly all of them.
+    // Without yielding, this would be nearly all events.
     assert!(furthest < EVENTS / 4, "a handler was {furthest} changes behind");
     running.stop().await;
 }
@@ -220,7 +220,7 @@ async fn handlers_may_share_a_channel() {
     }
 }
 
-/// Panics while it waits.
+/// Panics in `ready`.
 struct Impatient;
 
 impl EventHandler<DynamicObject> for Impatient {
@@ -248,7 +248,7 @@ async fn a_panic_while_a_handler_waits_is_one_of_the_handler() {
     running.stop().await;
 }
 
-// SI-10: Go's TestEventPanics; never unsynced for ever.
+// SI-10: client-go's TestEventPanics; the handler syncs nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_handler_continues_after_a_panic_which_is_counted() {
     for (policy, expected) in [
@@ -309,7 +309,7 @@ async fn a_replay_after_a_panic_starts_from_the_last_completed_event() {
     let running = Running::start(informer);
     assert!(handler.synced().await);
     taken(&log);
-    // One batch.
+    // Both changes are in one batch.
     server.put("c");
     server.delete("a");
     settle().await;

@@ -118,7 +118,7 @@ async fn handlers_receive_events_in_order() {
     }
 }
 
-// DF-7: there may be nothing at all.
+// DF-7: also without any objects.
 #[tokio::test(start_paused = true)]
 async fn an_empty_resource_syncs() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
@@ -176,7 +176,7 @@ async fn removing_a_handler_does_not_affect_others() {
     settle().await;
     assert_eq!((taken(&one), taken(&two)), (vec!["+a@1*".to_owned()], vec!["+a@1*".to_owned(), "+b@2".to_owned()]));
     running.stop().await;
-    // Removing after the end is harmless too.
+    // Removing a handler after the end has no effect.
     second.shut_down().await;
 }
 

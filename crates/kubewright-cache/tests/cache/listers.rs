@@ -1,4 +1,4 @@
-//! Listers over a cache.
+//! Listers.
 
 use kubewright_cache::{Indexers, Lister, Query, Store};
 use kubewright_core::{DynamicObject, GroupResource, Object, Selector};

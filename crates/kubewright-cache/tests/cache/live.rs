@@ -1,4 +1,4 @@
-//! A small server that lives: objects, versions, a log to watch, and faults on request.
+//! A small mutable server: objects, versions, an event log, and injected faults.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::Pin;
@@ -30,7 +30,7 @@ struct State {
     /// Events with their versions, oldest first.
     log: VecDeque<(u64, WatchEvent<DynamicObject>)>,
     forgotten: u64,
-    /// Watches with lower numbers are cut.
+    /// Watches with lower numbers are disconnected.
     generation: u64,
     wakers: Vec<Waker>,
     creations: u64,
@@ -109,7 +109,7 @@ impl Live {
         self.cut();
     }
 
-    /// Answers again.
+    /// Ends the error responses.
     pub fn recover(&self) {
         self.lock().refusals = None;
     }

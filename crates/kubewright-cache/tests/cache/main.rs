@@ -1,4 +1,4 @@
-//! The cache, driven as a user would.
+//! The public API of the cache.
 
 mod caches;
 mod controller;

@@ -1,4 +1,4 @@
-//! Informers in Prometheus' format.
+//! Informer metrics in Prometheus' format.
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_apiserver::ApiServer;
@@ -60,7 +60,7 @@ async fn an_informer_of_a_factory_is_labelled_with_its_resource() {
     factory.shutdown().await;
 }
 
-// RF-12: the first of a name is shown, until it has stopped.
+// RF-12: of informers with equal labels, the first running one is shown.
 #[tokio::test(start_paused = true)]
 async fn only_one_informer_per_name_is_exposed() {
     let mut registry = Registry::default();

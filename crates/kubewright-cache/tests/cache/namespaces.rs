@@ -65,7 +65,7 @@ impl Cluster {
     }
 }
 
-/// A cluster with an object in each of two namespaces, and a cache of both that has them.
+/// A cluster with an object in each of two namespaces, and a synced cache of both.
 async fn two(options: FactoryOptions) -> (Cluster, SharedInformerFactory, InformerHandle<ConfigMap>) {
     let cluster = Cluster::start().await;
     cluster.create("a", "x").await;
@@ -164,7 +164,7 @@ async fn watches_that_end_are_resumed_each_from_its_own_version() {
     eventually("the changes", || contents(&maps) == ["a/x=1", "b/x=3"]).await;
 
     cluster.requests();
-    // Watches that bring nothing for less than a second are a failure, and followed by a list.
+    // A watch that ends within a second without events counts as failed, and is followed by a list.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     cluster.server.faults().cut_watches();
     let is_watch = |uri: &&String| uri.contains("watch=true") || uri.contains("watch=1");
@@ -226,7 +226,7 @@ async fn the_version_of_one_namespace_does_not_advance_that_of_another() {
     factory.shutdown().await;
 }
 
-// With either queue, and also where nothing is listed.
+// With either queue, also without objects.
 #[tokio::test]
 async fn a_cache_has_the_version_of_its_list() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {

@@ -114,7 +114,7 @@ fn when_it_has_synced() {
     assert!(queue.has_synced());
 }
 
-// RF-7: a panic in the consumer does not leave it unsynced for ever.
+// RF-7: a queue syncs despite a panic in its consumer.
 #[test]
 fn a_panic_while_processing_counts_as_processed() {
     let queue = queue();
@@ -135,7 +135,7 @@ fn a_batch_has_a_thousand_at_most_and_stops_at_the_end_of_the_first_list() {
     assert_eq!(drain(&queue), ["Replaced a@1, Replaced b@2", "Added c@3"]);
 }
 
-// RF-9: a reflector that is faster waits for room.
+// RF-9: a faster reflector waits for space (backpressure).
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_applies_backpressure() {
     let queue = queue();

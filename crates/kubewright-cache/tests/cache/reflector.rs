@@ -1,4 +1,4 @@
-//! The reflector against Go's cases, on simulated time.
+//! Reflector: client-go's cases, in simulated time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -94,7 +94,7 @@ async fn a_forgotten_version_is_listed_from_then_given_up() {
     assert_eq!(played.objects(), "");
 }
 
-// RE-8: Go's …FullListIfTooLarge, in the words of three generations of servers.
+// RE-8: client-go's …FullListIfTooLarge, with the messages of three server generations.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_has_not_reached_is_given_up() {
     let cause = StatusCause { reason: Some("ResourceVersionTooLarge".into()), ..StatusCause::default() };
@@ -229,7 +229,7 @@ async fn resync_runs_while_the_watch_is_open() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let options = ReflectorOptions::default().resync_every(Duration::from_secs(10)).should_resync(move || {
-        // Every second time.
+        // The predicate allows every second resync.
         count.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     });
     let reflector = Reflector::new(script, queue.clone(), options);

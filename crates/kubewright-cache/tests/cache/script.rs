@@ -16,12 +16,12 @@ use kubewright_core::{DecodeError, DynamicObject, Str};
 
 use crate::support::object;
 
-/// One answer.
+/// One scripted response.
 pub enum Answer {
     List(Result<Vec<Result<ListItem<DynamicObject>>>>),
-    /// Events, and whether the watch stays open after them.
+    /// Events of a watch, and whether it stays open afterwards.
     Watch(Result<(Vec<Result<WatchEvent<DynamicObject>>>, bool)>),
-    /// The objects of a list, and nothing after them.
+    /// A list that stalls after these objects.
     Half(Vec<Result<ListItem<DynamicObject>>>),
 }
 
@@ -119,12 +119,12 @@ impl<I: Unpin> Stream for Play<I> {
     }
 }
 
-/// A whole list, `a@1 b@2`. Of `?a@1` only the metadata can be read, of `?` nothing.
+/// A whole list, `a@1 b@2`. `?a@1` has only readable metadata, `?` is unreadable.
 pub fn listed(version: &str, objects: &str) -> Answer {
     page(version, objects, "")
 }
 
-/// A page that is continued.
+/// A page with a continue token.
 pub fn page(version: &str, objects: &str, token: &str) -> Answer {
     let metadata = ListMeta {
         resource_version: Some(version.into()),
@@ -139,7 +139,7 @@ pub fn page(version: &str, objects: &str, token: &str) -> Answer {
     Answer::List(Ok(objects.chain([Ok(ListItem::End(metadata))]).collect()))
 }
 
-/// A list that stops in the middle.
+/// A list that stalls in the middle.
 pub fn half(objects: &str) -> Answer {
     let objects = crate::support::objects(objects).into_iter();
     Answer::Half(objects.map(|object| Ok(ListItem::Item((*object).clone()))).collect())
@@ -225,7 +225,7 @@ pub fn undecodable(verb: ReportedAs, object: &DynamicObject) -> Error {
     Error::Undecodable(Box::new(Undecodable { verb, identity, is_other_kind: false, error }))
 }
 
-/// The error of a server that cannot be reached.
+/// The error of an unreachable server.
 pub fn refused() -> Error {
     TransportError::new(TransportErrorKind::Connect, "connection refused").into()
 }

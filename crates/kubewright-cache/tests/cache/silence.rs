@@ -21,9 +21,9 @@ async fn play(script: Script, seconds: u64) -> Played {
     play_with(script, ReflectorOptions::default(), Duration::from_secs(seconds)).await
 }
 
-/// How the server treats some requests; it answers the others.
+/// A fault for some requests; the server answers all others.
 enum Fault {
-    /// Never answers these.
+    /// Never responds.
     Silence(Range<usize>),
     /// Answers the first with 429 and a Retry-After of this many seconds.
     Busy(u32),
@@ -50,7 +50,7 @@ async fn server(fault: Fault) -> (Client, Arc<Mutex<Vec<(u64, bool)>>>) {
     (client, asked)
 }
 
-/// The body of an answer that has none.
+/// An empty body.
 struct Nothing;
 
 impl futures_core::Stream for Nothing {

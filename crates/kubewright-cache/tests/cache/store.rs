@@ -1,4 +1,4 @@
-//! The store against Go's cases, and against a plain map.
+//! Store: client-go's cases, and comparison with a plain map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn an_object_is_found_under_each_of_its_values() {
     assert_eq!(keys("baz"), [key("two")]);
     store.update(valued("one", 5, ""));
     assert_eq!(keys("foo"), [key("tre"), key("two")]);
-    // The object that is asked about need not be stored, and each hit comes once.
+    // The queried object need not be stored, and each match is returned once.
     assert_eq!(named(&store.index("values", &valued("x", 0, "foo.baz")).unwrap()), ["tre@3", "two@4"]);
 }
 
@@ -92,11 +92,11 @@ fn the_store_has_the_version_of_its_content() {
     assert_eq!(store.resource_version(), "7");
     store.bookmark("10");
     assert_eq!(store.resource_version(), "10");
-    // A tombstone, and an object without a version, tell nothing of it.
+    // Tombstones and objects without a version do not change it.
     store.transaction(|transaction| transaction.delete(&Deleted::LastKnown { key: key("b"), object: None }));
     store.add(object("c", ""));
     assert_eq!(store.resource_version(), "10");
-    // Deleting what is not there is no error, and leaves the rest.
+    // Deleting a missing key is no error and changes nothing.
     store.delete(object("gone", 12));
     store.delete_key(&key("gone"));
     assert_eq!(named(&store.snapshot()), ["a@4", "c@"]);
@@ -163,7 +163,7 @@ fn readers_never_see_two_of_one_key_nor_half_an_update() {
     });
 }
 
-// ST-10: some writes, and more than the store remembers for a state that is held.
+// ST-10: a few writes, and more than the store tracks for a held snapshot.
 #[test]
 fn a_snapshot_is_immutable_and_does_not_block_writes() {
     for writes in [1, 2, 20, 3000] {
@@ -205,7 +205,8 @@ fn snapshot_differences_compare_by_key() {
     for name in ["a", "b", "c"] {
         store.delete_key(&key(name));
     }
-    // The same in other places: one as it was, one changed, one that is new, one gone.
+    // The same after slots have changed: one object unchanged, one modified, one added, one
+    // removed.
     store.add(all[1].clone());
     store.add(valued("a", 2, "y"));
     store.add(valued("e", 3, "x"));
@@ -218,7 +219,7 @@ fn snapshot_differences_compare_by_key() {
     assert_eq!(back, ["+c@1", "-e@3", "a@2>a@1"]);
     assert_eq!(named(&before.by_index("values", "x").unwrap().to_vec()), ["a@1", "b@1", "c@1", "d@1"]);
     assert_eq!(named(&after.by_index("values", "x").unwrap().to_vec()), ["b@1", "d@1", "e@3"]);
-    // All others in other places, and all of them as they were.
+    // All slots changed, and all objects unchanged.
     store.replace(all.iter().rev().cloned(), "4");
     assert!(before.changes(&store.snapshot()).is_empty());
 }
@@ -252,15 +253,15 @@ fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index
-    // what a scan would find.
+    // ST-4, ST-8, ST-10, ST-11: after any history the store equals a plain map, and every index
+    // equals a scan.
     #[test]
     fn the_store_agrees_with_a_plain_map(
         writes in vec((0..60u8, 0..8u8, 0..40u8), 0..400), hold in 1..100usize,
     ) {
         let store = Store::new(by_values());
         let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        // Some are held to the end, and the store goes on.
+        // Some snapshots are held until the end, during later writes.
         let mut held = vec![(store.snapshot(), model.clone())];
         for (at, &(name, values, what)) in writes.iter().enumerate() {
             if at % hold == 0 {

@@ -118,7 +118,7 @@ async fn a_state_that_cannot_be_decoded_leaves_the_last_good_one_and_a_mark() {
         let script = Script::new([listed("10", "a@1"), watched("?~a@11 ?~a@12 ?+b@13")]);
         let played = play(script, queue, None).await;
         assert_eq!((played.heard.join(" ").as_str(), played.objects().as_str()), ("+a@1*", "a@1"), "{queue:?}");
-        // Once for each object, not for each state.
+        // Reported once per object, not per state.
         assert_eq!(played.errors, ["cannot decode object default/a", "cannot decode object default/b"]);
         assert!(played.is_undecodable("a") && played.is_undecodable("b") && !played.is_undecodable("c"));
         let undecodable = played.undecodable();
@@ -136,7 +136,7 @@ async fn a_mark_is_cleared_when_the_object_decodes_or_is_deleted() {
         assert!(["a", "b", "c"].iter().all(|name| !played.is_undecodable(name)));
         assert_eq!(played.undecodable(), UndecodableObjects::default());
         assert_eq!(played.errors.len(), 3);
-        // Also with a list, and for an object without any known state.
+        // The same with a list, and for an object without known state.
         let script =
             Script::new([listed("10", "?a@1 ?b@2"), errs("=11", expired()), listed("20", "a@12"), watched("")]);
         let played = play(script, queue, None).await;
@@ -191,7 +191,7 @@ async fn a_replaced_object_is_deleted() {
     }
 }
 
-// The newest state of a streaming list cannot be decoded, an older one could.
+// The newest state in a streaming list is undecodable; an older one was decodable.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_keeps_the_last_good_state() {
     for queue in QUEUES {
@@ -256,7 +256,7 @@ async fn an_object_that_cannot_be_transformed_is_present() {
     }
 }
 
-// The transforms of the queues themselves.
+// Transforms of the queues.
 #[test]
 fn a_failed_transform_marks_the_object_undecodable() {
     let queue = RealFifo::new(RealFifoOptions::default().transform(failing()));
@@ -316,7 +316,7 @@ async fn a_store_keeps_the_last_good_state() {
     assert_eq!(played.store.resource_version(), "20");
 }
 
-// An object without any known state exists nevertheless.
+// An object without known state exists nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_lister_reports_an_undecodable_object_instead_of_not_found() {
     let script = Script::new([listed("10", "a@1 ?b@2"), watched("?~a@11")]);

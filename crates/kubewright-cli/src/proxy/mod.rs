@@ -41,7 +41,7 @@ pub struct Options {
     connection: crate::connection::Connection,
 }
 
-/// Serves until it is told to stop.
+/// Serves until a termination signal.
 pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     let client = options.connection.client()?;

@@ -33,7 +33,7 @@ pub struct Options {
     /// Number of simulated nodes; without nodes, pods stay pending.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
-    /// Demonstrates a control plane, and explains each step.
+    /// Demonstrates a control plane, explaining each step.
     ///
     /// A replica set is scaled from 1 to 2, a deleted pod is replaced, a deployment of 8 is rolled
     /// out. All of it happens to real objects in the namespace `demo`, which stay.

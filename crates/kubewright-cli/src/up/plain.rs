@@ -16,7 +16,7 @@ const LINES: u32 = 20;
 /// Idle time after which the cluster counts as settled.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Writes lines until told to stop: of all events, or only of warnings.
+/// Prints all events, or only warnings, until cancelled.
 pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &CancellationToken) -> std::io::Result<()> {
     let (sender, mut news) = mpsc::channel(1024);
     let following = tokio::spawn(news::follow(context.client().clone(), sender));

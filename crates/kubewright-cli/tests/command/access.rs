@@ -1,4 +1,4 @@
-//! Access to a server over the network, and to the files that it writes.
+//! Access control over the network, and permissions of files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

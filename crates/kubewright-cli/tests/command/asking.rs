@@ -69,7 +69,7 @@ fn errors_suggest_a_fix_and_exit_codes_tell_usage_from_failure() {
 
     assert!(text(&gone.stderr).contains(&format!("cannot connect to the server {taken}")), "{}", text(&gone.stderr));
 
-    // Another server at the same address has other certificates.
+    // Another server at the same address has a different certificate.
     let successor = Cluster::start(&["apiserver"]);
     let now = successor.serving.line.trim().trim_start_matches("ready https://").to_owned();
     let former = std::fs::read_to_string(&config).expect("it was written").replace(&taken, &now);
@@ -217,7 +217,7 @@ async fn a_proxy_that_had_too_many_connections_serves_on() {
     .await;
 }
 
-/// Ends with its test.
+/// Killed at the end of its test.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {

@@ -1,4 +1,4 @@
-//! The command as its users meet it: as a process.
+//! Tests the command as a process.
 
 mod access;
 mod asking;

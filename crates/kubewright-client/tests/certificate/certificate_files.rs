@@ -1,4 +1,4 @@
-//! Certificates kept in files.
+//! The file store of certificates.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -57,7 +57,7 @@ fn an_interrupted_update_is_finished_and_foreign_files_are_not_touched() {
     let (authority, directory) = (Authority::new(), Directory::new());
     let jane = authority.sign("jane");
     let file = directory.write("agent-2026-01-01-00-00-00.pem", format!("{}{}", jane.certificate, jane.key));
-    // The process died after it had made the new link, and removed the old one.
+    // The process was killed after it had created the new link and removed the old one.
     std::os::unix::fs::symlink(&file, directory.path("agent-updated.pem")).expect("links can be made");
     let store = FileStore::new(directory.root(), "agent").expect("it recovers");
     assert_eq!(name(&store).as_deref(), Some("jane"));

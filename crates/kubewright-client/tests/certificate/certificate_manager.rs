@@ -178,7 +178,7 @@ async fn an_undecided_request_times_out_after_fifteen_minutes() {
     sleep(Duration::from_secs(70)).await;
     assert_eq!(bench.signer.undecided().await.len(), 2, "there is another");
     assert!(bench.failures()[0].contains("was not signed within 900s"));
-    // An approval without a signature is no certificate either.
+    // An approval without a signature does not yield a certificate.
     bench.signer.decide(&first, "Approved").await;
     sleep(Duration::from_secs(60)).await;
     assert!(bench.manager.current().is_none());
@@ -218,7 +218,7 @@ async fn a_changed_template_is_requested_immediately() {
     bench.signer.next().await;
     assert!(begin.elapsed() >= Duration::from_secs(2));
     assert!(bench.failures()[0].contains("lacks requested names"));
-    // Without a template nothing is wanted.
+    // Without a template no certificate is requested.
     bench.manager.set_template(None);
     sleep(HOUR * 3).await;
     assert_eq!(bench.signer.undecided().await.len(), 1, "only the one that was waiting");
@@ -235,7 +235,7 @@ async fn an_expired_certificate_is_not_presented() {
     assert!(bench.manager.current().is_some() && bench.manager.live().is_set());
     sleep(Duration::from_secs(125)).await;
     assert!(bench.manager.current().is_none() && !bench.manager.live().is_set());
-    // A certificate that has expired already is none.
+    // An expired certificate is not used.
     for request in bench.signer.undecided().await {
         let now = bench.signer.now();
         let old = |params: &mut rcgen::CertificateParams| {

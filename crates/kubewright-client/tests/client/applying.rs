@@ -1,4 +1,4 @@
-//! Configurations that are applied, read back, and taken over.
+//! Server-side apply: apply, extract, and ownership transfer.
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::ConfigMap;

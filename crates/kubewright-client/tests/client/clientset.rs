@@ -1,4 +1,4 @@
-//! Typed clients and the parts of objects.
+//! Typed clients and subresources.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::script::{Script, answer};
 use crate::support::{config_map, test_client};
 
 fn pod(name: &str) -> Pod {
-    // No scheduler and no kubelet of the server touches it.
+    // Neither scheduler nor kubelet changes it.
     let spec = json!({"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]});
     Decoder::new().json(json!({"metadata": {"name": name}, "spec": spec}).to_string().as_bytes()).unwrap()
 }
@@ -166,8 +166,7 @@ async fn logs_are_read_whole_or_line_by_line() {
     );
 }
 
-/// Each piece was once looked through again with the next: of a line like this, a thousand
-/// gigabytes.
+/// Rescanning the buffer for each chunk would read a thousand gigabytes for a line like this.
 #[tokio::test]
 async fn an_unterminated_line_is_scanned_once() {
     let piece = Bytes::from(vec![b'x'; 512]);
@@ -217,8 +216,8 @@ fn no_part_of_an_object_is_forgotten() {
     assert_eq!(all, covered);
 }
 
-/// A client that waits for a deletion timestamp, as a kubelet does, may be the one that removes the
-/// pod.
+/// Another client that waits for the deletion timestamp, such as a kubelet, may remove the pod
+/// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_another_client_deleted_counts_as_deleted() {
     let server = test_client().await;

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::discovery::{AGGREGATED, document, resource_list};
 use crate::script::{Answer, Script, answer};
 
-/// Longer than anything here takes, as a timeout.
+/// A generous timeout.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A script whose responses a test can delay.

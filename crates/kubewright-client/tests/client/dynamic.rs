@@ -1,4 +1,4 @@
-//! Objects without types, metadata alone, and scales of anything.
+//! Dynamic objects, metadata and scale clients.
 
 use kubewright_api::autoscaling::v1::Scale;
 use kubewright_api::core::v1::ConfigMap;

@@ -1,4 +1,4 @@
-//! Streams that are cut, slow, or report their own end.
+//! Truncated and slow streams, and streams that end with an error.
 
 use std::time::Duration;
 

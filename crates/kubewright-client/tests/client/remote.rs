@@ -1,4 +1,4 @@
-//! Processes and ports over WebSocket, on pipes in memory.
+//! exec and port-forward over WebSocket, on in-memory pipes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::script::Script;
 
 type Server = WebSocketStream<DuplexStream>;
 
-/// Both ends of a connection on which WebSocket is agreed.
+/// Both ends of an upgraded WebSocket connection.
 async fn connection() -> (DuplexStream, Server) {
     let (client, server) = duplex(1 << 20);
     (client, WebSocketStream::from_raw_socket(server, Role::Server, None).await)
@@ -43,7 +43,7 @@ async fn hear(server: &mut Server) -> Bytes {
 
 /// Bytes transferred in a full-duplex conversation.
 pub const LONG: usize = 1 << 20;
-/// Less than a message: neither side can send more than the other consumes.
+/// Smaller than a message, so that neither side can send more than the other consumes.
 pub const NARROW: usize = 1024;
 
 /// Writes and reads [`LONG`] bytes concurrently.
@@ -393,7 +393,7 @@ async fn of_the_two_addresses_of_this_machine_one_is_enough() {
     let first = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = first.local_addr().unwrap().port();
     let pair = [format!("{port}:80").parse().unwrap()];
-    // Without IPv6 there is nothing to test.
+    // Skipped without IPv6.
     if let Ok(second) = tokio::net::TcpListener::bind(("::1", port)).await {
         assert!(PortListener::bind(&["localhost"], &pair, connect).await.is_err(), "both are taken");
         drop(second);

@@ -124,7 +124,7 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    /// A first response, and the number of attempts that it causes.
+    /// A first response, and the resulting number of attempts.
     type Case = (&'static str, fn() -> Step, usize);
     let first: [Case; 8] = [
         ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
@@ -209,7 +209,7 @@ async fn a_request_ends_with_its_time() {
     assert_eq!(start.elapsed().as_secs(), 3);
     assert_eq!(script.lines(), ["GET /api/v1/pods?timeout=3000ms"]);
 
-    // A server could not even read how long that is.
+    // The server could not parse this duration.
     let script = Script::new([answer(200, list)]);
     let pods = Api::<Pod>::all(&script.client().request_timeout(Duration::MAX));
     pods.list(&ListOptions::default()).await.unwrap();
@@ -229,7 +229,7 @@ async fn an_answer_has_to_begin_in_time_and_may_take_longer() {
     let pods = Api::<Pod>::namespaced(&silent.answer_timeout(Duration::from_secs(5)), "default");
     assert!(pods.get("web").await.unwrap_err().is_timeout());
     assert_eq!((start.elapsed().as_secs(), *asked.lock().unwrap()), (5, 1));
-    // Neither the rest of a response nor a Retry-After counts.
+    // The timeout excludes the response body and Retry-After delays.
     let slow = answer(200, POD).dripping(Duration::from_secs(1));
     let script = Script::new([busy(429).header("retry-after", "60"), slow]);
     let pods = Api::<Pod>::namespaced(&script.client().answer_timeout(Duration::from_secs(5)), "default");

@@ -1,4 +1,4 @@
-//! Processes and ports over SPDY, with a peer that takes frames apart by itself.
+//! exec and port-forward over SPDY, with an independent frame parser as peer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::remote::{LONG, NARROW, converse};
 const EXIT_3: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NonZeroExitCode",
     "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
 
-/// A frame of the client.
+/// A frame sent by the client.
 #[derive(Debug, PartialEq)]
 enum Heard {
     Opened(u32, String),
@@ -109,7 +109,7 @@ async fn tunnel(size: usize, message: usize) -> (DuplexStream, Peer<DuplexStream
     tokio::spawn(async move {
         let mut piece = vec![0; message];
         while let Ok(length @ 1..) = from_peer.read(&mut piece).await {
-            // Frames are cut wherever a message ends.
+            // Frames are split at message boundaries.
             if sink.send(Message::Binary(Bytes::copy_from_slice(&piece[..length]))).await.is_err() {
                 return;
             }
@@ -302,7 +302,7 @@ async fn a_late_reader_keeps_its_connection() {
     serving.await.unwrap();
 }
 
-/// The body of a refusal.
+/// The body of a rejection.
 #[derive(Clone, Copy, Default)]
 enum Words {
     #[default]
@@ -326,7 +326,7 @@ impl Words {
 #[derive(Clone, Default)]
 struct Switching {
     answers: Arc<Mutex<VecDeque<Result<DuplexStream, u16>>>>,
-    /// The bodies of refusals.
+    /// The bodies of rejections.
     words: Words,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -456,7 +456,7 @@ async fn an_unread_port_does_not_block_others() {
     for (peer, port) in [(&mut web_peer, 80), (&mut database_peer, 5432)] {
         assert_eq!(peer.hear().await, Heard::Opened(1, format!("streamtype=error port={port} requestid=0")));
     }
-    // More than all buffers in between hold.
+    // More than all buffers in between.
     let flood = tokio::spawn(async move {
         for _ in 0..300 {
             web_peer.say(3, &[0; 10_000]).await;

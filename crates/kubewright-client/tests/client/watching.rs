@@ -1,4 +1,4 @@
-//! Watches that are continued, and waiting on them.
+//! Resumed watches, and waiting for conditions.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn a_watch_without_a_version_cannot_be_continued() {
     for options in [WatchOptions::default(), WatchOptions::default().resource_version("0")] {
         assert!(RetryWatcher::new(api.clone(), options).is_err());
     }
-    // Every new watch would send them again.
+    // Each new watch would repeat them.
     let initial = WatchOptions::default().initial_events().resource_version("5");
     assert!(RetryWatcher::new(api, initial).is_err());
 }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::job::{is_over, job};
 use crate::support::Cluster;
 
-/// Makes a job each minute.
+/// A cron job that runs every minute.
 fn minutely(spec: CronJobSpec) -> CronJob {
     let mut cron = CronJob { spec, ..Default::default() };
     cron.metadata.name = Some("tick".into());
@@ -35,7 +35,7 @@ async fn jobs(cluster: &Cluster) -> Vec<Job> {
 }
 
 async fn has_event(cluster: &Cluster, reason: &str) -> bool {
-    // Events are written a moment later.
+    // Events are written asynchronously.
     sleep(Duration::from_secs(2)).await;
     cluster.list::<Event>().await.iter().any(|event| event.reason.as_deref() == Some(reason))
 }
@@ -56,7 +56,7 @@ async fn a_job_is_created_at_each_scheduled_time_and_history_is_limited() {
     let active = &status(&first).active[0];
     assert_eq!((active.kind.as_deref(), active.name.as_deref()), (Some("Job"), Some(made.name())));
 
-    // In the middle between two moments, when the last job has ended.
+    // Between two scheduled times, after the last job has ended.
     sleep(Duration::from_secs(630)).await;
     let cron = cluster.get::<CronJob>("tick").await;
     assert!(status(&cron).active.is_empty() && status(&cron).last_successful_time > Some(at));
@@ -127,9 +127,9 @@ async fn a_suspended_cron_job_creates_no_jobs() {
     assert!(jobs(&cluster).await.is_empty());
     cluster.patch::<CronJob>("tick", r#"{"spec":{"suspend":false}}"#).await;
     cluster.until::<CronJob>("tick", |cron| status(cron).last_successful_time.is_some()).await;
-    // The next run may be due since.
+    // The next run may have become due.
     assert!((1..=2).contains(&jobs(&cluster).await.len()), "of those that were missed, the last only");
-    // Its jobs go with it.
+    // Its jobs are deleted with it.
     cluster.api::<CronJob>().delete("tick").await.unwrap();
     cluster.until_all_pods(<[Pod]>::is_empty).await;
     assert!(jobs(&cluster).await.is_empty());

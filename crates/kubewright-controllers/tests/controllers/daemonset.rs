@@ -146,7 +146,7 @@ async fn repeatedly_failing_pods_are_replaced_with_back_off() {
 async fn end_pod(cluster: &Cluster, phase: &str) -> (Pod, Instant) {
     let mut pod = cluster.pods().await.remove(0);
     pod.status.get_or_insert_default().phase = Some(phase.into());
-    // In any version: a pod that is new is about to be bound.
+    // Without a precondition on the version, because a new pod is about to be bound.
     pod.metadata.resource_version = None;
     cluster.api::<Pod>().update_status(&pod).await.unwrap();
     let ended = Instant::now();

@@ -25,7 +25,7 @@ fn budget(app: &str, min_available: Option<IntOrString>, max_unavailable: Option
     budget
 }
 
-/// Three pods of the label `app`, with the controller that is given.
+/// Three pods with the label `app` and this controller.
 async fn pods(
     cluster: &Cluster,
     app: &str,

@@ -52,7 +52,7 @@ async fn ready_pods_are_behind_their_service() {
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 1)).await;
     cluster.until::<Endpoints>("web", |one| one.subsets[0].addresses.len() == 1).await;
 
-    // A slice of an earlier service of this name, which is not collected.
+    // A slice of an earlier service of this name, which is not garbage-collected.
     let mut left = EndpointSlice { address_type: "IPv4".into(), ..Default::default() };
     left.metadata.name = Some("web-left".into());
     left.metadata.labels = of_web[0].metadata.labels.clone();
@@ -98,7 +98,7 @@ async fn publish_not_ready_addresses_does_not_mark_endpoints_as_serving() {
     cluster.stop().await;
 }
 
-/// The ports of each slice of `web`, with the names of the pods that answer there.
+/// The ports of each slice of `web`, with the names of its pods.
 fn by_ports(slices: &[EndpointSlice]) -> Vec<(Vec<i32>, Vec<String>)> {
     let of_web = slices.iter().filter(|slice| slice.labels().get("kubernetes.io/service-name") == Some("web"));
     let mut found: Vec<_> = of_web
@@ -165,7 +165,7 @@ async fn a_pod_without_the_named_port_is_published_with_its_other_ports() {
     let want =
         [(vec![], names(&["none"])), (vec![8080], names(&["one", "side"])), (vec![8080, 8081], names(&["both"]))];
     assert_eq!(found, want);
-    // Clients from before slices never hear of one without any.
+    // Old clients of Endpoints see no object without addresses.
     let legacy: Endpoints = cluster.get("web").await;
     let addresses = legacy.subsets.iter().map(|subset| (subset.ports.len(), subset.addresses.len()));
     let mut addresses: Vec<_> = addresses.collect();

@@ -44,7 +44,7 @@ async fn an_ephemeral_volume_has_a_claim_owned_by_its_pod() {
     assert!(owner::is_controlled_by(&claim.metadata, &made.metadata));
     assert_eq!((claim.labels().get("app"), claim.annotations().get("note")), (Some("scratch"), Some("kept")));
 
-    // As long as the pod is there, so is its claim.
+    // The claim exists as long as the pod.
     let claims = cluster.api::<PersistentVolumeClaim>();
     claims.delete(CLAIM).await.unwrap();
     sleep(Duration::from_secs(60)).await;

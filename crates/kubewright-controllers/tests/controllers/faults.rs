@@ -1,4 +1,4 @@
-//! Controllers on a server that fails.
+//! Controllers with a failing server.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ async fn a_restarted_cluster_continues_from_its_stored_state() {
     let start = async || Cluster::over(ApiServer::in_memory().data(&data), NodeOptions::default()).await;
     let cluster = start().await;
     cluster.create(&deployment("web", 8)).await;
-    // In the middle of it, and again in the middle of the next version.
+    // During the rollout, and again during that of the next version.
     sleep(Duration::from_millis(150)).await;
     cluster.stop().await;
     let cluster = start().await;

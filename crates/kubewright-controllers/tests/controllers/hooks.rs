@@ -1,4 +1,4 @@
-//! The controller of hooks, with hooks that are real servers.
+//! The hooks controller with hooks on real sockets.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -174,7 +174,7 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// A map for each name, and the previous number of maps.
+/// One config map per name, and the previous number of config maps.
 fn greetings(question: &Value) -> String {
     let parent = question.get("parent").unwrap();
     let parent_name = parent.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str).unwrap();
@@ -244,7 +244,7 @@ async fn a_hook_over_tls_determines_the_children() {
 async fn a_parent_is_deleted_when_its_finalize_hook_is_done() {
     let fixture = Fixture::start().await;
     let sync = HookServer::start(false, greetings).await;
-    // Wants nothing, and is content once nothing is there.
+    // Returns no children, and is finalized when none is left.
     let finalize = HookServer::start(false, |question| {
         let children = question.get("children").and_then(|children| children.get("ConfigMap.v1"));
         let is_empty = children.and_then(Value::as_object).is_some_and(|children| children.is_empty());

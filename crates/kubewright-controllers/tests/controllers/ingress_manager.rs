@@ -65,7 +65,7 @@ async fn an_ingress_with_another_owner_is_not_modified_and_is_reported() {
     }
     annotate("other", "true").await;
     let mut theirs = cluster.api::<Ingress>().get("other").await.unwrap();
-    // An ingress of another service, then one of a user.
+    // An ingress owned by another service, then one without owner.
     for owners in [theirs.owner_references().into_owned(), vec![]] {
         theirs.set_name("web");
         theirs.set_resource_version("");

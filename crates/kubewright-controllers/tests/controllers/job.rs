@@ -57,7 +57,7 @@ async fn each_number_of_an_indexed_job_succeeds_once() {
         ..Default::default()
     };
     cluster.create(&job("sum", spec)).await;
-    // The lowest numbers first.
+    // The lowest indexes first.
     let index = |pod: &Pod| pod.annotations().get(INDEX).unwrap().to_owned();
     let mut first: Vec<_> = cluster.until_pods(|pods| pods.len() == 2).await.iter().map(index).collect();
     first.sort();

@@ -67,7 +67,7 @@ async fn an_orphaning_deletion_of_a_job_releases_its_pods() {
     cluster.api::<Job>().delete_with("sum", &orphan).await.unwrap();
     let pods = cluster.until_pods(|pods| pods.iter().all(|pod| owner(pod).is_none() && !is_held(pod))).await;
     assert_eq!(pods.len(), 3);
-    // And can be deleted.
+    // Without the finalizer it can be deleted.
     for pod in pods {
         cluster.api::<Pod>().delete(pod.name()).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Indexed jobs that limit the failures of each of their numbers.
+//! Indexed jobs with `backoffLimitPerIndex`.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn is_of(pod: &Pod, index: &str) -> bool {
     annotation(pod, INDEX) == Some(index)
 }
 
-/// Waits for the pod of a number that has failed so often before, and makes it fail with this code.
+/// Waits for the pod of an index with this failure count, and makes it fail with this code.
 async fn fail(cluster: &Cluster, index: &str, count: &str, code: i32) -> Pod {
     let is_it = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());

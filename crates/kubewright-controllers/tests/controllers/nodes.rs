@@ -105,7 +105,7 @@ async fn a_node_runs_at_most_its_pod_capacity() {
     assert_eq!(message.as_deref(), Some("0/1 nodes are available: 1 Too many pods."));
     sleep(Duration::from_secs(600)).await;
     assert!(is_settled(&cluster.pods().await));
-    // A place that becomes free is taken.
+    // Freed capacity is used.
     let ready = pods.iter().find(|pod| condition(pod, "Ready") == "True").unwrap();
     cluster.api::<Pod>().delete(ready.name()).await.unwrap();
     cluster.until_pods(|pods| count(pods, "PodScheduled", "False") == 2 && count(pods, "Ready", "True") == 2).await;

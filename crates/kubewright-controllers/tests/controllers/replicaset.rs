@@ -114,13 +114,13 @@ async fn a_replication_controller_has_its_desired_number_of_pods() {
     cluster.patch::<ReplicationController>("web", r#"{"spec":{"replicas":1}}"#).await;
     cluster.until::<ReplicationController>("web", |web| has_ready(web, 1)).await;
     let left = cluster.pods().await.remove(0);
-    // Nothing is written while nothing happens.
+    // An idle controller writes nothing.
     let before: ReplicationController = cluster.get("web").await;
     sleep(Duration::from_secs(600)).await;
     let after: ReplicationController = cluster.get("web").await;
     assert_eq!(after.resource_version(), before.resource_version());
 
-    // Its pod stays, and the next one of its name takes it over.
+    // Its pod stays, and the next set of this name adopts it.
     let options = DeleteOptions::default().propagation(PropagationPolicy::Orphan);
     cluster.api::<ReplicationController>().delete_with("web", &options).await.unwrap();
     cluster.until::<Pod>(left.name(), |pod| pod.metadata.owner_references.is_empty()).await;

@@ -1,4 +1,4 @@
-//! Storage that is pretended.
+//! Simulated storage.
 
 use kubewright_api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod};
 use kubewright_api::storage::v1::StorageClass;
@@ -22,7 +22,7 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// A volume that a user has made.
+/// A user-defined volume.
 fn disk() -> PersistentVolume {
     let mut volume = PersistentVolume::default();
     volume.metadata.name = Some("disk".into());

@@ -1,4 +1,4 @@
-//! Authorities that change while connections live.
+//! Rotation of certificate authorities with open connections.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn slow_certificate_files_do_not_delay_requests() {
         let asked = tokio::time::timeout(Duration::from_secs(10), ask(&transport, get("/")));
         assert_eq!(asked.await.expect("it does not wait for the files").0, StatusCode::OK);
     }
-    // Lets the threads that read them end.
+    // Unblocks the threads that read them.
     for (name, text) in [("ca.pem", authority.pem()), ("client.pem", identity.certificate.clone())] {
         let path = directory.path(name);
         let written = tokio::task::spawn_blocking(move || std::fs::write(path, text));

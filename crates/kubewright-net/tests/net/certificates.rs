@@ -111,7 +111,7 @@ async fn an_upgraded_connection_reloads_the_files_too() {
     files(&directory, &authority.sign("bob"));
     pass(Duration::from_secs(2)).await;
     assert_eq!(refusal().await.expect("it answers"), "bob");
-    // A program may open only exec sessions and forwarded ports.
+    // A program may use only exec and port-forward.
     directory.write("ca.pem", Authority::new().pem());
     pass(Duration::from_secs(301)).await;
     assert_eq!(refusal().await.expect_err("another authority signs now").kind(), TransportErrorKind::Tls);

@@ -1,4 +1,4 @@
-//! Errors that name the entry of the kubeconfig to look at.
+//! Errors name the responsible entry of the kubeconfig.
 
 use kubewright_core::ByteString;
 use kubewright_net::Config;

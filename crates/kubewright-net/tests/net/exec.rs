@@ -1,4 +1,4 @@
-//! Programs that print credentials.
+//! Exec plugins.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::talking::{ask, get};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A program that runs `script`, counting its runs in the file `runs`.
+/// A plugin that runs `script`, and counts its runs in the file `runs`.
 fn plugin(directory: &Directory, script: &str) -> Exec {
     let counted = format!("echo run >> '{}'\n{script}", directory.path("runs").display());
     let command = directory.script("plugin", &counted).to_string_lossy().into_owned();
@@ -46,7 +46,7 @@ fn print(status: &str) -> String {
     format!("cat <<END\n{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{status}}}}}\nEND")
 }
 
-/// A server that takes any token but `old`.
+/// A server that accepts any token except `old`.
 async fn server(authority: &Authority) -> Scripted {
     let tls = authority.server(&authority.sign("server"));
     Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {

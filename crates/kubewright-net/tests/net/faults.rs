@@ -1,4 +1,4 @@
-//! Servers and networks that break.
+//! Failing servers and networks.
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::scripted::{Authority, Script, Scripted, config};
 use crate::talking::{ask, get, text};
 
-/// A transport to a server that `serve` plays, on the connection of this number.
+/// A transport to a server implemented by `serve`, which gets the number of the connection.
 pub fn played<F>(protocol: Protocol, serve: impl Fn(usize, DuplexStream) -> F + Send + Sync + 'static) -> HttpTransport
 where
     F: Future<Output = ()> + Send + 'static,
@@ -202,7 +202,7 @@ async fn a_truncated_http2_response_is_an_error() {
             let mut body = respond.send_response(Response::new(()), false).expect("the stream is open");
             body.send_data(Bytes::from_static(b"half"), false).expect("the stream is open");
             tokio::spawn(async move {
-                // After the previously sent data, which a reset would discard.
+                // Sent after the earlier data, which a reset would discard.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 body.send_reset(reason);
             });
@@ -382,7 +382,7 @@ async fn retries_stop_if_the_server_closes_every_connection() {
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let plain = config(&format!("http://{address}"), None).connect().expect("fine");
     let played = played(Protocol::Http2, |_, mut stream| async move {
-        // The greeting of the server is there, and then nothing more.
+        // The server sends its settings, and then nothing.
         let _ = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
     });
     for transport in [plain, played] {

@@ -1,4 +1,4 @@
-//! The configuration of a pod.
+//! In-cluster configuration.
 
 use kubewright_net::Config;
 use kubewright_net::config::{

@@ -1,5 +1,5 @@
-//! Configuration, credentials and connections, against the embedded server and against servers that
-//! misbehave.
+//! Configuration, credentials and connections, with the embedded server and with misbehaving
+//! servers.
 
 mod authorities;
 mod certificates;

@@ -1,4 +1,4 @@
-//! Tokens that an identity provider renews.
+//! OpenID Connect tokens.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! Number of connections.
+//! Connection pooling.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn a_thousand_watches_need_at_most_eight_connections() {
     assert!(hold_a_thousand_watches(&config).await <= 8);
 }
 
-/// Runs where `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
+/// Runs if `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pooled_connections_work_with_a_real_server() {
     let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") else { return };

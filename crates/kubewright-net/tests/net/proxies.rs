@@ -1,4 +1,4 @@
-//! Ways through proxies.
+//! Proxies.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
-//! exec and port-forward against the embedded server, which has no nodes: how far a request gets.
+//! exec and port-forward requests to the embedded server, which rejects them after authorization
+//! because it has no nodes.
 
 use bytes::Bytes;
 use http::{Request, StatusCode};

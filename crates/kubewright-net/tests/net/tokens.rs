@@ -1,4 +1,4 @@
-//! Bearer tokens: given, and in files that change.
+//! Bearer tokens: inline, and in files that change.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

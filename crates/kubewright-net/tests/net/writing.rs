@@ -1,4 +1,4 @@
-//! Changes that go back to the files they belong to.
+//! Writing changes back to the kubeconfig files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ fn the_current_context_can_be_cleared_wherever_it_is_set() {
     assert!(directory.read("two").contains("colour: blue"), "the rest of it stays");
     assert_eq!(rules(&directory).load().expect("we wrote it").current_context, None);
 
-    // If several files name one, the second must not become effective.
+    // If several files name a current context, the second must not become effective.
     directory.write("one", "current-context: one\n");
     directory.write("two", "current-context: two\n");
     rules(&directory).edit(clear).expect("it can be written");

@@ -1,4 +1,4 @@
-//! Controllers: what they reconcile, when, and what happens afterwards.
+//! Controllers: triggers, concurrency, outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,7 +92,7 @@ async fn the_outcome_of_a_reconcile_decides_its_next_run() {
     let running = running.working().await;
     running.idle().await;
     journal.take();
-    // The attempts of each, and how long they waited in between.
+    // The attempts of each key, and the delays between them.
     for (value, attempts, waits) in [
         ("fine", vec![1], vec![]),
         ("back-off", vec![1, 2, 3], vec![5, 10]),
@@ -160,8 +160,7 @@ async fn concurrency_is_bounded_and_each_key_has_one_worker() {
     eventually("all are done", async || journal.len() == 20).await;
     assert_eq!(most.load(Ordering::SeqCst), 4);
     assert!(start.elapsed() >= seconds(5.0) && start.elapsed() < seconds(6.0), "{:?}", start.elapsed());
-    // A key that changes while it is in work is done again, and not by a second worker at the same
-    // time.
+    // A key that changes during its reconcile is reconciled again, and not concurrently.
     touch(&server, "map-0", 1).await;
     sleep(seconds(0.5)).await;
     touch(&server, "map-0", 2).await;
@@ -218,7 +217,7 @@ async fn a_stopped_controller_does_not_stop_shared_caches() {
         noted.note(secret.name());
         async { Ok(Outcome::Done) }
     });
-    // The first starts all informers that there are.
+    // The first controller starts all informers.
     let first = Controller::<ConfigMap>::new("maps", &factory).reconciling(|_, _| async { Ok(Outcome::Done) });
     let first = Running::start(first).working().await;
     let second = Running::start(second).working().await;
@@ -236,7 +235,7 @@ async fn a_stopped_controller_does_not_stop_shared_caches() {
     })
     .await;
     assert!(!handle.health().is_healthy());
-    // A stopped informer follows nothing.
+    // A stopped informer watches nothing.
     factory.shutdown().await;
     assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
 }

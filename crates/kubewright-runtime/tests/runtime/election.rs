@@ -188,7 +188,7 @@ async fn a_leader_that_observes_another_holder_steps_down_immediately() {
     let server = server().await;
     let mut a = elector(&server.client(), "a");
     let (leadership, other) = taken_over(&server, &mut a).await;
-    // With the next renewal, which is due after 2 s, and not 10 s after it.
+    // At the next renewal after 2 s, and not at the renew deadline of 10 s.
     let start = Instant::now();
     leadership.lost().await;
     assert!(start.elapsed() <= seconds(2.0), "{:?}", start.elapsed());
@@ -235,7 +235,7 @@ async fn the_leader_recreates_a_deleted_lease() {
     leadership.release().await;
     let next = acquire(&mut elector(&server.client(), "b")).await;
     assert!(next.fencing_token().transitions > token.transitions);
-    // Also for a candidate that does not lead, but has seen the leader.
+    // The same for a candidate that has only observed the leader.
     timeout(seconds(5.0), a.acquire(&CancellationToken::new())).await.expect_err("it is b's");
     Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
     let last = acquire(&mut a).await;

@@ -23,7 +23,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Callbacks that log; the work takes `wind_down` to end.
+    /// Callbacks that log; the work needs `wind_down` to end.
     fn callbacks(&self, wind_down: Duration) -> LeaderCallbacks {
         let [started, stopped, new] = [self.clone(), self.clone(), self.clone()];
         LeaderCallbacks::new(
@@ -64,7 +64,7 @@ async fn callbacks_report_start_stop_and_each_new_leader() {
     stop.cancel();
     assert_eq!(running.await.unwrap(), Ok(()));
     assert_eq!(log.lines(), ["leader a", "started", "ended", "stopped"]);
-    // Released only after the work had ended, and taken over at the next try.
+    // The lease is released after the work has ended, and acquired at the next attempt.
     eventually("b leads", async || other.lines() == ["leader a", "leader b", "started"]).await;
     never.cancel();
     waiting.await.unwrap().unwrap();

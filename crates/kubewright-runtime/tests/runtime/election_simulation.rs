@@ -99,7 +99,7 @@ async fn live(
             let pause = dice.milliseconds(500);
             leadership.while_leading(sleep(pause)).await;
         }
-        // The work has ended: from here on this candidate does nothing in the name of the leader.
+        // The work has ended: from here on this candidate does not act as leader.
         beliefs.end(number);
         if dice.roll(2) == 0 {
             leadership.release().await;

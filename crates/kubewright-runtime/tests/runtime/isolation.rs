@@ -157,7 +157,7 @@ async fn panics_in_triggers_limiters_and_filters_are_reported_and_block_nothing(
     // No panic of the limiter loses a key: both are reconciled before the timer fires.
     sleep(seconds(5.0)).await;
     assert!(count.load(Ordering::Relaxed) >= 1 && bad.load(Ordering::Relaxed) >= 2, "{count:?}, {bad:?}");
-    // Nor is the only worker.
+    // The only worker survives, too.
     let before = count.load(Ordering::Relaxed);
     touch(&server, "main", 1).await;
     eventually("it is reconciled", async || count.load(Ordering::Relaxed) > before).await;
@@ -166,7 +166,7 @@ async fn panics_in_triggers_limiters_and_filters_are_reported_and_block_nothing(
     sleep(seconds(61.0)).await;
     let before = count.load(Ordering::Relaxed);
     sleep(seconds(121.0)).await;
-    // Once in each period, at any moment of it.
+    // Once per period, at any time within it.
     let reconciles = count.load(Ordering::Relaxed) - before;
     assert!((1..=3).contains(&reconciles), "{reconciles}");
     running.stopped().await.unwrap();

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Journal, config_map, config_maps, eventually, seconds, server};
 
-/// A manager of one controller that notes names, and takes `time` for each.
+/// A manager with one controller that records names, and needs `time` for each.
 fn manager(server: &RunningServer, journal: &Journal, time: Duration, options: ManagerOptions) -> Manager {
     let mut manager = Manager::new(&server.client(), options);
     let journal = journal.clone();

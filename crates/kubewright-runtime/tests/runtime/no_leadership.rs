@@ -1,5 +1,5 @@
-//! No leadership, no work: however an election ends, controllers run only under a lease, and no
-//! lease is freed under work.
+//! Controllers run only while their process holds the lease, and a lease is released only after
+//! their work has ended, however an election ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -124,7 +124,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
         assert_eq!(journal.take(), Vec::<String>::new());
         assert_eq!(ended.is_err(), is_panic, "{ended:?}");
     }
-    // The server refuses; or another candidate holds the lease; or the shutdown comes first.
+    // The server rejects the request, another candidate holds the lease, or the shutdown is first.
     for case in ["refused", "held", "cancelled"] {
         let journal = Journal::default();
         let mut other = elector(&server.client(), "other");
@@ -196,7 +196,7 @@ async fn a_candidate_recovers_from_a_panic_of_its_lock() {
     let lock = Odd { panics_at: Some(3), ..Odd::default() };
     let mut elector = over(&lock);
     acquire(&mut elector).await.lost().await;
-    // The lock works again, and the candidate is there to use it.
+    // The lock works again, and the candidate acquires it.
     lock.calls.store(0, Ordering::SeqCst);
     let again = timeout(seconds(60.0), elector.acquire(&CancellationToken::new())).await.unwrap();
     assert!(again.is_some_and(|leadership| leadership.is_leading()));
@@ -208,7 +208,7 @@ async fn dropping_the_run_of_a_manager_lets_the_lease_expire() {
     let (server, journal) = (server().await, Journal::default());
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut manager = manager(&server, &journal, elector(&server.client(), "me"));
-    // Work that continues after it was told to stop, as a thread or a detached task does.
+    // Work that ignores cancellation, like a thread or a detached task.
     manager.add_leader_task("slow", |_| std::future::pending()).unwrap();
     let running = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     eventually("it leads", async || journal.len() > 0).await;
@@ -230,7 +230,7 @@ async fn a_leadership_that_is_dropped_lets_the_lease_expire_and_one_that_is_rele
     drop(acquire(&mut elector).await);
     sleep(seconds(5.0)).await;
     assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("me"));
-    // Nor is it renewed.
+    // It is not renewed either.
     let renewed = lease(&server).await.renew_time;
     sleep(seconds(5.0)).await;
     assert_eq!(lease(&server).await.renew_time, renewed);

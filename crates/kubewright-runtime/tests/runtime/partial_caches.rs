@@ -94,7 +94,7 @@ async fn painted_with(options: FactoryOptions) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn objects_outside_a_label_selector_are_updated_and_not_waited_for() {
-    // Each colour but blue takes the secrets out of the cache, and blue brings them back.
+    // Every colour except blue removes the secrets from the cache.
     let options = FactoryOptions::default().labels_of::<Secret>("colour=blue".parse().unwrap());
     assert_eq!(painted_with(options).await, expected());
 }
@@ -241,8 +241,8 @@ async fn a_read_that_promises_freshness_does_not_trust_the_cache_of_an_absent_re
     let running = running.working().await;
     running.idle().await;
     assert_eq!(journal.take()[0], "blue");
-    // As after the definition of a custom resource was deleted, or while an aggregated server is
-    // away.
+    // As after the deletion of a CustomResourceDefinition, or during an outage of an aggregated
+    // server.
     server.faults().inject(Fault::answer(404).resource("secrets").verb("watch"));
     server.faults().inject(Fault::answer(404).resource("secrets").verb("list"));
     server.faults().cut_watches();

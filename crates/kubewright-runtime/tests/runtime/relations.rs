@@ -117,7 +117,7 @@ async fn relations_take_only_the_events_that_pass() {
     running.idle().await;
     // Both relations contribute reasons to one reconcile.
     assert_eq!(journal.take(), ["owner 1: secrets default/owner updated"]);
-    // A delete is never lost.
+    // Deletions are never filtered.
     secrets.delete("owner").await.unwrap();
     running.idle().await;
     assert_eq!(journal.take(), ["owner 1: secrets default/owner deleted"]);

@@ -33,7 +33,7 @@ const KEYS: usize = 40;
 struct World {
     working: Arc<Mutex<BTreeMap<ObjectKey, usize>>>,
     runs: Arc<Mutex<Vec<(ObjectKey, usize)>>>,
-    /// Noted and not asserted on the spot, where a controller would catch the panic.
+    /// Recorded instead of asserted, because a controller would catch the panic.
     overlaps: Arc<Mutex<Vec<String>>>,
 }
 
@@ -97,7 +97,7 @@ impl Replica {
         let cut = is_cut_off.clone();
         let client = Client::over(move |request| -> ResponseFuture {
             match cut.load(Ordering::Relaxed) {
-                // As a connection whose pings are not answered.
+                // Like a connection without ping responses.
                 true => Box::pin(async {
                     sleep(Duration::from_secs(45)).await;
                     Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
@@ -229,7 +229,7 @@ async fn a_joining_replica_gets_a_share_and_a_leaving_one_returns_it_immediately
         (0..KEYS).map(|number| ObjectKey::namespaced("default", format!("map-{number}"))).filter(is_taken).collect();
     wanted.sort();
     assert_eq!(taken, wanted);
-    // An event is handled by the owner alone.
+    // Only the owner handles an event.
     let name = wanted[0].name().clone();
     world.take_runs();
     touch(&server, &name, "new").await;
@@ -239,7 +239,7 @@ async fn a_joining_replica_gets_a_share_and_a_leaving_one_returns_it_immediately
     let began = tokio::time::Instant::now();
     second.stop().await;
     eventually("the first has all again", async || first.sharding.owned_shards().len() == SHARDS).await;
-    // Well before the leases would have run out.
+    // Well before the leases would expire.
     assert!(began.elapsed() < seconds(10.0), "{:?}", began.elapsed());
     first.stop().await;
     for lease in Api::<Lease>::namespaced(&server.client(), "default").list(&ListOptions::default()).await.unwrap() {
@@ -305,7 +305,7 @@ async fn a_shard_is_handed_over_only_when_the_runs_in_hand_have_ended() {
     sleep(seconds(50.0)).await;
     let leases = Api::<Lease>::namespaced(&server.client(), "default");
     let holder = async || leases.get("group-shard-0").await.unwrap().spec.unwrap().holder_identity.unwrap_or_default();
-    // Renewed all the while, far longer than a lease lasts, though nothing new begins.
+    // The lease is renewed for much longer than its duration, although no new work starts.
     assert_eq!(holder().await, "slow");
     assert!(sharding.owned_shards().is_empty());
     running.await.unwrap().unwrap();
@@ -323,7 +323,7 @@ async fn a_group_needs_a_name_that_can_be_a_label() {
     assert_eq!(refused.err(), Some(InvalidElection::NoIdentity));
 }
 
-/// Two replicas that each watch their share, until one has gone again.
+/// Two replicas that watch their shares, until one stops.
 async fn share_a_watch(client: &Client, is_cut: bool) {
     let maps = Api::<ConfigMap>::namespaced(client, "default");
     // A real server may have maps of an earlier run, and of others.
@@ -353,7 +353,7 @@ async fn share_a_watch(client: &Client, is_cut: bool) {
         by_second.filter(|name| names.contains(name)).collect::<BTreeSet<_>>() == theirs
     })
     .await;
-    // An event reaches its owner alone.
+    // Only the owner receives an event.
     world.take_runs();
     let name = theirs.first().unwrap();
     let mut map = maps.get(name).await.unwrap();
@@ -476,7 +476,7 @@ async fn rewritten(
     Ok(http::Response::from_parts(head, Body::new(chunk)))
 }
 
-/// Whether a selector chooses a uid, by the text of the two as a server reads it.
+/// Whether a shard selector matches a uid, evaluated on the text like a server.
 fn is_chosen(selector: &str, uid: &str) -> bool {
     let hash = uid
         .bytes()

@@ -78,7 +78,7 @@ async fn an_optional_relation_is_not_waited_for() {
         assert!(start.elapsed() < seconds(5.0), "{:?}", start.elapsed());
         let health = running.handle.health();
         assert!(health.is_ready() && !health.is_healthy(), "{health:?}");
-        // It catches up when it can.
+        // It syncs when the fault ends.
         server.faults().clear();
         eventually("healthy", async || running.handle.health().is_healthy()).await;
         running.idle().await;

@@ -34,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{config_map, config_maps, server};
 
-/// A certificate in files, removed in the end.
+/// A certificate in files, removed on drop.
 pub struct Files {
     directory: PathBuf,
     /// The certificate authority of clients.
@@ -73,7 +73,7 @@ impl Drop for Files {
     }
 }
 
-/// A server that runs alone.
+/// A webhook server without a manager.
 pub struct Served {
     pub address: SocketAddr,
     stop: CancellationToken,
@@ -200,7 +200,7 @@ async fn the_server_calls_webhooks_before_a_write() {
     assert_eq!(kept.status().unwrap().code, Some(409));
     assert!(maps.get_opt("a").await.unwrap().is_some());
 
-    // Health and metrics of the manager know of it.
+    // Health and metrics of the manager include it.
     let mut stream = TcpStream::connect(endpoints.await.unwrap()).await.unwrap();
     stream
         .write_all(
@@ -259,7 +259,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     let review = r#"{"request":{"uid":"1","operation":"DELETE"}}"#;
     let old = files.authority.clone();
     assert!(post(served.address, &old, "/x", review).await.is_ok());
-    // Half of a pair is not taken, nor is rubbish.
+    // A mismatched pair and invalid files are ignored.
     std::fs::write(files.file("tls.key"), "nothing").unwrap();
     sleep(Duration::from_millis(200)).await;
     assert!(post(served.address, &old, "/x", review).await.is_ok());
@@ -272,7 +272,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     }
     assert!(post(served.address, &files.authority, "/x", review).await.is_ok());
     assert!(post(served.address, &old, "/x", review).await.is_err());
-    // At the start there is nothing to fall back to.
+    // At the start there is no previous certificate.
     std::fs::write(files.file("tls.crt"), "nothing").unwrap();
     let refused = files.server().run(&CancellationToken::new()).await;
     assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
@@ -429,7 +429,7 @@ async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_lar
     let server = files.server().convert("/convert", converter);
     let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
     let served = Served::start(server.admit("/admit", admits)).await;
-    // Eight objects of one MiB each, as of a list.
+    // Eight objects of one MiB each, like a converted list.
     let shelf = format!(
         r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"{}"}}}},"spec":{{"width":"1"}}}}"#,
         "y".repeat(1 << 20)
@@ -469,7 +469,7 @@ async fn the_server_serves_every_version_through_the_webhook() {
         (Api::<v1::Shelf>::namespaced(&client, "default"), Api::<v2::Shelf>::namespaced(&client, "default"));
     let started = new.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
 
-    // Created in the version that is not stored, and read in both.
+    // Created in the version that is not stored, and read in both versions.
     let mut shelf = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "30".into() } };
     shelf.metadata.name = Some("a".into());
     let made = old.create(&shelf).await.unwrap();
@@ -525,7 +525,7 @@ async fn the_server_serves_every_version_through_the_webhook() {
     );
     assert!(new.get_opt("wide").await.unwrap().is_none());
 
-    // Without the webhook, the stored version is still there, and so is deletion.
+    // Without the webhook, the stored version is still readable, and deletion works.
     served.stop.cancel();
     served.task.await.unwrap().unwrap();
     assert_eq!(new.get("a").await.unwrap().spec.millimetres, 50);

@@ -1,5 +1,5 @@
-//! A record that candidates reach over a bad network: requests late, lost, refused, or carried out
-//! without an answer.
+//! A lock over a faulty network: requests are delayed, lost, rejected, or executed without a
+//! response.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::election_simulation::Dice;
 use crate::frozen::Freezer;
 
-/// As long as a client waits for an answer about a lease by default.
+/// The default timeout of lease requests.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -22,7 +22,7 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>
 /// The stored record with its version.
 pub type Shelf = Arc<Mutex<(u64, Option<LeaderElectionRecord>)>>;
 
-/// How the network is at the moment, in parts of a hundred.
+/// The current fault rates of the network, in percent.
 #[derive(Default, Clone, Copy)]
 pub struct Weather {
     longest_delay: u64,

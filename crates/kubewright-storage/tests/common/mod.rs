@@ -1,6 +1,6 @@
 //! Values and backends for the tests of the store.
 
-// Each test program uses a part of them.
+// Each test program uses some of them.
 #![allow(dead_code)]
 
 use std::io;
@@ -16,7 +16,7 @@ impl Draft<u64> for Revision {
     }
 }
 
-/// Is stored as it is.
+/// Stored unchanged.
 pub struct Fixed<V>(pub V);
 
 impl<V> Draft<V> for Fixed<V> {

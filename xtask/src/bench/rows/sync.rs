@@ -36,7 +36,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
     runs.whole()
 }
 
-/// As the cache was asked to be, at 100,000 pods.
+/// Goals for 100,000 pods.
 fn goals(figures: &Figures, goals: &mut Goals) {
     let (json, pb) = (["100k json-list", "100k json-watchlist"], ["100k pb-list", "100k pb-watchlist"]);
     let least = |cases: &[&str], who, metric| figures.least(cases, &[who], metric);

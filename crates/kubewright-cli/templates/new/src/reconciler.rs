@@ -1,4 +1,4 @@
-//! Brings the world in line with one object: it owns a deployment of its own name.
+//! Reconciles one object, which owns a deployment of the same name.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use kubewright::runtime::{BoxError, Context, Manager, Outcome};
 
 use crate::resource;
 
-/// Adds the controller to what `manager` runs.
+/// Adds the controller to `manager`.
 pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
     let controller = manager.controller::<resource::Widget>("widgets");
     manager.add(controller.owns::<apps::v1::Deployment>().workers(4).reconciling(reconcile))?;
     Ok(())
 }
 
-/// Called whenever the object or its deployment has changed, and again, later and later, after an
-/// error.
+/// Called when the object or its deployment has changed. After an error it is retried with
+/// exponential back-off.
 ///
 /// It compares the desired state with the observed state, not with the event that triggered it.
 /// Repeated calls therefore converge to the same result.
@@ -41,9 +41,9 @@ async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Ou
     Ok(Outcome::Done)
 }
 
-/// Sets the fields that we care about, and leaves everything else as it is.
+/// Sets the managed fields, and keeps all others.
 ///
-/// A deployment of this name that belongs to somebody else is an error, and stays untouched.
+/// Fails if a deployment of this name has another controller; it is not modified then.
 fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) -> Result<(), BoxError> {
     set_controller_reference(object, deployment)?;
     let spec = deployment.spec.get_or_insert_default();

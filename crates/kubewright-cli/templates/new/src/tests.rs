@@ -1,4 +1,4 @@
-//! The controller on an API server in the same process, with simulated time.
+//! Tests the controller on an in-process API server, in simulated time.
 
 use kubewright::api::{apiextensions, apps};
 use kubewright::runtime::custom::CustomResource;
@@ -14,7 +14,7 @@ struct Fixture {
     _cluster: TestCluster,
 }
 
-/// A cluster that knows the resource, and the controller at work on it.
+/// A cluster with the custom resource and the running controller.
 async fn start() -> Fixture {
     let cluster = TestCluster::start().await.expect("a server in memory starts");
     let client = cluster.client();
@@ -72,7 +72,7 @@ async fn a_deployment_with_another_owner_is_not_modified_and_is_reported() {
     let fixture = start().await;
     fixture.objects.create(&object("a", 1)).await.expect("it is valid");
     fixture.running.until_idle().await;
-    // Of another object, and of nobody.
+    // With another owner, and without one.
     let mut taken = fixture.deployments.get("a").await.expect("it was made");
     taken.set_resource_version("");
     taken.set_name("b");
