@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Log, logging, shown, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, listed, watched};
 use crate::support::{all_shown, named};
 

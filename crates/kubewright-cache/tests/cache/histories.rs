@@ -15,7 +15,7 @@ use proptest::{collection::vec, prelude::*};
 use tokio::time::sleep;
 
 use crate::informer::Running;
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::refused;
 use crate::support::named;
 

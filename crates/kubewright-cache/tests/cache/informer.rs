@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, errs, listed, watched};
 use crate::support::named;
 

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::Running;
-use crate::live::Live;
+use crate::mutable_server::Live;
 
 fn scrape(registry: &Registry) -> String {
     let mut text = String::new();

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Log, Running, logging, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, list_fails, listed, watch_fails, watched};
 use crate::support::named;
 

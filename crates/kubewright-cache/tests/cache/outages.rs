@@ -11,7 +11,7 @@ use kubewright_core::meta::v1::Status;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, errs, listed, refused, watch_fails};
 use crate::support::named;
 

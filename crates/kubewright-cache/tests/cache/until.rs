@@ -12,7 +12,7 @@ use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, Object};
 use tokio::time::{sleep, timeout};
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, list_fails, listed, refused};
 use crate::support::named;
 

@@ -8,8 +8,8 @@ use kubewright_net::credentials::{ClientCertificate, KeySource};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted};
-use crate::talking::{ask, get};
 
 /// Advances the paused clock, then lets other tasks run.
 pub async fn pass(time: Duration) {

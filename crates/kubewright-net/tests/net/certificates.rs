@@ -12,8 +12,8 @@ use kubewright_net::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get, secure_server, text};
 use crate::scripted::{Authority, Pair, Peer, Script, Scripted};
-use crate::talking::{ask, get, secure_server, text};
 
 /// Answers with the name in the client's certificate.
 pub async fn who(request: Request<Incoming>, peer: Peer) -> Response<Script> {

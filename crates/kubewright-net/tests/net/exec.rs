@@ -19,8 +19,8 @@ use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Peer, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 

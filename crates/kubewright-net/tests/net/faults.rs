@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
+use crate::requests::{ask, get, text};
 use crate::scripted::{Authority, Script, Scripted, config};
-use crate::talking::{ask, get, text};
 
 /// A transport to a server implemented by `serve`, which gets the number of the connection.
 pub fn played<F>(protocol: Protocol, serve: impl Fn(usize, DuplexStream) -> F + Send + Sync + 'static) -> HttpTransport
@@ -64,7 +64,7 @@ async fn a_server_that_answers_no_pings_is_given_up() {
     let waited = start.elapsed();
     assert!((Duration::from_secs(40)..=Duration::from_secs(60)).contains(&waited), "{waited:?}");
     assert!(body.chunk().await.expect("it has ended").is_none());
-    crate::talking::settle(&transport, 0).await;
+    crate::requests::settle(&transport, 0).await;
 }
 
 // TR-2
@@ -352,9 +352,9 @@ async fn a_stale_pooled_connection_fails_only_non_idempotent_requests() {
         }
     });
     assert_eq!(ask(&transport, get("/")).await.1, "ok");
-    crate::talking::settle(&transport, 1).await;
+    crate::requests::settle(&transport, 1).await;
     assert_eq!(ask(&transport, get("/")).await.1, "ok", "a read is sent again on a new connection");
-    crate::talking::settle(&transport, 1).await;
+    crate::requests::settle(&transport, 1).await;
     let post = Request::post("/").body(Bytes::new()).expect("fine");
     let error = transport.send(post).await.expect_err("nobody knows what the server has done");
     assert_eq!(error.kind(), TransportErrorKind::Disconnected);

@@ -4,21 +4,21 @@
 mod authorities;
 mod certificates;
 mod directory;
-mod entries;
+mod error_entries;
 mod exec;
 mod faults;
 mod in_cluster;
 mod kubeconfig;
+mod kubeconfig_writing;
 mod loading;
+mod minify;
 mod oidc;
 mod overrides;
 mod pooling;
 mod proxies;
 mod remote;
+mod requests;
 #[allow(dead_code, reason = "the tests of client certificates use the rest")]
 mod scripted;
-mod shrinking;
-mod talking;
 mod tokens;
 mod validation;
-mod writing;

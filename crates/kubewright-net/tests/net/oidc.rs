@@ -13,8 +13,8 @@ use kubewright_net::transport::{Transport, TransportErrorKind};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 /// A token with an expiry.
 fn token(name: &str, seconds: i64) -> String {

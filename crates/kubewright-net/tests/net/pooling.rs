@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::faults::played;
+use crate::requests::{ask, get, secure_server, settle, text, through_memory};
 use crate::scripted::{Script, Scripted, config, echo};
-use crate::talking::{ask, get, secure_server, settle, text, through_memory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watches_need_at_most_eight_connections() {

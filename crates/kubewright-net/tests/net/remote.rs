@@ -7,7 +7,7 @@ use kubewright_client::remote::{AttachOptions, ExecOptions};
 use kubewright_client::rest::Impersonation;
 use kubewright_client::{Client, Error};
 
-use crate::talking::{ask, secure_server};
+use crate::requests::{ask, secure_server};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 

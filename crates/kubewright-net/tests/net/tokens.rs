@@ -12,8 +12,8 @@ use kubewright_net::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 async fn echoing(authority: &Authority) -> Scripted {
     let tls = authority.server(&authority.sign("server"));

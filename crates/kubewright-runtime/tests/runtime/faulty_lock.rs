@@ -20,20 +20,20 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The stored record with its version.
-pub type Shelf = Arc<Mutex<(u64, Option<LeaderElectionRecord>)>>;
+pub type SharedRecord = Arc<Mutex<(u64, Option<LeaderElectionRecord>)>>;
 
 /// The current fault rates of the network, in percent.
 #[derive(Default, Clone, Copy)]
-pub struct Weather {
+pub struct FaultRates {
     longest_delay: u64,
     lost_requests: u64,
     lost_answers: u64,
     refusals: u64,
 }
 
-impl Weather {
+impl FaultRates {
     pub fn roll(dice: &mut Dice) -> Self {
-        let mut weather = Weather::default();
+        let mut weather = FaultRates::default();
         for _ in 0..dice.roll(4) {
             match dice.roll(4) {
                 0 => weather.longest_delay = dice.roll(20_000),
@@ -47,19 +47,19 @@ impl Weather {
 }
 
 /// A candidate's connection to the store.
-pub struct Wire {
-    shelf: Shelf,
-    weather: Arc<Mutex<Weather>>,
+pub struct FaultyLock {
+    shelf: SharedRecord,
+    weather: Arc<Mutex<FaultRates>>,
     freezer: Freezer,
     dice: Dice,
     /// The version that was last read or written.
     seen: u64,
 }
 
-impl Wire {
-    pub fn new(shelf: &Shelf, weather: &Arc<Mutex<Weather>>, freezer: &Freezer, seed: u64) -> Self {
+impl FaultyLock {
+    pub fn new(shelf: &SharedRecord, weather: &Arc<Mutex<FaultRates>>, freezer: &Freezer, seed: u64) -> Self {
         let (shelf, weather, freezer) = (shelf.clone(), weather.clone(), freezer.clone());
-        Wire { shelf, weather, freezer, dice: Dice::new(seed), seen: 0 }
+        FaultyLock { shelf, weather, freezer, dice: Dice::new(seed), seen: 0 }
     }
 
     /// Runs an operation on the store after a delay, and returns its result if it arrives in time.
@@ -111,7 +111,7 @@ impl Wire {
     }
 }
 
-impl ResourceLock for Wire {
+impl ResourceLock for FaultyLock {
     fn get(&mut self) -> Answer<'_, Option<LeaderElectionRecord>> {
         Box::pin(async {
             let (version, record) = self.call(|(version, kept)| Ok((*version, kept.clone()))).await?;

@@ -11,7 +11,7 @@ use kubewright_core::{DynamicObject, GroupVersionResource};
 use tokio::time::{sleep, timeout};
 
 use crate::informer::{Log, Running, informer, logging, shown, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, listed, watched};
 
 // RF-11, SI-4, SI-5: a batch is in the cache as a whole before its first event is delivered.

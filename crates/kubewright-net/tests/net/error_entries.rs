@@ -6,8 +6,8 @@ use kubewright_net::config::{ConfigError, Environment, Kubeconfig, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
+use crate::requests::{get, secure_server};
 use crate::scripted::{Authority, Pair, Script, Scripted};
-use crate::talking::{get, secure_server};
 
 /// A kubeconfig for a server, with these fields of the cluster and of the user.
 fn config(directory: &Directory, server: &str, cluster: &str, user: &str) -> Result<Config, ConfigError> {

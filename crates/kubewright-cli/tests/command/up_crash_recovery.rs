@@ -13,7 +13,7 @@ use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::options::{ListOptions, Patch};
 
 use crate::process::{Cluster, PATIENCE, Scratch, eventually};
-use crate::running::deployment;
+use crate::run_controllers::deployment;
 
 /// Number of kills; `KUBEWRIGHT_KILLS=100` for a thorough run.
 fn rounds() -> u32 {
