@@ -167,7 +167,7 @@ fn run_on(kubeconfig: &str, name: &str, arguments: &[&str]) -> Option<String> {
     let output = command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("it starts");
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() && errors.contains("could not find the requested resource") {
-        eprintln!("SKIPPED: {name}, because the server does not serve what it asks for: {errors}");
+        eprintln!("SKIPPED: {name}, because the server lacks resources: {errors}");
         return None;
     }
     assert!(output.status.success(), "{name}: {said}{errors}");

@@ -1,8 +1,7 @@
-//! Structs and the two functions that reach their fields.
+//! Generates structs and the two functions that access their fields.
 //!
-//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program compiles
-//! those of the types that it uses, and not of all in a group, with the lists and sub-objects that
-//! belong to them.
+//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program
+//! compiles only the functions of the types that it uses, with their lists and sub-objects.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -339,7 +339,7 @@ fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
             tokens,
             "tokens have the rights of their users and groups; requests without credentials are anonymous"
         ),
-        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: whoever reaches this address has all rights"),
+        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: every client of this address has full access"),
         (false, tokens) => tracing::warn!(
             %address,
             tokens,

@@ -104,8 +104,8 @@ impl SocketShortage {
             self.logged_at = Some(Instant::now());
             tracing::error!(
                 %error,
-                "no connection can be accepted, and new clients wait until one can; \
-                 where too many files are open, a higher limit helps (ulimit -n)"
+                "cannot accept connections: new clients have to wait; \
+                 if too many files are open, raise the limit (ulimit -n)"
             );
         }
         tokio::time::sleep(ACCEPT_RETRY_DELAY).await;

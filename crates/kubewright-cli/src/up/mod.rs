@@ -96,7 +96,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
 
     let ended = tokio::select! {
         () = signals.wait() => Ok(()),
-        ended = controllers.ended() => Err(ended.err().map_or("a controller ended by itself".into(), Box::<dyn Error>::from)),
+        ended = controllers.ended() => Err(ended.err().map_or("a controller ended unexpectedly".into(), Box::<dyn Error>::from)),
         failed = first_failure(&mut onlookers) => Err(Box::<dyn Error>::from(failed)),
     };
     stop.cancel();

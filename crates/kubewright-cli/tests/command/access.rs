@@ -60,7 +60,7 @@ fn static_tokens_work_over_plain_http_and_the_log_describes_access() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 
     let open = Serving::start(&["apiserver", "--http", "--listen", "127.0.0.1:0"]);
-    open.until_it_says("whoever reaches this address has all rights");
+    open.until_it_says("every client of this address has full access");
 }
 
 #[test]

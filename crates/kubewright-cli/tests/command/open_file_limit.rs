@@ -19,7 +19,7 @@ fn a_server_out_of_file_descriptors_logs_it_and_recovers() {
     let mut known = TcpStream::connect(address).expect("it listens");
     assert!(is_ready(&mut known));
     let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-    let said = serving.until_it_says("no connection can be accepted");
+    let said = serving.until_it_says("cannot accept connections");
     let last = said.last().expect("it was said");
     assert!(last.contains("Too many open files") && last.contains("ulimit -n"), "{last}");
     assert!(is_ready(&mut known), "those who are there are served");

@@ -288,7 +288,7 @@ async fn missing_permissions_appear_in_the_controllers_status() {
     let message = async || declared.get("greeters").await.unwrap().status.unwrap_or_default().message;
     fixture.greet("stranger", "[]").await;
     eventually("somebody else's object is left alone", async || {
-        message().await.is_some_and(|text| text.contains("default/taken exists and belongs to somebody else"))
+        message().await.is_some_and(|text| text.contains("default/taken exists and has another controller"))
     })
     .await;
     assert!(fixture.maps().get("taken").await.unwrap().metadata.owner_references.is_empty());
@@ -325,7 +325,7 @@ async fn an_object_that_the_cache_does_not_show_yet_is_not_taken_over() {
     let before = fixture.maps().create(&foreign).await.unwrap();
     fixture.greet("a", r#"["ann"]"#).await;
     eventually("it is reported", async || {
-        status().await.message.is_some_and(|text| text.contains("a-ann exists and belongs to somebody else"))
+        status().await.message.is_some_and(|text| text.contains("a-ann exists and has another controller"))
     })
     .await;
     assert_eq!(fixture.maps().get("a-ann").await.unwrap(), before);

@@ -67,7 +67,7 @@ impl TaskGroup {
         match result {
             Ok(()) => {
                 if !self.stop.is_cancelled() {
-                    tracing::debug!(%name, "has ended by itself");
+                    tracing::debug!(%name, "task has ended before the shutdown");
                 }
                 Ok(())
             }
