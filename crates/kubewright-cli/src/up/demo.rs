@@ -40,7 +40,9 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
 
     story.step("A pod is deleted").await;
     let victim = stage.pods_of("hello").first().map(|pod| pod.name().to_owned()).ok_or("there is no pod")?;
-    story.tell(format!("kubectl delete pod {victim}: no command for the controller; it sees the deletion in its cache."));
+    story.tell(format!(
+        "kubectl delete pod {victim}: no command for the controller; it sees the deletion in its cache."
+    ));
     stage.api::<Pod>().delete_with(&victim, &DeleteOptions::default()).await?;
     let is_back =
         |stage: &Stage| stage.ready("hello") == 2 && stage.pods_of("hello").iter().all(|pod| pod.name() != victim);
