@@ -6,7 +6,7 @@ use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
 use crate::authentication::Authenticator;
-use crate::metrics::RequestMetrics;
+use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::user::User;
@@ -15,7 +15,7 @@ use crate::warnings::Warnings;
 /// An authorized request and the parts of the server that answer it.
 pub(crate) struct Call<'a> {
     pub(crate) registry: &'a Registry,
-    pub(crate) metrics: &'a RequestMetrics,
+    pub(crate) metrics: &'a ServerMetrics,
     pub(crate) authenticator: &'a Authenticator,
     pub(crate) user: &'a User,
     pub(crate) info: &'a RequestInfo,

@@ -28,7 +28,7 @@ use crate::http::{
     ApiResponse, BufferedBody, InFlight, InFlightPermit, LIST_BYTES, MemoryBudget, RequestBody, ResponseBody,
     accepts_gzip, compress,
 };
-use crate::metrics::RequestMetrics;
+use crate::metrics::ServerMetrics;
 use crate::non_resource;
 use crate::offload::Offload;
 use crate::registry::{self, Registry};
@@ -68,7 +68,7 @@ struct SharedService {
     list_memory: MemoryBudget,
     /// Runs requests that are expensive to decode, validate or encode.
     offload: Offload,
-    metrics: RequestMetrics,
+    metrics: ServerMetrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
     /// Whether the fault injection endpoint is enabled.
@@ -84,7 +84,7 @@ impl Service {
         faults: Faults,
         serves_faults: bool,
     ) -> Self {
-        let metrics = RequestMetrics::default();
+        let metrics = ServerMetrics::default();
         let list_memory = MemoryBudget::new(LIST_BYTES);
         let shared = SharedService {
             registry,

@@ -17,7 +17,7 @@ use crate::signals::TerminationSignals;
 /// Options of both commands.
 #[derive(Debug, Args)]
 #[group(skip)]
-pub struct Options {
+pub struct ServerOptions {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
@@ -60,7 +60,7 @@ pub struct Options {
 }
 
 /// Runs the API server until a termination signal.
-pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+pub async fn run(options: ServerOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     let server = start(&options).await?;
@@ -71,7 +71,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 }
 
 /// Starts the server.
-pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
+pub async fn start(options: &ServerOptions) -> Result<RunningServer, Box<dyn Error>> {
     raise_limit();
     if options.http && options.token_auth_file.is_some() && options.write_kubeconfig.is_some() {
         let why =
@@ -107,7 +107,7 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
 }
 
 /// Writes the kubeconfig, and prints that the server is ready.
-pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn Error>> {
+pub fn announce(options: &ServerOptions, server: &RunningServer) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.write_kubeconfig {
         let unwritten = |error| format!("cannot write the kubeconfig {}", about(path, &error));
         write_private(path, &server.kubeconfig()).map_err(unwritten)?;

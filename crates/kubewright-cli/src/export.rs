@@ -45,7 +45,7 @@ const SERVER_METADATA: [&str; 8] = [
 
 /// The objects to export, and the file for them.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ExportOptions {
     /// Only objects of this namespace; by default of all, plus cluster-scoped objects.
     #[arg(long, short)]
     namespace: Option<String>,
@@ -68,7 +68,7 @@ struct Resource {
 }
 
 /// Writes the objects, one YAML document each.
-pub async fn export(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn export(options: &ExportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let resources = resources(&client, options.namespace.is_some()).await?;
     match &options.output {
@@ -118,7 +118,7 @@ pub fn rank(kind: &str, namespaced: bool) -> u8 {
 }
 
 async fn write_all(
-    options: &Options,
+    options: &ExportOptions,
     client: &Client,
     resources: &[Resource],
     out: &mut impl Write,
@@ -144,7 +144,7 @@ async fn write_all(
 }
 
 async fn page(
-    options: &Options,
+    options: &ExportOptions,
     client: &Client,
     resource: &Resource,
     continue_token: Option<&str>,

@@ -23,7 +23,7 @@ const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files, and how they are applied.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ImportOptions {
     /// Files of YAML or JSON; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub struct Options {
 ///
 /// A failed object does not stop the others.
 #[allow(clippy::print_stderr)]
-pub async fn import(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mut objects = Vec::new();
     for file in &options.files {
@@ -78,7 +78,7 @@ fn read(file: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 async fn apply(
-    options: &Options,
+    options: &ImportOptions,
     client: &Client,
     mapper: &RestMapper,
     object: &DynamicObject,

@@ -21,7 +21,7 @@ use crate::signals::TerminationSignals;
 
 /// Controllers and cluster.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct RunOptions {
     /// The controllers to run.
     #[arg(required = true, value_name = "CONTROLLER")]
     controllers: Vec<Shipped>,
@@ -68,7 +68,7 @@ pub fn names() -> String {
 }
 
 /// Runs the controllers until a termination signal.
-pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+pub async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     options.check()?;
@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-impl Options {
+impl RunOptions {
     /// Checks the options.
     fn check(&self) -> Result<(), Box<dyn Error>> {
         let taken = |shipped: &&Shipped| !self.force && shipped.twin().is_some();

@@ -13,18 +13,18 @@ use crate::table::partial_object_metadata;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EventType {
+pub(crate) enum FrameType {
     Added,
     Modified,
     Deleted,
 }
 
-impl EventType {
+impl FrameType {
     const fn as_str(self) -> &'static str {
         match self {
-            EventType::Added => "ADDED",
-            EventType::Modified => "MODIFIED",
-            EventType::Deleted => "DELETED",
+            FrameType::Added => "ADDED",
+            FrameType::Modified => "MODIFIED",
+            FrameType::Deleted => "DELETED",
         }
     }
 }
@@ -57,7 +57,7 @@ impl Frames {
     }
 
     /// Appends an event about an object.
-    pub(crate) fn object(&mut self, kind: EventType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+    pub(crate) fn object(&mut self, kind: FrameType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
         match (self.wanted.form, self.wanted.format) {
             (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));

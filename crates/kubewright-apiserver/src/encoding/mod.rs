@@ -13,7 +13,7 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{StatusReason, Value, yaml};
 
-pub(crate) use frame::{EventType, Frames};
+pub(crate) use frame::{FrameType, Frames};
 pub(crate) use frame_cache::SharedFrames;
 pub(crate) use list::{JsonList, ListBody, ListMeta, list};
 pub(crate) use wanted::Wanted;

@@ -18,7 +18,7 @@ use super::{Registry, Selectors};
 use crate::catalog::Resource;
 use crate::channel_condition::ChannelCondition;
 use crate::conversion::webhook::in_version;
-use crate::encoding::{EventType, Frames, SharedFrames, bookmark};
+use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
@@ -207,7 +207,7 @@ impl RegistryWatch {
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut frame = Vec::new();
         while let Some(object) = self.initial.pop_front() {
-            self.frames.object(EventType::Added, &self.resource, &object, &mut frame);
+            self.frames.object(FrameType::Added, &self.resource, &object, &mut frame);
             if frame.len() >= FRAME_SIZE {
                 return Some(frame.into());
             }
@@ -311,15 +311,15 @@ impl RegistryWatch {
         event: &StoreEvent<StoredObject>,
         before: Option<&Arc<StoredObject>>,
         now: &Arc<StoredObject>,
-    ) -> Option<(EventType, Arc<StoredObject>)> {
+    ) -> Option<(FrameType, Arc<StoredObject>)> {
         let before = before.filter(|before| self.selection.matches(before));
         let is_after = event.kind != EventKind::Deleted && self.selection.matches(now);
         match (before, is_after) {
-            (None, true) => Some((EventType::Added, Arc::clone(now))),
-            (Some(_), true) => Some((EventType::Modified, Arc::clone(now))),
-            (Some(_), false) if event.kind == EventKind::Deleted => Some((EventType::Deleted, Arc::clone(now))),
+            (None, true) => Some((FrameType::Added, Arc::clone(now))),
+            (Some(_), true) => Some((FrameType::Modified, Arc::clone(now))),
+            (Some(_), false) if event.kind == EventKind::Deleted => Some((FrameType::Deleted, Arc::clone(now))),
             // An object that no longer matches is sent as deleted, in its last matching state.
-            (Some(before), false) => Some((EventType::Deleted, Arc::new(before.with_revision(event.revision)))),
+            (Some(before), false) => Some((FrameType::Deleted, Arc::new(before.with_revision(event.revision)))),
             (None, false) => None,
         }
     }
@@ -328,7 +328,7 @@ impl RegistryWatch {
     async fn converted(
         &self,
         event: &StoreEvent<StoredObject>,
-    ) -> Result<Option<(EventType, Arc<StoredObject>)>, Rejection> {
+    ) -> Result<Option<(FrameType, Arc<StoredObject>)>, Rejection> {
         let convert = async |object: &Arc<StoredObject>| {
             let converted = in_version(&self.resource, vec![Arc::clone(object)]).await?;
             Ok::<_, Rejection>(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))

@@ -30,7 +30,7 @@ const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Address and cluster.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ProxyOptions {
     /// The port; 0 picks a free one.
     #[arg(long, short, default_value_t = 8001)]
     port: u16,
@@ -42,7 +42,7 @@ pub struct Options {
 }
 
 /// Serves until a termination signal.
-pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn run(options: &ProxyOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     let client = options.connection.client()?;
     let listener = TcpListener::bind(SocketAddr::new(options.address, options.port)).await?;

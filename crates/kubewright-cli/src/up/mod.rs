@@ -27,9 +27,9 @@ use story::Story;
 
 /// Options of `up` besides those of the server.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct UpOptions {
     #[command(flatten)]
-    server: apiserver::Options,
+    server: apiserver::ServerOptions,
     /// Number of simulated nodes; without nodes, pods stay pending.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
@@ -45,7 +45,7 @@ pub struct Options {
 }
 
 /// Runs a cluster: API server, controllers, and nodes.
-pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
+pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     let verbosity = options.server.verbosity;
     verbosity.start();
