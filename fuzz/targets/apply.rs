@@ -6,9 +6,9 @@
 
 mod parts;
 
-use kubewright_merge::apply::{FieldSet, ManagerIdentifier, Managers, ManagedFieldsOperation, MergeSchema};
 use kubewright_core::message::Message;
 use kubewright_core::{Value, yaml};
+use kubewright_merge::apply::{FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -17,7 +17,8 @@ fuzz_target!(|input: &[u8]| {
     let managed: Value = managed.parse().unwrap_or_default();
     let pod = kubewright_api::core::v1::Pod::default().scheme();
     let [name, api_version] = ["fuzz", "v1"].map(Into::into);
-    let manager = ManagerIdentifier { name, operation: ManagedFieldsOperation::Apply, api_version, subresource: "".into() };
+    let manager =
+        ManagerIdentifier { name, operation: ManagedFieldsOperation::Apply, api_version, subresource: "".into() };
     for schema in [MergeSchema::of(pod), MergeSchema::custom(&kubewright_core::meta::v1::OBJECT_META)] {
         let mut managers = Managers::from_value(&managed).unwrap_or_default();
         let applied = managers.apply(&live, &config.value, schema, &FieldSet::new(), &manager, true, None);

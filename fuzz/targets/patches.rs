@@ -8,8 +8,8 @@ mod parts;
 use std::sync::LazyLock;
 
 use kubewright_core::Value;
-use kubewright_merge::patch::{create_merge_patch, json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
+use kubewright_merge::patch::{create_merge_patch, json_patch, merge_patch, strategic_merge};
 use libfuzzer_sys::fuzz_target;
 
 static POD: LazyLock<&TypeInfo> = LazyLock::new(|| {

@@ -8,8 +8,8 @@ mod model;
 use std::sync::LazyLock;
 
 use kubewright_core::Decoder;
-use kubewright_core::protobuf::{Envelope, encode_message};
 use kubewright_core::message::TypeEntry;
+use kubewright_core::protobuf::{Envelope, encode_message};
 use libfuzzer_sys::fuzz_target;
 
 static TYPES: LazyLock<Vec<&TypeEntry>> = LazyLock::new(model::types);

@@ -32,7 +32,11 @@ fn main() {
         words.chunks(2).filter_map(|pair| Some((pair[0].strip_prefix("--")?, pair.get(1)?.as_str()))).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
     let variant = options["variant"];
-    if variant.contains("compact") { runtime.block_on(measure::<Compact<Pod>>(&options)) } else { runtime.block_on(measure::<Pod>(&options)) }
+    if variant.contains("compact") {
+        runtime.block_on(measure::<Compact<Pod>>(&options))
+    } else {
+        runtime.block_on(measure::<Pod>(&options))
+    }
 }
 
 /// Version of the list; event `j` has `LIST_VERSION + 1 + j`.
@@ -68,7 +72,11 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     // A channel without reader: its handler is full after one event, and never ready again.
     let (stalled, _unread) = tokio::sync::mpsc::channel(1);
     for number in 1..handlers {
-        if number == 1 && choice("stalled") == "true" { informer.add_handler(stalled.clone()).expect("it has not stopped") } else { informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped") };
+        if number == 1 && choice("stalled") == "true" {
+            informer.add_handler(stalled.clone()).expect("it has not stopped")
+        } else {
+            informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped")
+        };
     }
     let arrived = (0..if rate > 0 { events } else { 0 }).map(|_| AtomicU64::new(0)).collect();
     let seen = Arc::new(Seen { arrived, ..Seen::default() });

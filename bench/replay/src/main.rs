@@ -30,7 +30,13 @@ fn main() {
         }
     }
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64);
-    let get = |name: &str, f| if formats.split(',').any(|format| format == name) { build(f, pods, events, streamed, diverse, threads) } else { Data::default() };
+    let get = |name: &str, f| {
+        if formats.split(',').any(|format| format == name) {
+            build(f, pods, events, streamed, diverse, threads)
+        } else {
+            Data::default()
+        }
+    };
     let (json, pb, meta) = (get("json", Fmt::Json), get("pb", Fmt::Pb), get("meta", Fmt::Meta));
     let server = Arc::new(Server::new(pods, events, json, pb, meta));
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");

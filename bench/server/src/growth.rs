@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
-use kubewright::apiserver::{ApiServer, Body, Service};
+use kubewright::apiserver::{ApiServer, ResponseBody, Service};
 use tokio::sync::Semaphore;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -48,7 +48,7 @@ fn kilobytes(name: &str) -> f64 {
 }
 
 /// Sends a request and returns the response, which must be a success.
-async fn send(service: &Service, method: Method, path: &str, accept: &str, body: String) -> Body {
+async fn send(service: &Service, method: Method, path: &str, accept: &str, body: String) -> ResponseBody {
     let request = Request::builder().method(method).uri(path).header("accept", accept);
     let request = request.header("content-type", "application/json").body(Bytes::from(body)).expect("a request");
     let response = service.call(request).await.expect("no fault was injected");
@@ -57,7 +57,7 @@ async fn send(service: &Service, method: Method, path: &str, accept: &str, body:
 }
 
 /// Reads a body to its end and returns its length.
-async fn drain(mut body: Body) -> usize {
+async fn drain(mut body: ResponseBody) -> usize {
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         length += frame.expect("it does not break").into_data().map_or(0, |data| data.len());
