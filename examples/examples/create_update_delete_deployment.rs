@@ -1,4 +1,4 @@
-//! A Deployment's life by the typed client: create, update, list, delete.
+//! The lifecycle of a Deployment with the typed client: create, update, list, delete.
 //!
 //! `cargo run -p kubewright-examples --example create_update_delete_deployment -- --embedded`
 
@@ -22,7 +22,7 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Updating deployment...");
-    // Somebody else may write between our read and our write. Then both are repeated.
+    // A concurrent write between read and update is a conflict; both are retried.
     retry_on_conflict(RetryPolicy::CONFLICT, async || {
         let mut deployment = deployments.get(created.name()).await?;
         if deployment.uid() != created.uid() {
@@ -48,8 +48,7 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Deleting deployment...");
-    // The uid is a precondition: a deployment that somebody else has created under this name
-    // meanwhile stays.
+    // The uid is a precondition: a recreated deployment of this name is not deleted.
     let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground).uid(created.uid());
     deployments.delete_with(created.name(), &foreground).await?;
     println!("Deleted deployment.");

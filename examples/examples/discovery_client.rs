@@ -1,4 +1,4 @@
-//! What a server serves: groups, versions, resources; what `kubectl api-resources` prints.
+//! Lists the groups, versions and resources of a server, like `kubectl api-resources`.
 //!
 //! `cargo run -p kubewright-examples --example discovery_client -- --embedded`
 

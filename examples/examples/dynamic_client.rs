@@ -1,4 +1,4 @@
-//! The dynamic client: any resource by its name, no types needed.
+//! The dynamic client: any resource by name, without types.
 //!
 //! `cargo run -p kubewright-examples --example dynamic_client -- --embedded`
 

@@ -1,4 +1,5 @@
-//! A Deployment's life by the dynamic client: the same steps as with types, by names of fields.
+//! The lifecycle of a Deployment with the dynamic client: the same steps as with types, by field
+//! paths.
 //!
 //! `cargo run -p kubewright-examples --example dynamic_create_update_delete_deployment --
 //! --embedded`
@@ -56,8 +57,7 @@ async fn main() -> Outcome {
 
     prompt()?;
     println!("Deleting deployment...");
-    // The uid is a precondition: a deployment that somebody else has created under this name
-    // meanwhile stays.
+    // The uid is a precondition: a recreated deployment of this name is not deleted.
     let foreground = DeleteOptions::default().propagation(PropagationPolicy::Foreground).uid(created.uid());
     deployments.delete_with(created.name(), &foreground).await?;
     println!("Deleted deployment.");

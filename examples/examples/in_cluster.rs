@@ -1,7 +1,7 @@
-//! A program inside of the cluster, by the service account that is mounted into its pod.
+//! In-cluster configuration, with the service account of the pod.
 //!
-//! Run it in a pod whose service account may list pods; elsewhere it says what is missing. The
-//! token is read again when it changes, and without the cluster's certificate nothing is trusted.
+//! Run it in a pod whose service account may list pods; elsewhere it reports the missing files. A
+//! rotated token is reloaded. The cluster's certificate authority is required.
 
 use clap::Parser;
 use kubewright::Client;

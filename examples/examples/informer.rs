@@ -1,4 +1,4 @@
-//! An informer that prints what happens to pods: added, updated, deleted.
+//! An informer that prints pod events: added, updated, deleted.
 //!
 //! `cargo run -p kubewright-examples --example informer -- --embedded --rounds 4`
 

@@ -1,4 +1,4 @@
-//! One active process among several, by a Lease: run it twice, and stop the one that leads.
+//! Leader election with a Lease: run it twice, and stop the leader.
 //!
 //! `cargo run -p kubewright-examples --example leader_election -- --kubeconfig kubeconfig --id one`
 
@@ -13,10 +13,11 @@ use kubewright_examples::{Arguments, Outcome};
 struct Candidate {
     #[command(flatten)]
     arguments: Arguments,
-    /// The identity of this process; two must not have the same.
+    /// The identity of this process, which must be unique.
     #[arg(long)]
     id: String,
-    /// How long a lease lasts, in seconds; the others follow from it as 60, 15 and 5 do.
+    /// The lease duration in seconds. Renew deadline and retry period are a quarter and a twelfth
+    /// of it.
     #[arg(long, default_value_t = 60.0)]
     lease: f64,
 }
@@ -24,15 +25,14 @@ struct Candidate {
 #[tokio::main]
 async fn main() -> Outcome {
     let candidate = Candidate::parse();
-    // First, so that a signal during the start is not lost.
+    // Installed first, so that an early signal is not lost.
     let shutdown = shutdown_on_signals();
     let connection = candidate.arguments.connect().await?;
     let options = LeaderElectionOptions::default()
         .lease_duration(Duration::from_secs_f64(candidate.lease))
         .renew_deadline(Duration::from_secs_f64(candidate.lease / 4.0))
         .retry_period(Duration::from_secs_f64(candidate.lease / 12.0))
-        // A process that ends in order hands over at once; nobody has to wait for its lease to run
-        // out.
+        // A clean exit releases the lease, so the next leader need not wait for its expiry.
         .release_on_cancel(true);
     let elector = LeaderElector::new(&connection.client, "default", "example", candidate.id.as_str(), options)?;
 

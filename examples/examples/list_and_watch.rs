@@ -1,4 +1,4 @@
-//! What an informer is made of: a list, then a watch from the version of the list.
+//! The protocol below an informer: a list, then a watch from the version of the list.
 //!
 //! `cargo run -p kubewright-examples --example list_and_watch -- --embedded --rounds 1`
 

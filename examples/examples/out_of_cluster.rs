@@ -1,5 +1,5 @@
-//! A program outside of the cluster, by its kubeconfig: counts pods every ten seconds, and looks
-//! for one of them.
+//! Out-of-cluster configuration from a kubeconfig: counts pods every ten seconds, and gets one of
+//! them.
 //!
 //! `cargo run -p kubewright-examples --example out_of_cluster -- --kubeconfig ~/.kube/config`
 

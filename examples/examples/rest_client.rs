@@ -1,4 +1,4 @@
-//! The client under all others: a verb, a path, and what came of it.
+//! The REST client below all others: verb, path, response.
 //!
 //! `cargo run -p kubewright-examples --example rest_client -- --embedded`
 

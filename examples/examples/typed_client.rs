@@ -1,4 +1,5 @@
-//! The typed client: one pod, how many run in all namespaces, and pods with their nodes.
+//! The typed client: gets a pod, counts running pods in all namespaces, and lists pods with their
+//! nodes.
 //!
 //! `cargo run -p kubewright-examples --example typed_client -- --embedded`
 

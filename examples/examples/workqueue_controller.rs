@@ -1,8 +1,7 @@
-//! The work queue controller of the articles: pods of `default`, an informer, a queue of keys, and
-//! workers that sync.
+//! The workqueue controller of client-go's examples: an informer of the pods in `default`, a
+//! workqueue, and workers that sync keys.
 //!
-//! A pod that cannot be synced is tried again, later each time, and dropped with a message after
-//! five retries.
+//! A failed sync is retried with back-off, and dropped with a message after five retries.
 //!
 //! `cargo run -p kubewright-examples --example workqueue_controller -- --embedded --rounds 1`
 
@@ -11,11 +10,11 @@ use std::time::Duration;
 use clap::Parser;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Event, FactoryOptions, Lister, SharedInformerFactory};
-use kubewright::workqueue::{Options, RateLimitingQueue, limiter};
+use kubewright::workqueue::{QueueOptions, RateLimitingQueue, limiter};
 use kubewright::{CancellationToken, Object, ObjectKey};
 use kubewright_examples::{Arguments, Connection, Outcome};
 
-/// How often a pod is tried again before it is dropped.
+/// Maximum number of retries of a pod.
 const MAX_RETRIES: u32 = 5;
 
 #[tokio::main]
@@ -24,10 +23,9 @@ async fn main() -> Outcome {
     let connection = arguments.connect().await?;
     let factory = SharedInformerFactory::new(&connection.client, FactoryOptions::default().namespace("default"));
     let pods = factory.core_v1().pods();
-    let queue = RateLimitingQueue::<ObjectKey>::new(limiter::controller_default(), Options::new().name("pods"));
+    let queue = RateLimitingQueue::<ObjectKey>::new(limiter::controller_default(), QueueOptions::new().name("pods"));
 
-    // Handlers only note which pod changed; what has to be done is decided from the cache when its
-    // turn comes.
+    // Handlers only add the key of a changed pod; the worker reads its state from the cache.
     let changed = queue.clone();
     let _handler = pods.add_handler(move |event: &Event<Pod>| match event {
         Event::Added { object, .. } => changed.add(object.key()),
@@ -66,18 +64,18 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-/// The business logic: says what there is. A pod labelled `broken` cannot be synced.
+/// The business logic: prints the state of a pod. The sync of a pod labelled `broken` fails.
 fn sync_to_stdout(pods: &Lister<Pod>, key: &ObjectKey) -> Result<(), String> {
     match pods.namespace(key.namespace()).get(key.name()) {
         None => println!("Pod {key} does not exist anymore"),
         Some(pod) if pod.labels().get("broken").is_some() => return Err("it is broken".to_owned()),
-        // The uid tells a pod from another of the same name that was there before.
+        // The uid distinguishes a pod from an earlier one of the same name.
         Some(pod) => println!("Sync/Add/Update for Pod {} ({})", pod.name(), pod.uid()),
     }
     Ok(())
 }
 
-/// With a server of our own: a pod comes, another one is broken, and the first one goes.
+/// With the embedded server: creates a pod and a broken one, and deletes the first.
 async fn tell(connection: Connection) -> Result<Connection, kubewright::Error> {
     if connection.is_embedded() {
         let pods = connection.client.core_v1().pods("default");

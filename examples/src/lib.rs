@@ -1,4 +1,4 @@
-//! What all examples share: which server they talk to, and how they wait for the reader.
+//! Shared by all examples: command-line arguments, the connection, and pauses between steps.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -9,24 +9,24 @@ use kubewright::apiserver::{ApiServer, RunningServer};
 use kubewright::client::config::{LoadingRules, Overrides};
 use kubewright::{Client, Config};
 
-/// How examples end.
+/// The result of an example.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
-/// Which server to talk to: of the kubeconfig, or one of our own.
+/// The server to use: that of the kubeconfig, or an embedded one.
 #[derive(Debug, Parser)]
 pub struct Arguments {
     /// The kubeconfig; by default the one that kubectl uses.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Needs no cluster: talks to an API server in this process.
+    /// Uses an API server in this process instead of a cluster.
     #[arg(long)]
     embedded: bool,
-    /// Ends after so many rounds, where a program would go on for ever.
+    /// Ends after this many rounds instead of running forever.
     #[arg(long, value_name = "N")]
     pub rounds: Option<u32>,
 }
 
-/// A client, and the server behind it if that is ours.
+/// A client, and its server if that is embedded.
 #[derive(Debug)]
 pub struct Connection {
     /// The client.
@@ -35,7 +35,7 @@ pub struct Connection {
 }
 
 impl Arguments {
-    /// Connects as the arguments say.
+    /// Connects according to the arguments.
     pub async fn connect(&self) -> Result<Connection, Box<dyn Error>> {
         if self.embedded {
             let server = ApiServer::in_memory().preload(PODS).start().await?;
@@ -50,13 +50,13 @@ impl Arguments {
 }
 
 impl Connection {
-    /// Whether the server is ours, so that nobody else changes anything.
+    /// Whether the server is embedded, so that it has no other clients.
     pub fn is_embedded(&self) -> bool {
         self.server.is_some()
     }
 }
 
-/// Waits for the reader to press return, as the articles do; goes on at once where nobody types.
+/// Waits for the return key, like client-go's examples; continues immediately without a terminal.
 pub fn prompt() -> std::io::Result<()> {
     print!("-> Press Return key to continue.");
     std::io::stdout().flush()?;
@@ -65,7 +65,7 @@ pub fn prompt() -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the server of our own has from the start, so that there is something to see.
+/// Initial objects of the embedded server.
 const PODS: &str = "
 {apiVersion: v1, kind: Node, metadata: {name: node-1}}
 ---

@@ -1,4 +1,4 @@
-//! Every example runs with no cluster and says what its article says.
+//! Every example runs without a cluster and prints the output of client-go's example.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use kubewright::client::config::{LoadingRules, Overrides};
 use kubewright::options::{DeleteOptions, Patch};
 use kubewright::{Api, Client, Config, Object, json};
 
-/// The example's binary, which cargo builds beside this test.
+/// The binary of an example, which cargo builds with this test.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test has a path");
     let target = test.ancestors().nth(2).expect("tests lie in a folder of the target folder");
@@ -89,18 +89,18 @@ fn the_work_queue_controller_gives_up_after_five_retries() {
 }
 
 #[test]
-fn without_a_server_an_example_says_what_is_missing() {
+fn without_a_server_an_example_reports_the_missing_configuration() {
     let output = Command::new(example("typed_client")).args(["--kubeconfig", "/nowhere/config"]).output();
     let output = output.expect("it starts");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("/nowhere/config"));
 }
 
-/// A candidate for leadership, and what it says line by line.
+/// A candidate for leadership, with its output by line.
 struct Candidate {
     process: Child,
     lines: mpsc::Receiver<String>,
-    /// What it has said and nobody has asked for yet: callbacks run at the same time, as in Go.
+    /// Output lines that were read but not yet matched. Callbacks run concurrently, as in Go.
     heard: Vec<String>,
 }
 
@@ -149,7 +149,7 @@ async fn another_process_leads_when_the_leader_is_killed() {
         one.says("Controller loop...");
         let mut two = Candidate::start(&path, "two");
         two.says("new leader elected: one");
-        // Nothing is released: the other has to wait until the lease has run out.
+        // The lease is not released, so the other candidate waits for its expiry.
         drop(one);
         two.says("I am the leader: two");
         two.says("Controller loop...");
@@ -159,7 +159,7 @@ async fn another_process_leads_when_the_leader_is_killed() {
     let _ = std::fs::remove_file(&file);
 }
 
-/// Runs an example on a real server; nothing if that lacks what the example is about.
+/// Runs an example on a real server; `None` if the server lacks its resources.
 #[allow(clippy::print_stderr)]
 fn run_on(kubeconfig: &str, name: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(example(name));
@@ -167,14 +167,14 @@ fn run_on(kubeconfig: &str, name: &str, arguments: &[&str]) -> Option<String> {
     let output = command.env_remove("KUBERNETES_SERVICE_HOST").output().expect("it starts");
     let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() && errors.contains("could not find the requested resource") {
-        eprintln!("SKIPPED: {name}, because the server does not serve what it asks for: {errors}");
+        eprintln!("SKIPPED: {name}, because the server lacks resources: {errors}");
         return None;
     }
     assert!(output.status.success(), "{name}: {said}{errors}");
     Some(said.into_owned())
 }
 
-/// What the embedded server has from the start, as far as this one serves it.
+/// Creates the objects that the embedded server starts with, if the server lacks them.
 async fn prepare(client: &Client) {
     for name in ["default", "kube-system"] {
         let mut namespace = Namespace::default();
@@ -184,7 +184,7 @@ async fn prepare(client: &Client) {
     }
     for name in ["example-xxxxx", "broken"] {
         let pods = Api::<Pod>::namespaced(client, "default");
-        // Only what an earlier run of this test has left.
+        // Left over from an earlier run of this test.
         if let Some(left) = pods.get_opt(name).await.expect("it answers") {
             assert_eq!(left.labels().get("made-by"), Some("kubewright-examples"), "somebody else uses the pod {name}");
             let options = DeleteOptions::default().grace_period_seconds(0).uid(left.uid());
@@ -202,11 +202,9 @@ async fn prepare(client: &Client) {
     }
 }
 
-/// Waits until the deployment of the examples is gone, as the garbage collector, where the server
-/// has none.
+/// Deletes the deployment of the examples like the garbage collector, if the server has none.
 ///
-/// A deployment of that name which nobody deletes is in use, by a user of the server or by another
-/// run of this test.
+/// A deployment of that name without a deletion timestamp is in use by others.
 async fn collect(client: &Client) {
     let deployments = Api::<Deployment>::namespaced(client, "default");
     while let Some(found) = deployments.get_opt("demo-deployment").await.expect("it answers") {
@@ -233,7 +231,7 @@ async fn examples_run_on_a_real_server_too() {
     prepare(&client).await;
     collect(&client).await;
     let (collector, runtime) = (client.clone(), tokio::runtime::Handle::current());
-    // Something happens for those who watch.
+    // Creates events for the watching examples.
     let busy = tokio::spawn(async move {
         let pods = Api::<Pod>::namespaced(&client, "default");
         for number in 0.. {

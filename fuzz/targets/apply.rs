@@ -1,4 +1,4 @@
-//! Any configuration applies to any object with any managed fields, or is refused.
+//! Any configuration applies to any object with any managed fields, or is rejected.
 //!
 //! The input is the object, the configuration and the managed fields, with zero bytes between them.
 //! The configuration is YAML, the others are JSON.
@@ -6,9 +6,9 @@
 
 mod parts;
 
-use kubewright_merge::apply::{FieldSet, Manager, Managers, Operation, Schema};
 use kubewright_core::message::Message;
 use kubewright_core::{Value, yaml};
+use kubewright_merge::apply::{FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -17,8 +17,9 @@ fuzz_target!(|input: &[u8]| {
     let managed: Value = managed.parse().unwrap_or_default();
     let pod = kubewright_api::core::v1::Pod::default().scheme();
     let [name, api_version] = ["fuzz", "v1"].map(Into::into);
-    let manager = Manager { name, operation: Operation::Apply, api_version, subresource: "".into() };
-    for schema in [Schema::of(pod), Schema::custom(&kubewright_core::meta::v1::OBJECT_META)] {
+    let manager =
+        ManagerIdentifier { name, operation: ManagedFieldsOperation::Apply, api_version, subresource: "".into() };
+    for schema in [MergeSchema::of(pod), MergeSchema::custom(&kubewright_core::meta::v1::OBJECT_META)] {
         let mut managers = Managers::from_value(&managed).unwrap_or_default();
         let applied = managers.apply(&live, &config.value, schema, &FieldSet::new(), &manager, true, None);
         if applied.is_ok() {

@@ -1,14 +1,14 @@
-//! Sends bytes to a server in memory and reads all that it answers.
+//! Sends bytes to an in-memory server, and reads its response.
 
 use std::time::Duration;
 
 use kubewright_apiserver::ApiServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Time of the simulated clock after which a connection is given up, as that of a watch.
+/// Simulated time after which a connection is abandoned, for example that of a watch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves one connection that consists of these bytes. Afterwards the server still answers others.
+/// Serves one connection with these bytes. The server must still respond on others afterwards.
 pub fn serve(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime without threads").block_on(async {

@@ -1,4 +1,4 @@
-//! Any text is refused by the JSON decoder, or becomes an object that stays the same from then on.
+//! The JSON decoder rejects a text, or decodes it to an object that round-trips.
 #![no_main]
 
 #[allow(dead_code)]
@@ -35,13 +35,13 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Ok(object) = std::str::from_utf8(text).unwrap_or_default().parse::<DynamicObject>() {
         let json = String::from_utf8(object.to_json()).expect("strings are UTF-8");
-        // Managed fields are kept as text, of which no space is removed.
+        // Managed fields are stored as text, including white space.
         assert_eq!(json.parse::<DynamicObject>().expect("we wrote it"), object);
         let _ = object.get(&["metadata", "labels"]);
     }
 });
 
-/// serde_json stops at 128 levels, and we at 256.
+/// serde_json is limited to 128 levels, our decoder to 256.
 fn tree_is_deep(text: &[u8]) -> bool {
     text.iter().filter(|byte| matches!(byte, b'[' | b'{')).count() > 120
 }

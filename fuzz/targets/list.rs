@@ -1,4 +1,4 @@
-//! A list in pieces gives what it gives whole: the same items, then the same end or an error.
+//! A list decodes equally in chunks and as a whole: the same items, then the same end or an error.
 #![no_main]
 
 mod pieces;

@@ -1,4 +1,4 @@
-//! Any patch of any object is refused, or makes an object that can be written and read again.
+//! A patch is rejected, or yields an object that round-trips.
 //!
 //! The input is the object and the patch as JSON, with a zero byte between them.
 #![no_main]
@@ -8,8 +8,8 @@ mod parts;
 use std::sync::LazyLock;
 
 use kubewright_core::Value;
-use kubewright_merge::patch::{create_merge_patch, json_patch, merge_patch, strategic_merge};
 use kubewright_core::scheme::TypeInfo;
+use kubewright_merge::patch::{create_merge_patch, json_patch, merge_patch, strategic_merge};
 use libfuzzer_sys::fuzz_target;
 
 static POD: LazyLock<&TypeInfo> = LazyLock::new(|| {

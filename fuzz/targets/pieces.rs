@@ -1,6 +1,6 @@
-//! Cuts bytes into pieces as other bytes say.
+//! Splits bytes into chunks of fuzzed sizes.
 
-/// The pieces of `bytes`, of the given sizes and then of one byte each.
+/// Chunks of `bytes`: first of the given sizes, then of one byte each.
 pub fn pieces<'a>(sizes: &[u8], mut bytes: &'a [u8]) -> Vec<&'a [u8]> {
     let mut sizes = sizes.iter().map(|size| usize::from(*size));
     let mut pieces = Vec::new();

@@ -1,5 +1,4 @@
-//! Any bytes are refused by the protobuf decoder, or become an object that stays the same from then
-//! on.
+//! The protobuf decoder rejects the input, or decodes it to an object that round-trips.
 #![no_main]
 
 #[allow(dead_code)]
@@ -9,8 +8,8 @@ mod model;
 use std::sync::LazyLock;
 
 use kubewright_core::Decoder;
-use kubewright_core::protobuf::{Envelope, encode_message};
 use kubewright_core::message::TypeEntry;
+use kubewright_core::protobuf::{Envelope, encode_message};
 use libfuzzer_sys::fuzz_target;
 
 static TYPES: LazyLock<Vec<&TypeEntry>> = LazyLock::new(model::types);
@@ -28,7 +27,7 @@ fuzz_target!(|input: &[u8]| {
         let mut second = Vec::new();
         encode_message(&*again, &mut second);
         assert_eq!(first, second);
-        // What a server answers does not depend on the way the object came.
+        // The server's JSON must be the same for objects decoded from protobuf and from JSON.
         let json = model::to_server_json(&*object);
         let mut from_json = (entry.new)();
         decoder.json_into(&mut *from_json, json.as_bytes()).unwrap_or_else(|error| panic!("{error} in {json}"));

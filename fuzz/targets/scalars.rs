@@ -1,5 +1,4 @@
-//! Texts of scalars, selectors and names are refused, or print as something that is read as the
-//! same again.
+//! Scalars, selectors and names are rejected, or their printed form parses to the same value.
 #![no_main]
 
 use std::fmt::Display;

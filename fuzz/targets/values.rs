@@ -1,4 +1,4 @@
-//! Values made for a type survive JSON, protobuf and both in turn.
+//! Generated values round-trip through JSON and protobuf.
 #![no_main]
 
 #[allow(dead_code)]
@@ -8,8 +8,8 @@ mod model;
 use std::sync::LazyLock;
 
 use kubewright_core::Decoder;
-use kubewright_core::protobuf::encode_message;
 use kubewright_core::message::TypeEntry;
+use kubewright_core::protobuf::encode_message;
 use libfuzzer_sys::fuzz_target;
 
 static TYPES: LazyLock<Vec<&TypeEntry>> = LazyLock::new(model::types);

@@ -1,4 +1,5 @@
-//! A watch in pieces gives what it gives whole: the same events, then the same end or an error.
+//! A watch decodes equally in chunks and as a whole: the same events, then the same end or an
+//! error.
 #![no_main]
 
 mod pieces;
@@ -26,9 +27,8 @@ fn check<T: Object + PartialEq + std::fmt::Debug>(encoding: Encoding, sizes: &[u
 
 /// The events, and whether the stream then ended between two of them.
 ///
-/// An event that is broken is refused at once if it is there in whole, and otherwise when its end
-/// has come; of that difference nothing is said here. Where events stand on lines, one may be
-/// waited for until its line ends, so that a line is ended here at the last.
+/// An invalid event may be rejected early or at its end; the test accepts both. A decoder may wait
+/// for the line break after an event, so a final line break is added.
 fn decode<'a, T: Object>(encoding: Encoding, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<WatchEvent<T>>, bool) {
     let mut stream = WatchDecoder::new(encoding);
     let (mut decoder, mut events) = (Decoder::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! Chores of the project.
+//! Project tasks.
 //!
 //! `cargo xtask generate` writes the code that is derived from the description in `api/`;
 //! `cargo xtask generate --check` fails if the committed code is not what it would write.
-//! `cargo xtask bench` measures us beside our peers; see `bench/README.md`.
+//! `cargo xtask bench` compares kubewright with its peers; see `bench/README.md`.
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
 //! `cargo xtask layers --check` fails on dependencies that ARCHITECTURE.md does not list and on
 //! import cycles between folders; without `--check` it also shows cycles between files.

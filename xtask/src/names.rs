@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: &str = "docs/src/go-names.md";
 
-/// Writes the list, or only tells whether it is up to date.
+/// Writes the list, or checks that it is up to date.
 pub fn run(is_check: bool) -> Result<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let mut rows = BTreeSet::new();
@@ -28,8 +28,8 @@ pub fn run(is_check: bool) -> Result<String, String> {
     Ok(format!("{PAGE} has {} names", rows.len()))
 }
 
-/// All Rust files that users read, in a stable order. The aliases of generated resources are their
-/// Go names as they are.
+/// All public Rust files in a stable order. Generated resources are skipped, because their aliases
+/// equal their Go names.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut files = Vec::new();
@@ -95,7 +95,7 @@ fn type_of(line: &str) -> String {
     line.split(['<', ' ', ':']).next().unwrap_or_default().to_owned()
 }
 
-/// The name that a declaration gives.
+/// The name of a declaration.
 fn item_of(line: &str) -> Option<String> {
     let words = ["pub", "async", "const", "fn", "struct", "enum", "trait", "type", "static", "use", "mod", "unsafe"];
     let mut parts =

@@ -54,7 +54,7 @@ async fn create(client: &Client, objects: usize) {
     }
 }
 
-/// Serves so many config maps until the input ends.
+/// Serves this many config maps until standard input ends.
 async fn serve(objects: usize) {
     let server =
         ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).plain_http().start().await.expect("a server");
@@ -68,7 +68,7 @@ fn controller(client: &Client) -> Controller<ConfigMap> {
     Controller::new("maps", &factory).filter(Predicate::objects(|map: &ConfigMap| map.namespace() == "default"))
 }
 
-/// Every object is reconciled again as soon as it has been; nothing is done.
+/// Reconciles every object repeatedly, without work.
 async fn noop(client: &Client, seconds: f64) {
     let (count, stop) = (Arc::new(AtomicU64::new(0)), CancellationToken::new());
     let (counted, stopped) = (count.clone(), stop.clone());
@@ -86,7 +86,7 @@ async fn noop(client: &Client, seconds: f64) {
     running.await.expect("no panic").expect("it worked");
 }
 
-/// From before a write is sent until its object is reconciled.
+/// Latency from before a write is sent until its object is reconciled.
 async fn latency(client: &Client) {
     let (begun, times) = (Arc::new(Mutex::new(Instant::now())), Arc::new(Mutex::new(Vec::new())));
     let (start, measured, stop) = (begun.clone(), times.clone(), CancellationToken::new());
@@ -122,7 +122,7 @@ struct SiteStatus {
     ready: bool,
 }
 
-/// So many custom resources at once; each gets a secret, and its status says so.
+/// Creates this many custom resources at once. Each gets a secret, and a status that names it.
 async fn storm(objects: usize) {
     let cluster = TestCluster::start().await.expect("a server in memory");
     let direct = cluster.client();

@@ -1,4 +1,4 @@
-//! Where the bytes of a pod go: parts are taken away one by one, and what that frees is counted.
+//! Memory of each part of a pod: removes the parts one by one, and counts the freed bytes.
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::{Decoder, StringPool};

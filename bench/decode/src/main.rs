@@ -1,10 +1,12 @@
-//! Decodes the same pods by kubewright and by its peers, turn by turn in one process.
+//! Decodes the same pods by kubewright and by its peers, in turns within one process.
 //!
-//! Takes the pods from the replay server of the bench, see `../README.md`. For each way: CPU time
-//! for a pod (best and median of several rounds, dropping the object included), and from one more
-//! round that keeps all objects, each in an `Arc`: bytes held and allocations made for a pod.
+//! Takes the pods from the replay server of the bench, see `../README.md`. For each decoder it
+//! prints the CPU time per pod: best and median of several rounds, including the drop of the
+//! object. A further round keeps all objects, each in an `Arc`, and yields bytes and allocations
+//! per pod.
 //!
-//! Arguments: the address of the server, how many pods, and a part of the name of the ways to run.
+//! Arguments: the address of the server, the number of pods, and a part of the names of the
+//! decoders to run.
 
 mod breakdown;
 mod counting;
@@ -21,7 +23,7 @@ use prost::Message;
 
 const ROUNDS: usize = 7;
 
-/// One way to decode a pod, and what it took.
+/// A decoder, with its measurements.
 struct Way<'a> {
     name: &'static str,
     pods: &'a [Vec<u8>],
@@ -102,7 +104,7 @@ fn main() {
         Way::new("protobuf kubewright, as in a cache", &protobuf, lean, protobuf_pod),
     ];
     let mut ways: Vec<Way<'_>> = ways.into_iter().filter(|way| way.name.contains(&only)).collect();
-    // Rounds are the outer loop, so that a noisy moment of the machine hits all ways alike.
+    // Rounds are the outer loop, so that noise of the machine affects all decoders alike.
     for _ in 0..ROUNDS {
         for way in &mut ways {
             let before = counting::cpu_seconds();

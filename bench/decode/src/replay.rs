@@ -1,4 +1,4 @@
-//! Pods of the replay server, taken apart into one buffer each.
+//! Reads the pods of the replay server, and splits the list into one buffer per pod.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -26,7 +26,7 @@ pub fn protobuf_pods(server: &str, pods: usize) -> Vec<Vec<u8>> {
     fields(list).into_iter().filter(|(number, _)| *number == 2).take(pods).map(|(_, item)| item.to_vec()).collect()
 }
 
-/// Numbers and bytes of the length-delimited fields of a message.
+/// Field numbers and bytes of the length-delimited fields of a message.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let varint = |bytes: &mut &[u8]| {
         let mut value = 0u64;

@@ -1,9 +1,8 @@
-//! One request over TLS and nothing else: the least that any client of an API server has to build
-//! and carry.
+//! One request over TLS: the minimum that any client of an API server builds and contains.
 //!
-//! `hello-floor HOST:PORT` asks for `/version` in the version of HTTP that the server prefers. No
-//! controller, no types, no JSON, no kubeconfig: the distance from here to `hello` is kubewright's,
-//! the rest is that of tokio, rustls and hyper.
+//! `hello-floor HOST:PORT` asks for `/version` in the HTTP version that the server prefers. It has
+//! no controller, types, JSON or kubeconfig. The difference to `hello` is the cost of kubewright;
+//! the rest is the cost of tokio, rustls and hyper.
 
 use std::error::Error;
 use std::sync::Arc;

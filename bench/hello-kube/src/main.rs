@@ -1,5 +1,4 @@
-//! The smallest controller of kube-rs: what it takes to build, how big it is, how soon it
-//! reconciles.
+//! The smallest controller of kube-rs, to measure build time, size and time to the first reconcile.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The smallest controller of kubewright: what it takes to build, how big it is, how soon it
-//! reconciles.
+//! The smallest controller of kubewright, to measure build time, size and time to the first
+//! reconcile.
 
 use kubewright::Client;
 use kubewright::api::core::v1::ConfigMap;

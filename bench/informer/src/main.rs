@@ -1,10 +1,10 @@
-//! kubewright as a contestant of the informer rows: syncs an informer over all pods, reports, asks
-//! for events, reports.
+//! kubewright as a contestant of the informer rows: syncs an informer over all pods, then processes
+//! events, and reports after both.
 //!
 //! `--server URL --variant V --pods N --events M --settle S`, where `V` is words joined by dashes:
-//! `json` or `pb`; `list` or `watchlist`; `drop` is taken and changes nothing, because managed
-//! fields are never kept; `compact` keeps objects as their bytes. `--relist true` lets the server
-//! expire the watch before the events; `--handlers N`, `--stalled true` and `--rate R` are for
+//! `json` or `pb`; `list` or `watchlist`; `drop` has no effect, because managed fields are always
+//! dropped; `compact` stores objects as bytes. `--relist true` lets the server expire the
+//! watch before the events; `--handlers N`, `--stalled true` and `--rate R` are for
 //! event-to-handler times. Prints one line of JSON with the fields that the bench's README lists.
 
 use std::collections::HashMap;
@@ -32,7 +32,11 @@ fn main() {
         words.chunks(2).filter_map(|pair| Some((pair[0].strip_prefix("--")?, pair.get(1)?.as_str()))).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("threads");
     let variant = options["variant"];
-    if variant.contains("compact") { runtime.block_on(measure::<Compact<Pod>>(&options)) } else { runtime.block_on(measure::<Pod>(&options)) }
+    if variant.contains("compact") {
+        runtime.block_on(measure::<Compact<Pod>>(&options))
+    } else {
+        runtime.block_on(measure::<Pod>(&options))
+    }
 }
 
 /// Version of the list; event `j` has `LIST_VERSION + 1 + j`.
@@ -43,7 +47,7 @@ const LIST_VERSION: u64 = 10_000_000;
 struct Seen {
     added: AtomicU64,
     updated: AtomicU64,
-    /// When each event came, in nanoseconds since 1970, if the events are paced.
+    /// Arrival time of each event in nanoseconds since 1970, if the events are paced.
     arrived: Vec<AtomicU64>,
     progress: Notify,
 }
@@ -65,10 +69,14 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     let informer = SharedIndexInformer::new(ListWatch::new(Api::<T>::all(&client)), choices);
     let choice = |name: &str| options.get(name).copied().unwrap_or_default();
     let (handlers, rate) = (choice("handlers").parse().unwrap_or(1), choice("rate").parse().unwrap_or(0));
-    // A channel that nobody reads: its handler is full after one event and never ready again.
+    // A channel without reader: its handler is full after one event, and never ready again.
     let (stalled, _unread) = tokio::sync::mpsc::channel(1);
     for number in 1..handlers {
-        if number == 1 && choice("stalled") == "true" { informer.add_handler(stalled.clone()).expect("it has not stopped") } else { informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped") };
+        if number == 1 && choice("stalled") == "true" {
+            informer.add_handler(stalled.clone()).expect("it has not stopped")
+        } else {
+            informer.add_handler(|_: &Event<T>| {}).expect("it has not stopped")
+        };
     }
     let arrived = (0..if rate > 0 { events } else { 0 }).map(|_| AtomicU64::new(0)).collect();
     let seen = Arc::new(Seen { arrived, ..Seen::default() });
@@ -151,8 +159,8 @@ async fn measure<T: Kind>(options: &HashMap<&str, &str>) {
     let _ = running.await;
 }
 
-/// Waits until the process has spent at least so much CPU since `from`, and then nothing to speak
-/// of for a second.
+/// Waits until the process has used at least this much CPU time since `from`, and then almost none
+/// for a second.
 async fn quiet(from: f64, least: f64) {
     let (mut last, mut since) = (cpu_seconds(), Instant::now());
     while since.elapsed() < Duration::from_secs(1) || cpu_seconds() - from < least {
@@ -179,7 +187,7 @@ fn cpu_seconds() -> f64 {
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// A line of the kernel's account of this process, in kilobytes.
+/// A line of `/proc/self/status`, in kilobytes.
 fn memory(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let value = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':'));

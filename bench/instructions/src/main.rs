@@ -9,13 +9,13 @@ use std::sync::Arc;
 use kubewright::api::core::v1::Pod;
 use kubewright::cache::{Indexers, Store};
 use kubewright::protobuf::Envelope;
-use kubewright::workqueue::{Options, WorkQueue};
+use kubewright::workqueue::{QueueOptions, WorkQueue};
 use kubewright::{Decoder, Object, StringPool};
 use replay::{pb, podgen};
 
 const PODS: u64 = 1000;
 
-/// A name, and what makes the work ready to be measured.
+/// A case: its name, and the function that prepares the measured work.
 type Case = (&'static str, fn() -> Box<dyn FnMut()>);
 
 const CASES: &[Case] = &[
@@ -40,13 +40,12 @@ fn main() {
     measured(&mut *work);
 }
 
-/// Where counting begins and ends.
+/// The only function whose instructions are counted.
 #[inline(never)]
 #[unsafe(no_mangle)]
 fn measured(work: &mut dyn FnMut()) {
     work();
-    // Keeps the call above from being the last thing here, and so from becoming a jump out of this
-    // function.
+    // Prevents a tail call above, which would leave the counted function.
     black_box(());
 }
 
@@ -68,7 +67,7 @@ fn protobuf_pods() -> Vec<Vec<u8>> {
     json_pods().into_iter().map(message).collect()
 }
 
-/// As a cache has it: without managed fields, strings shared.
+/// A decoder as used by caches: without managed fields, with a string pool.
 fn decoder() -> Decoder {
     Decoder::new().skip_managed_fields().pool(StringPool::default())
 }
@@ -147,7 +146,7 @@ fn queue_pass() -> Box<dyn FnMut()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a thread");
     Box::new(move || {
         runtime.block_on(async {
-            let queue = WorkQueue::<Arc<str>>::new(Options::new());
+            let queue = WorkQueue::<Arc<str>>::new(QueueOptions::new());
             keys.iter().for_each(|key| queue.add(key.clone()));
             for _ in &keys {
                 black_box(queue.get().await.expect("the queue is open"));

@@ -1,4 +1,4 @@
-//! Reads one small ConfigMap again and again, and prints how long a read takes.
+//! Reads one small ConfigMap repeatedly, and prints the latency.
 //!
 //! usage: bench-latency KUBECONFIG NAMESPACE json|protobuf READS
 

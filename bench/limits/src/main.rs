@@ -94,7 +94,7 @@ fn drain(server: &str, buf: usize) -> (usize, f64, f64) {
     (n, t.elapsed().as_secs_f64(), cpu() - c0)
 }
 
-// what a cache that keeps only keys, labels and placement needs
+// memory of a cache with only keys, labels and node names
 #[derive(Deserialize)]
 #[allow(dead_code)]
 #[serde(rename_all = "camelCase")]

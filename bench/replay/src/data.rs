@@ -5,15 +5,14 @@ use std::io::Write;
 
 use crate::{pb, podgen};
 
-/// Everything in one encoding.
+/// All data in one encoding.
 #[derive(Default)]
 pub struct Data {
-    /// Items of the list back to back (in JSON with a comma after each), and where each starts; one
-    /// more for the end.
+    /// The concatenated items of the list (in JSON each with a comma), and their offsets including
+    /// the end.
     pub list: Vec<u8>,
     pub off: Vec<usize>,
-    /// HTTP chunks, one to an event; where each of the later events starts, and one more for the
-    /// end.
+    /// HTTP chunks, one per event, and the offsets of the later events including the end.
     pub init: Vec<u8>,
     pub events: Vec<u8>,
     pub event_off: Vec<usize>,
@@ -28,7 +27,7 @@ pub enum Fmt {
     Meta,
 }
 
-/// Appends one HTTP chunk, and says how long its content is.
+/// Appends one HTTP chunk, and returns the length of its content.
 pub fn chunk(o: &mut Vec<u8>, data: &[u8]) -> u64 {
     write!(o, "{:x}\r\n", data.len()).unwrap();
     o.extend_from_slice(data);
@@ -71,8 +70,8 @@ fn add(d: &mut Data, f: Fmt, streamed: bool, body: &str, pbuf: &[u8], event: Opt
     }
 }
 
-/// Makes the pods and their events; those of streaming lists only if `streamed`, because of a
-/// million pods they take 4 GB.
+/// Generates the pods and their events. Events of streaming lists are only generated if `streamed`:
+/// for a million pods they take 4 GB.
 ///
 /// With `diverse`, each pod has its own template instead of sharing one with its siblings.
 pub fn build(f: Fmt, pods: u64, events: u64, streamed: bool, diverse: bool, threads: u64) -> Data {

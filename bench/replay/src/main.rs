@@ -1,8 +1,8 @@
-//! A canned Kubernetes API for pods, served from memory at full speed, so that the client is what
-//! is measured.
+//! A canned Kubernetes API for pods, served from memory at full speed, so that the client is the
+//! bottleneck.
 //!
-//! Serving is nothing but large `write` calls. Plain HTTP/1.1, a thread to a connection. What it
-//! answers: `../README.md`.
+//! It serves plain HTTP/1.1 with one thread per connection and large `write` calls. `../README.md`
+//! describes its API.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -30,7 +30,13 @@ fn main() {
         }
     }
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get() as u64);
-    let get = |name: &str, f| if formats.split(',').any(|format| format == name) { build(f, pods, events, streamed, diverse, threads) } else { Data::default() };
+    let get = |name: &str, f| {
+        if formats.split(',').any(|format| format == name) {
+            build(f, pods, events, streamed, diverse, threads)
+        } else {
+            Data::default()
+        }
+    };
     let (json, pb, meta) = (get("json", Fmt::Json), get("pb", Fmt::Pb), get("meta", Fmt::Meta));
     let server = Arc::new(Server::new(pods, events, json, pb, meta));
     let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");

@@ -1,4 +1,4 @@
-//! Lists, watches, and what the bench asks of the server itself.
+//! Lists, watches, and the control requests of the bench.
 
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::data::{Data, Fmt, chunk};
 use crate::request::{Req, read_request};
 use crate::{pb, podgen};
 
-/// The data, and what the bench has asked for.
+/// The data, and the last control request.
 pub struct Server {
     pods: u64,
     events: u64,
@@ -24,7 +24,7 @@ pub struct Server {
     sent: AtomicU64,
 }
 
-/// Changes when the bench wants something of all open watches.
+/// Notifies open watches of a control request.
 #[derive(Clone, Copy, Default)]
 struct Epoch {
     number: u64,
@@ -33,17 +33,17 @@ struct Epoch {
 
 #[derive(Clone, Copy, Default)]
 enum Wish {
-    /// All events, as fast as they go.
+    /// All events, at full speed.
     #[default]
     Events,
-    /// One event each so often, the first at the moment given.
+    /// One event per interval, the first at the given time.
     Paced { first: SystemTime, interval: Duration },
     /// An error 410, and the end of the watch.
     Expire,
 }
 
 impl Server {
-    /// A server of these pods and events; what has no data is not offered.
+    /// A server of these pods and events. Formats without data are not served.
     pub fn new(pods: u64, events: u64, json: Data, pb: Data, meta: Data) -> Self {
         let (watchers, lists, sent) = Default::default();
         Server { pods, events, json, pb, meta, epoch: Mutex::default(), wake: Condvar::new(), watchers, lists, sent }
@@ -211,8 +211,8 @@ impl Server {
         }
     }
 
-    /// Sends each event at its moment, or at once if that has passed, so that a slow client cannot
-    /// slow the clock down.
+    /// Sends each event at its time, or immediately if that has passed, so that a slow client does
+    /// not delay later events.
     fn pace(&self, w: &mut TcpStream, d: &Data, first: SystemTime, interval: Duration) -> std::io::Result<()> {
         for (number, ends) in d.event_off.windows(2).enumerate() {
             let due = first + interval * number as u32;
@@ -282,8 +282,8 @@ impl Server {
                     self.list(&mut w, &q)?
                 }
                 ("POST", "/_control/start") => {
-                    // A client that is about to watch again would miss the events, and wait for
-                    // them for ever.
+                    // A client that is reconnecting would miss the events, and wait for them
+                    // forever.
                     for _ in 0..600 {
                         if self.watchers.load(Relaxed) > 0 {
                             break;
@@ -317,7 +317,7 @@ impl Server {
     }
 }
 
-/// The event that tells a watch that its version is too old.
+/// The 410 Expired event.
 fn expired(f: Fmt) -> Vec<u8> {
     let mut data = Vec::new();
     if f == Fmt::Pb {

@@ -1,4 +1,4 @@
-//! How the costs of the embedded server grow: with objects, with watches, with definitions.
+//! Growth of the embedded server's costs with the number of objects, watches and definitions.
 //!
 //! The server is called as a function, so that neither sockets nor a client are measured. Each size
 //! runs in a process of its own and prints one line of JSON. Costs are CPU time of the whole
@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
-use kubewright::apiserver::{ApiServer, Body, Service};
+use kubewright::apiserver::{ApiServer, ResponseBody, Service};
 use tokio::sync::Semaphore;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -27,10 +27,10 @@ const GETS: usize = 2000;
 const PAGES: usize = 20;
 const PAGE: usize = 500;
 const EVENTS: usize = 1000;
-/// Each document is asked for so often, each time after a change.
+/// Number of requests for each document, each after a change.
 const ROUNDS: usize = 5;
 
-/// The CPU seconds of all threads that this process has.
+/// CPU seconds of all threads of this process.
 fn cpu_seconds() -> f64 {
     let threads = read_dir("/proc/self/task").expect("Linux").flatten();
     let nanoseconds = threads.filter_map(|thread| {
@@ -40,7 +40,7 @@ fn cpu_seconds() -> f64 {
     nanoseconds.sum::<f64>() / 1e9
 }
 
-/// A number of kilobytes that the kernel knows of this process.
+/// A line of `/proc/self/status`, in kilobytes.
 fn kilobytes(name: &str) -> f64 {
     let status = read_to_string("/proc/self/status").expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -48,7 +48,7 @@ fn kilobytes(name: &str) -> f64 {
 }
 
 /// Sends a request and returns the response, which must be a success.
-async fn send(service: &Service, method: Method, path: &str, accept: &str, body: String) -> Body {
+async fn send(service: &Service, method: Method, path: &str, accept: &str, body: String) -> ResponseBody {
     let request = Request::builder().method(method).uri(path).header("accept", accept);
     let request = request.header("content-type", "application/json").body(Bytes::from(body)).expect("a request");
     let response = service.call(request).await.expect("no fault was injected");
@@ -57,7 +57,7 @@ async fn send(service: &Service, method: Method, path: &str, accept: &str, body:
 }
 
 /// Reads a body to its end and returns its length.
-async fn drain(mut body: Body) -> usize {
+async fn drain(mut body: ResponseBody) -> usize {
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         length += frame.expect("it does not break").into_data().map_or(0, |data| data.len());
@@ -73,13 +73,14 @@ async fn post(service: &Service, path: &str, body: String) {
     drain(send(service, Method::POST, path, "application/json", body).await).await;
 }
 
-/// Runs a future and returns what it gives, with the CPU seconds that passed meanwhile.
+/// Runs a future, and returns its output with the CPU seconds used.
 async fn measured<T>(work: impl Future<Output = T>) -> (T, f64) {
     let before = cpu_seconds();
     (work.await, cpu_seconds() - before)
 }
 
-/// Many ConfigMaps: create, get, a page, and whole lists in three forms; and the memory of each.
+/// Many ConfigMaps: costs of create, get, a page, and complete lists in three formats, and memory
+/// per object.
 pub async fn objects(count: usize) {
     let server = ApiServer::in_memory().start().await.expect("a server");
     let service = &server.service();
@@ -136,7 +137,7 @@ async fn pages(service: &Service) -> usize {
     PAGES
 }
 
-/// The resource version of the present.
+/// The current resource version.
 async fn version(service: &Service) -> String {
     let path = format!("{CONFIG_MAPS}?limit=1");
     let body = send(service, Method::GET, &path, "application/json", String::new()).await;
@@ -146,7 +147,8 @@ async fn version(service: &Service) -> String {
     rest.split('"').next().unwrap_or_default().to_owned()
 }
 
-/// Many watches, each of the pods of one node: a create and the event that one of them gets.
+/// Many watches, each of the pods of one node: cost of a create and of its event, which only one of
+/// them gets.
 pub async fn watches(count: usize) {
     let server = ApiServer::in_memory().start().await.expect("a server");
     let service = &server.service();
@@ -191,14 +193,14 @@ pub async fn watches(count: usize) {
     );
 }
 
-/// Many definitions of custom resources: to install one, and the documents that name them all.
+/// Many CustomResourceDefinitions: cost of installing one, and of the documents that list them all.
 pub async fn definitions(count: usize) {
     let server = ApiServer::in_memory().start().await.expect("a server");
     let service = &server.service();
     let before = kilobytes("VmRSS");
     let install = async |from: usize, to: usize| {
         for number in from..to {
-            // As providers do it: some groups, with many kinds each.
+            // Like large operators: some groups with many kinds each.
             let group = format!("group{}.example.com", number / 50);
             post(service, DEFINITIONS, definition(&group, number)).await;
         }

@@ -9,7 +9,7 @@
 //! in a program without peers, because cargo would compile shared crates with the peers' features.
 //!
 //! The driver takes the same share of the cores for each server. The CPU time of a server is read
-//! from outside, for all processes that `SERVER_PIDS` names.
+//! from `/proc`, for all processes in `SERVER_PIDS`.
 
 mod growth;
 mod process;
@@ -27,7 +27,7 @@ use kubewright::{Api, Client, Config, Object};
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 
-/// That of the command `kubewright`.
+/// The allocator of the command `kubewright`.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -83,7 +83,7 @@ fn map(prefix: &str, number: usize) -> ConfigMap {
     map
 }
 
-/// Waits until config maps can be made in the namespace `default`.
+/// Waits until config maps can be created in the namespace `default`.
 async fn ready() {
     let (maps, start) = (maps(), Instant::now());
     while let Err(error) = maps.create(&map("ready", start.elapsed().as_millis() as usize)).await {
@@ -93,7 +93,7 @@ async fn ready() {
     println!(r#"{{"waited_ms": {}}}"#, start.elapsed().as_millis());
 }
 
-/// Config maps made in so long by so many clients, each with a connection of its own and one
+/// Creates config maps for this long with this many clients, each with its own connection and one
 /// request at a time.
 async fn creates(clients: usize, time: Duration) {
     let (start, mut tasks) = (Instant::now(), JoinSet::new());
@@ -117,7 +117,7 @@ fn server_cpu_seconds() -> f64 {
     ids.split(',').filter_map(|id| id.parse().ok()).map(process::cpu_seconds).sum()
 }
 
-/// Makes config maps one after the other and returns what that has cost the server.
+/// Creates config maps sequentially, and returns the server's CPU time.
 async fn make(maps: &Api<ConfigMap>, prefix: &str, count: usize) -> f64 {
     let before = server_cpu_seconds();
     for number in 0..count {
@@ -126,8 +126,8 @@ async fn make(maps: &Api<ConfigMap>, prefix: &str, count: usize) -> f64 {
     server_cpu_seconds() - before
 }
 
-/// So many watches of one namespace; how long until each has seen every event, and what that costs
-/// beyond making them.
+/// This many watches of one namespace: time until each has received every event, and CPU time
+/// without the creates.
 async fn fanout(watchers: usize, events: usize) {
     let maps = maps();
     let alone = make(&maps, "alone", events).await;

@@ -1,5 +1,5 @@
-//! A server with a data directory that is killed and started again: how long it takes until it
-//! serves, what a full list then costs, and whether informers resume their watches without a list.
+//! Kills and restarts a server with a data directory. Measures the time until it serves and the
+//! cost of a full list, and checks that informers resume their watches without a list.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -67,7 +67,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGKILL: the server gets no chance to write anything more.
+        // SIGKILL: the server cannot write anything more.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -116,7 +116,7 @@ pub async fn restart(objects: usize, informers: usize, folder: &str) {
     );
 }
 
-/// An address that nobody listens on, so that the second server can have the one of the first.
+/// A free address, which both servers use in turn.
 fn free_address() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("it is bound")
@@ -186,7 +186,7 @@ async fn get(client: &Client, path: &str) -> kubewright::client::rest::Response 
     client.rest().get().absolute_path(path).timeout(TIMEOUT).send().await.expect("a success")
 }
 
-/// The requests of this verb that the server has answered since its start, by its own metrics.
+/// The number of requests with this verb since the server's start, from its metrics.
 async fn count_requests(client: &Client, verb: &str) -> u64 {
     let metrics = get(client, "/metrics").await.text();
     let prefix = format!("apiserver_request_total{{verb=\"{verb}\"");

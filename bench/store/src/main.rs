@@ -1,6 +1,6 @@
-//! The store of kubewright in the cases that the peers' `micro` programs play: get, by_index, list,
-//! alone and under a writer at full speed. One line of JSON for each. Before them, the bytes that
-//! the store itself takes for an object.
+//! The store in the cases of the peers' `micro` programs: get, by_index and list, alone and with a
+//! concurrent writer. Prints one line of JSON per case, and first the store's own memory per
+//! object.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ fn main() {
         case("store_get", 2_000_000, &|number| {
             black_box(store.get_by_key(&keys[number as usize & 0xffff]));
         });
-        // The same with objects and keys in the processor's cache: without waiting for memory.
+        // The same with few objects, which fit into the CPU cache.
         case("store_get_warm", 2_000_000, &|number| {
             black_box(store.get_by_key(&keys[number as usize % 1000]));
         });
@@ -71,11 +71,11 @@ fn main() {
                 black_box(Arc::as_ptr(pod));
             });
         });
-        // The same as a list of one's own.
+        // The same, collected into a list.
         case("store_list_copied", 50, &|_| {
             black_box(store.list().to_vec());
         });
-        // A look at all objects needs no list of them.
+        // Iterating over all objects needs no list.
         case("store_visit", 50, &|_| {
             black_box(store.list().iter().filter(|pod| pod.name().is_empty()).count());
         });
@@ -89,7 +89,7 @@ fn main() {
     });
 }
 
-/// A pod with nothing but a key and a node, so that the store is measured and not the object.
+/// A pod with only a key and a node name, so that the store dominates the memory.
 fn pod(number: u64) -> Pod {
     let mut pod = Pod::default();
     pod.set_namespace(&format!("payments-{:03}", number % 200));
@@ -109,15 +109,15 @@ fn measure(name: &str, operations: u64, updates: &AtomicU64, run: impl Fn(u64)) 
     );
 }
 
-/// Bytes that malloc has given out.
+/// Bytes allocated by malloc.
 fn heap_bytes() -> usize {
-    // The bench is no part of the crates that forbid it.
+    // Only the crates of the library forbid `unsafe`.
     let heap = unsafe { libc::mallinfo2() };
     heap.uordblks + heap.hblkhd
 }
 
 fn cpu_seconds() -> f64 {
-    // The bench is no part of the crates that forbid it.
+    // Only the crates of the library forbid `unsafe`.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);

@@ -1,5 +1,5 @@
-//! One case of the work queue bench, as its twin in Go plays it: see `../README.md`. Prints one
-//! line of JSON.
+//! One case of the workqueue bench; a Go program runs the same cases (see `../README.md`). Prints
+//! one line of JSON.
 //!
 //! Argument: the case.
 
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{DelayingQueue, Options, RateLimitingQueue, WorkQueue};
+use kubewright_workqueue::{DelayingQueue, QueueOptions, RateLimitingQueue, WorkQueue};
 use tokio::task::JoinSet;
 
-/// A string like Go's: 16 bytes, of which copies share the text.
+/// A string like Go's: 16 bytes, and copies share the text.
 type Key = Arc<str>;
 
 const ADDS: usize = 1_000_000;
@@ -44,7 +44,7 @@ fn key(number: usize) -> Key {
 
 /// Adds spread over `distinct` keys by `pairs` producers, drained by as many consumers.
 async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
-    let (queue, delivered) = (WorkQueue::<Key>::new(Options::new()), Arc::new(AtomicU64::new(0)));
+    let (queue, delivered) = (WorkQueue::<Key>::new(QueueOptions::new()), Arc::new(AtomicU64::new(0)));
     let (mut consumers, mut producers) = (JoinSet::new(), JoinSet::new());
     let meter = Meter::start();
     for pair in 0..pairs {
@@ -61,8 +61,7 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
         producers.spawn(async move {
             for add in (pair..ADDS).step_by(pairs) {
                 producer.add_ref(&keys[add % distinct]);
-                // Lets workers run now and then, as every task does that takes its keys from a
-                // stream.
+                // Yields now and then, like any task that reads its keys from a stream.
                 tokio::task::coop::consume_budget().await;
             }
         });
@@ -73,9 +72,9 @@ async fn pass(pairs: usize, keys: Arc<[Key]>, distinct: usize) {
     meter.report(delivered.load(Ordering::Relaxed), 0);
 }
 
-/// All keys are added before the first is taken, and have to come in the order of their adds.
+/// Adds all keys before the first get, and checks their order.
 async fn in_order(keys: &[Key]) {
-    let queue = WorkQueue::<Key>::new(Options::new());
+    let queue = WorkQueue::<Key>::new(QueueOptions::new());
     let meter = Meter::start();
     keys.iter().for_each(|key| queue.add(key.clone()));
     for key in keys {
@@ -85,9 +84,9 @@ async fn in_order(keys: &[Key]) {
     meter.report(keys.len() as u64, 0);
 }
 
-/// A million keys that fall due between two and three seconds from now.
+/// A million keys that are due in two to three seconds.
 async fn delayed(keys: &[Key]) {
-    let queue = DelayingQueue::new(Options::new());
+    let queue = DelayingQueue::new(QueueOptions::new());
     let meter = Meter::start();
     for (number, key) in keys.iter().enumerate() {
         queue.add_after(key.clone(), Duration::from_micros(2_000_000 + number as u64 * 7919 % 1_000_003));
@@ -99,10 +98,10 @@ async fn delayed(keys: &[Key]) {
     meter.report(keys.len() as u64, memory);
 }
 
-/// A million keys that fail once, wait two seconds and then succeed.
+/// A million keys that fail once and succeed after a back-off of two seconds.
 async fn failures(keys: &[Key]) {
     let limiter = ItemExponential::new(Duration::from_secs(2), Duration::from_secs(1000));
-    let queue = RateLimitingQueue::new(limiter, Options::new());
+    let queue = RateLimitingQueue::new(limiter, QueueOptions::new());
     let meter = Meter::start();
     keys.iter().for_each(|key| queue.add_rate_limited(key.clone()));
     let memory = meter.memory();
@@ -113,7 +112,7 @@ async fn failures(keys: &[Key]) {
     meter.report(keys.len() as u64, memory);
 }
 
-/// Time, processor time and memory since a moment.
+/// Elapsed time, CPU time and memory since a start.
 struct Meter {
     start: Instant,
     used: f64,
@@ -136,7 +135,7 @@ impl Meter {
 }
 
 fn cpu_seconds() -> f64 {
-    // The bench is no part of the crates that forbid it.
+    // Only the crates of the library forbid `unsafe`.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &mut usage);

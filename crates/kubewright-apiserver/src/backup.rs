@@ -17,7 +17,7 @@ use crc32fast::Hasher;
 use kubewright_core::Value;
 
 use crate::object::{StoredObject, tree};
-use kubewright_storage::{Encoded, Entry, Key, NewDataFile, Page, StoredRecord, Version};
+use kubewright_storage::{Encoded, Key, NewDataFile, Page, StoredRecord, StoredVersion, VersionedValue};
 
 /// The path of the backup endpoint.
 pub(crate) const PATH: &str = "/kubewright/backup";
@@ -33,7 +33,7 @@ const MAX_LINE: u64 = 16 << 20;
 
 /// A backup as an iterator of chunks.
 pub(crate) struct Backup {
-    entries: IntoIter<(Key, Entry<StoredObject>)>,
+    entries: IntoIter<(Key, VersionedValue<StoredObject>)>,
     objects: usize,
     checksum: Hasher,
     /// The beginning of the next chunk.
@@ -54,7 +54,7 @@ impl Backup {
         Backup { entries: page.entries.into_iter(), objects, checksum: Hasher::new(), out, is_end: false }
     }
 
-    fn push(&mut self, key: &Key, entry: &Entry<StoredObject>) {
+    fn push(&mut self, key: &Key, entry: &VersionedValue<StoredObject>) {
         let (resource, path) = key.parts();
         let head = tree::map([
             ("resource", resource.into()),
@@ -177,7 +177,7 @@ pub fn restore(backup: impl BufRead, directory: &Path) -> Result<Restored, Resto
         let object = StoredObject::restored(object.to_string().into_bytes().into(), revision);
         let json = object.map_err(|reason| lines.wrong(&reason))?.to_json();
         let record =
-            StoredRecord { resource: text("resource"), path: text("path"), version: Version { revision, json } };
+            StoredRecord { resource: text("resource"), path: text("path"), version: StoredVersion { revision, json } };
         file.push(record).map_err(unusable)?;
         objects += 1;
     }

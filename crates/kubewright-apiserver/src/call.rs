@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
-use kubewright_core::options::Query;
+use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
 use crate::authentication::Authenticator;
-use crate::metrics::Metrics;
+use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::user::User;
@@ -15,12 +15,12 @@ use crate::warnings::Warnings;
 /// An authorized request and the parts of the server that answer it.
 pub(crate) struct Call<'a> {
     pub(crate) registry: &'a Registry,
-    pub(crate) metrics: &'a Metrics,
+    pub(crate) metrics: &'a ServerMetrics,
     pub(crate) authenticator: &'a Authenticator,
     pub(crate) user: &'a User,
     pub(crate) info: &'a RequestInfo,
     pub(crate) method: &'a Method,
-    pub(crate) query: &'a Query,
+    pub(crate) query: &'a QueryParameters,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
     /// The data file, if objects are kept in one.

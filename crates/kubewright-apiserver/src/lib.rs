@@ -59,9 +59,9 @@ mod user;
 mod warnings;
 mod webhook_client;
 
-pub use authentication::{TokenFileError, Tokens};
+pub use authentication::{StaticTokens, TokenFileError};
 pub use faults::{Fault, Faults};
-pub use http::Body;
+pub use http::ResponseBody;
 pub use non_resource::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};
 pub use service::Service;

@@ -8,7 +8,7 @@ use std::hash::Hash;
 use std::sync::{Arc, MutexGuard};
 
 use kubewright_core::Str;
-use kubewright_storage::{Entry, Key, Scope};
+use kubewright_storage::{Key, KeyRange, VersionedValue};
 
 use crate::object::StoredObject;
 use kubewright_resources::catalog::Catalog;
@@ -19,21 +19,21 @@ pub(crate) trait ObjectReader: Send + Sync {
     fn catalog(&self) -> Arc<Catalog>;
 
     /// Reads the last durable version of an object, for responses to readers.
-    fn durable(&self, key: &Key) -> Option<Entry<StoredObject>>;
+    fn durable(&self, key: &Key) -> Option<VersionedValue<StoredObject>>;
 
     /// Reads an object for a write. It may not be durable yet.
-    fn newest(&self, key: &Key) -> Option<Entry<StoredObject>>;
+    fn newest(&self, key: &Key) -> Option<VersionedValue<StoredObject>>;
 
     /// Reads all objects of a scope for a write. They may not be durable yet.
-    fn all(&self, scope: &Scope) -> Vec<Entry<StoredObject>>;
+    fn all(&self, scope: &KeyRange) -> Vec<VersionedValue<StoredObject>>;
 
     /// The index of objects by what they refer to, as of the last write.
-    fn terms(&self) -> MutexGuard<'_, TermIndex<Term>>;
+    fn terms(&self) -> MutexGuard<'_, TermIndex<IndexTerm>>;
 }
 
 /// An index term: what an object refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Term {
+pub(crate) enum IndexTerm {
     /// The user of a binding in this namespace. Empty for cluster bindings.
     User { namespace: Str, name: Str },
     /// The group of a binding in this namespace. Empty for cluster bindings.

@@ -9,11 +9,11 @@ use kubewright_storage::Store;
 
 /// Request counts by verb and status code.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics {
+pub(crate) struct ServerMetrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
 }
 
-impl Metrics {
+impl ServerMetrics {
     /// Counts a request.
     pub(crate) fn count(&self, verb: &'static str, code: u16) {
         *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((verb, code)).or_default() += 1;

@@ -1,11 +1,11 @@
 //! Parses the attributes of a request from its method, path and query.
 
 use hyper::Method;
-use kubewright_core::options::{Query, WatchOptions};
+use kubewright_core::options::{QueryParameters, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
 use percent_encoding::percent_decode_str;
 
-/// What a request wants, before anybody looks whether it exists.
+/// The verb and target of a request, parsed before the resource is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
     /// The verb for authorization: `list`, `deletecollection`, …, or the lower-case method for
@@ -13,12 +13,12 @@ pub(crate) struct RequestInfo {
     pub(crate) verb: &'static str,
     pub(crate) path: Str,
     /// The resource, if the path has the form of a resource path.
-    pub(crate) target: Option<Target>,
+    pub(crate) target: Option<ResourcePath>,
 }
 
 /// A resource path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Target {
+pub(crate) struct ResourcePath {
     pub(crate) group: Str,
     pub(crate) version: Str,
     /// Empty if the path has no namespace.
@@ -35,8 +35,8 @@ pub(crate) struct Target {
 
 impl RequestInfo {
     /// Parses path, method and query.
-    pub(crate) fn new(method: &Method, path: &str, query: &Query) -> Self {
-        let target = Target::parse(path);
+    pub(crate) fn new(method: &Method, path: &str, query: &QueryParameters) -> Self {
+        let target = ResourcePath::parse(path);
         let verb = match &target {
             Some(target) => target.verb(method, query),
             None => plain_verb(method),
@@ -62,12 +62,12 @@ impl RequestInfo {
 }
 
 /// The name that a field selector requires, if there is one.
-pub(crate) fn selected_name(query: &Query) -> Option<Str> {
+pub(crate) fn selected_name(query: &QueryParameters) -> Option<Str> {
     let selector: FieldSelector = query.get("fieldSelector")?.parse().ok()?;
     selector.requires_exact_match("metadata.name").filter(|name| !name.is_empty()).map(Str::from)
 }
 
-impl Target {
+impl ResourcePath {
     fn parse(path: &str) -> Option<Self> {
         let all: Vec<&str> = path.trim_matches('/').split('/').collect();
         let (group, version, mut parts) = match &all[..] {
@@ -94,7 +94,7 @@ impl Target {
             return None;
         }
         let part = |index: usize| parts.get(index).copied().map(Str::from).unwrap_or_default();
-        Some(Target {
+        Some(ResourcePath {
             group: group.into(),
             version: version.into(),
             namespace: namespace.into(),
@@ -106,7 +106,7 @@ impl Target {
         })
     }
 
-    fn verb(&self, method: &Method, query: &Query) -> &'static str {
+    fn verb(&self, method: &Method, query: &QueryParameters) -> &'static str {
         let is_collection = self.name.is_empty();
         match *method {
             Method::GET | Method::HEAD if self.is_watch_path => "watch",
@@ -153,7 +153,7 @@ mod tests {
 
     fn info(method: Method, url: &str) -> (&'static str, Vec<String>) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        let info = RequestInfo::new(&method, path, &Query::parse(query));
+        let info = RequestInfo::new(&method, path, &QueryParameters::parse(query));
         let parts = info.target.map(|target| {
             [target.group, target.namespace, target.resource, target.name, target.subresource]
                 .map(String::from)

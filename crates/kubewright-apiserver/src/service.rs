@@ -13,7 +13,7 @@ use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
-use kubewright_core::options::Query;
+use kubewright_core::options::QueryParameters;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
@@ -22,12 +22,13 @@ use crate::authorization::{self, Action};
 use crate::backup;
 use crate::call::Call;
 use crate::encoding::Wanted;
-use crate::faults::{self, Effect, Faults};
+use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
 use crate::http::{
-    Answer, Body, BufferedBody, InFlight, LIST_BYTES, MemoryBudget, Place, RequestBody, accepts_gzip, compress,
+    ApiResponse, BufferedBody, InFlight, InFlightPermit, LIST_BYTES, MemoryBudget, RequestBody, ResponseBody,
+    accepts_gzip, compress,
 };
-use crate::metrics::Metrics;
+use crate::metrics::ServerMetrics;
 use crate::non_resource;
 use crate::offload::Offload;
 use crate::registry::{self, Registry};
@@ -67,7 +68,7 @@ struct SharedService {
     list_memory: MemoryBudget,
     /// Runs requests that are expensive to decode, validate or encode.
     offload: Offload,
-    metrics: Metrics,
+    metrics: ServerMetrics,
     disk: Option<Arc<Disk>>,
     faults: Faults,
     /// Whether the fault injection endpoint is enabled.
@@ -83,7 +84,7 @@ impl Service {
         faults: Faults,
         serves_faults: bool,
     ) -> Self {
-        let metrics = Metrics::default();
+        let metrics = ServerMetrics::default();
         let list_memory = MemoryBudget::new(LIST_BYTES);
         let shared = SharedService {
             registry,
@@ -107,12 +108,12 @@ impl Service {
     /// # Errors
     ///
     /// Only if an injected [`Fault`](crate::Fault) drops the request.
-    pub async fn call(&self, request: Request<Bytes>) -> io::Result<Response<Body>> {
+    pub async fn call(&self, request: Request<Bytes>) -> io::Result<Response<ResponseBody>> {
         self.trusted(request).await
     }
 
     /// Boxed so that the server's future is compiled in this crate only.
-    fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<Body>>> {
+    fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<ResponseBody>>> {
         let (parts, body) = request.into_parts();
         Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
     }
@@ -121,7 +122,7 @@ impl Service {
         &self.shared.faults
     }
 
-    pub(crate) async fn serve(&self, peer: &Peer, asked: IncomingRequest) -> io::Result<Response<Body>> {
+    pub(crate) async fn serve(&self, peer: &Peer, asked: IncomingRequest) -> io::Result<Response<ResponseBody>> {
         let IncomingRequest { mut parts, query, info, mut body } = asked;
         // HTTP/2 has the host in the URI. Handlers look for it in the headers.
         if let Some(authority) = parts.uri.authority()
@@ -138,26 +139,25 @@ impl Service {
             let _ = active_faults.wait_for(|active_faults| !active_faults.is_frozen).await;
             match self.shared.faults.next_effect(&info) {
                 None => {}
-                Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
-                Some(Effect::Cut(bytes)) => cut = Some(bytes),
-                Some(Effect::Drop) => {
+                Some(FaultEffect::Delay(time)) => tokio::time::sleep(time).await,
+                Some(FaultEffect::Cut(bytes)) => cut = Some(bytes),
+                Some(FaultEffect::Drop) => {
                     return Err(io::Error::new(io::ErrorKind::ConnectionReset, "a fault was injected"));
                 }
-                Some(Effect::Answer { code, retry_after }) => {
+                Some(FaultEffect::Answer { code, retry_after }) => {
                     body.discard(&parts.headers).await;
                     let status = faults::status(code, retry_after, &info);
-                    return Ok(
-                        Answer::rejection(status.into(), Wanted::of_errors(&parts.headers, &query)).into_response()
-                    );
+                    return Ok(ApiResponse::rejection(status.into(), Wanted::of_errors(&parts.headers, &query))
+                        .into_response());
                 }
             }
         }
-        let (mut place, start) = (Place::default(), Instant::now());
+        let (mut place, start) = (InFlightPermit::default(), Instant::now());
         let answer = self.answer_in_time(peer, &parts, (&info, &query), &mut body, &mut place).await;
         // An error response may be sent after the deadline.
         let deadline = answer.is_ok().then(|| start + REQUEST_TIMEOUT);
         let wanted = || Wanted::of_errors(&parts.headers, &query);
-        let response = answer.unwrap_or_else(|rejection| Answer::rejection(rejection, wanted())).into_response();
+        let response = answer.unwrap_or_else(|rejection| ApiResponse::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
         let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
         Ok(response.map(|body| {
@@ -197,10 +197,10 @@ impl Service {
         &self,
         peer: &Peer,
         parts: &Parts,
-        (info, query): (&RequestInfo, &Query),
+        (info, query): (&RequestInfo, &QueryParameters),
         body: &mut RequestBody,
-        place: &mut Place,
-    ) -> Result<Answer, Rejection> {
+        place: &mut InFlightPermit,
+    ) -> Result<ApiResponse, Rejection> {
         let time = match request_timeout(info, query) {
             Ok(time) => time,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
@@ -217,10 +217,10 @@ impl Service {
         &self,
         peer: &Peer,
         parts: &Parts,
-        (info, query): (&RequestInfo, &Query),
+        (info, query): (&RequestInfo, &QueryParameters),
         body: &mut RequestBody,
-        place: &mut Place,
-    ) -> Result<Answer, Rejection> {
+        place: &mut InFlightPermit,
+    ) -> Result<ApiResponse, Rejection> {
         let user = match self.admit(peer, &parts.headers, (info, query), place) {
             Ok(user) => user,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
@@ -248,9 +248,9 @@ impl Service {
         &self,
         user: &User,
         parts: &Parts,
-        (info, query): (&RequestInfo, &Query),
+        (info, query): (&RequestInfo, &QueryParameters),
         body: &Bytes,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<ApiResponse, Rejection> {
         let answer = self.answer(user, parts, (info, query), body);
         if matches!(parts.method, Method::GET | Method::HEAD) { answer.await } else { self.durable(answer).await }
     }
@@ -276,9 +276,9 @@ impl Service {
         &self,
         user: User,
         parts: &Parts,
-        (info, query): (&RequestInfo, &Query),
+        (info, query): (&RequestInfo, &QueryParameters),
         body: BufferedBody,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<ApiResponse, Rejection> {
         let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
         let runtime = Handle::current();
         let work = move || runtime.block_on(service.answer_durably(&user, &parts, (&info, &query), &body.bytes));
@@ -291,8 +291,8 @@ impl Service {
         &self,
         peer: &Peer,
         headers: &HeaderMap,
-        (info, query): (&RequestInfo, &Query),
-        place: &mut Place,
+        (info, query): (&RequestInfo, &QueryParameters),
+        place: &mut InFlightPermit,
     ) -> Result<User, Rejection> {
         let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
         let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
@@ -309,9 +309,9 @@ impl Service {
         &self,
         user: &User,
         parts: &Parts,
-        (info, query): (&RequestInfo, &Query),
+        (info, query): (&RequestInfo, &QueryParameters),
         body: &Bytes,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<ApiResponse, Rejection> {
         let SharedService { registry, metrics, authenticator, .. } = &*self.shared;
         let Parts { method, headers, .. } = parts;
         let mut call = Call {
@@ -331,7 +331,7 @@ impl Service {
             Some(target) => match routes::answer(&mut call, target).await {
                 // Error responses have warnings as well.
                 Err(rejection) if !call.warnings.is_empty() => {
-                    Answer::rejection(rejection, Wanted::of_errors(headers, query))
+                    ApiResponse::rejection(rejection, Wanted::of_errors(headers, query))
                 }
                 answer => answer?,
             },
@@ -348,7 +348,7 @@ impl Service {
 
 /// The time limit of a request: the parameter `timeout`, up to [`REQUEST_TIMEOUT`]. `None` for
 /// long-running requests. kube-apiserver: `WithRequestDeadline`.
-fn request_timeout(info: &RequestInfo, query: &Query) -> Result<Option<Duration>, Rejection> {
+fn request_timeout(info: &RequestInfo, query: &QueryParameters) -> Result<Option<Duration>, Rejection> {
     if info.is_long_running() {
         return Ok(None);
     }

@@ -1,15 +1,15 @@
 //! Response warnings, limited like those of kube-apiserver.
 //!
-//! Duplicates are dropped. If all of them together exceed [`TOTAL`] characters, each is truncated
-//! to [`EACH`], and those beyond the total are dropped. So a request cannot cause a response with
-//! more headers than a client accepts.
+//! Duplicates are dropped. If all of them together exceed [`MAX_TOTAL`] characters, each is
+//! truncated to [`MAX_TRUNCATED`], and those beyond the total are dropped. So a request cannot
+//! cause a response with more headers than a client accepts.
 
 use std::collections::HashSet;
 
 /// Total characters above which warnings are truncated.
-const TOTAL: usize = 4 << 10;
+const MAX_TOTAL: usize = 4 << 10;
 /// Maximum characters of a truncated warning.
-const EACH: usize = 256;
+const MAX_TRUNCATED: usize = 256;
 
 /// The warnings of one response, in order.
 #[derive(Debug, Default)]
@@ -24,13 +24,13 @@ pub(crate) struct Warnings {
 impl Warnings {
     pub(crate) fn add(&mut self, text: impl Into<String>) {
         let text = text.into();
-        let is_full = self.is_cutting && self.length >= TOTAL;
+        let is_full = self.is_cutting && self.length >= MAX_TOTAL;
         if is_full || text.is_empty() || !self.known.insert(text.clone()) {
             return;
         }
         self.length += self.shown(&text).chars().count();
         self.ordered.push(text);
-        if !self.is_cutting && self.length > TOTAL {
+        if !self.is_cutting && self.length > MAX_TOTAL {
             self.is_cutting = true;
             self.length = self.texts().map(|text| text.chars().count()).sum();
         }
@@ -46,7 +46,7 @@ impl Warnings {
     }
 
     fn shown<'a>(&self, text: &'a str) -> &'a str {
-        let end = text.char_indices().nth(EACH).filter(|_| self.is_cutting);
+        let end = text.char_indices().nth(MAX_TRUNCATED).filter(|_| self.is_cutting);
         end.map_or(text, |(end, _)| &text[..end])
     }
 }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn each_warning_is_sent_once_and_whole_while_they_are_few() {
         let mut warnings = Warnings::default();
-        let long = "x".repeat(TOTAL);
+        let long = "x".repeat(MAX_TOTAL);
         warnings.extend([long.clone(), long.clone(), String::new()]);
         assert_eq!(warnings.texts().collect::<Vec<_>>(), [&*long]);
     }
@@ -74,8 +74,8 @@ mod tests {
         let mut warnings = Warnings::default();
         warnings.extend((0..100_000).map(|number| format!("{number} {}", "ä".repeat(1000))));
         let texts: Vec<&str> = warnings.texts().collect();
-        assert!(texts.iter().all(|text| text.chars().count() == EACH));
-        assert_eq!(texts.len(), TOTAL / EACH);
+        assert!(texts.iter().all(|text| text.chars().count() == MAX_TRUNCATED));
+        assert_eq!(texts.len(), MAX_TOTAL / MAX_TRUNCATED);
         assert!(texts[0].starts_with("0 ") && texts[15].starts_with("15 "));
     }
 }

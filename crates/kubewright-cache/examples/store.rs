@@ -65,7 +65,7 @@ fn each(took: Duration) -> f64 {
     took.as_secs_f64() * 1e9 / OBJECTS as f64
 }
 
-/// Resident memory in bytes; zero where the system does not tell.
+/// Resident memory in bytes; zero if the system does not report it.
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096

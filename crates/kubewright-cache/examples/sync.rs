@@ -61,8 +61,8 @@ async fn measure<T: Kind>(pods: u64) {
     let watches = Arc::new(AtomicU64::new(0));
     let (opened, newest) = (watches.clone(), versions());
     let client = Client::over(move |_: Request<Bytes>| {
-        // The first watch brings everything and updates, and then that it is forgotten; the second
-        // all once more.
+        // The first watch yields all objects and updates, and then expires; the second yields all
+        // objects again.
         let again = opened.fetch_add(1, Ordering::Relaxed) > 0;
         let watch = Watch::new(pods, if again { 0 } else { UPDATES }, newest.clone());
         let body = Response::builder().header("content-type", "application/vnd.kubernetes.protobuf;stream=watch");
@@ -107,7 +107,7 @@ async fn measure<T: Kind>(pods: u64) {
     let _ = task.await;
 }
 
-/// Makes frames of a watch.
+/// Encodes the frames of a watch.
 struct Watch {
     step: u64,
     pods: u64,
@@ -186,14 +186,14 @@ fn template() -> Pod {
     Decoder::new().json(json).expect("it is a pod")
 }
 
-/// A line of the process's status, in KiB.
+/// A line of `/proc/self/status`, in KiB.
 fn memory(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|have| have.starts_with(line)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Processor time of the process so far, in seconds.
+/// CPU time of the process, in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();

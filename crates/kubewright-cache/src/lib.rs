@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  client ─> ListerWatcher ─> Reflector ─> queue ─> Store ─> Lister, Snapshot          for readers
-//!                             (health)  (RealFifo)    └───> listeners ─> handlers      for who is told
+//!                             (health)  (RealFifo)    └───> listeners ─> handlers      for events
 //! ```
 //! Start at [`SharedInformerFactory`] to use it, at [`SharedIndexInformer`] for one cache with
 //! handlers, at [`Store`] for reads, and at [`Reflector`] for synchronisation. The other stores and
@@ -61,15 +61,16 @@ pub use informer::{
 };
 pub use list_watch::ListWatch;
 pub use lister::{Lister, NamespaceLister};
-pub use lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
-pub use metrics::Metrics;
+pub use lister_watcher::{EventStream, ItemStream, ListItem, ListerWatcher};
+pub use metrics::InformerMetrics;
 pub use mutation_cache::MutationCache;
 pub use queue::{
-    BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, Process, Queue, QueueClosed, RealFifo, RealFifoOptions,
-    ReflectorStore, Transform, TransformError,
+    BoxFuture, DeltaFifo, DeltaFifoOptions, Fifo, KnownObjects, PopProcess, Queue, QueueClosed, RealFifo,
+    RealFifoOptions, ReflectorStore, Transform, TransformError,
 };
 pub use reflector::{
-    Backoff, ErrorHandler, Health, HealthState, Reflector, ReflectorError, ReflectorOptions, UndecodableObjects,
+    ErrorHandler, Health, HealthState, Reflector, ReflectorBackoff, ReflectorError, ReflectorOptions,
+    UndecodableObjects,
 };
 pub use store::{
     Change, IndexerConflict, Indexers, NAMESPACE_INDEX, Objects, Query, Snapshot, Store, Transaction, UnknownIndex,

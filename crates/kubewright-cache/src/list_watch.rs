@@ -12,12 +12,12 @@ use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::{Decoder, FieldSelector, GroupVersionResource, Object, Selector, Str, StringPool};
 
 use crate::definition::is_gone;
-use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
+use crate::lister_watcher::{EventStream, ItemStream, ListItem, ListerWatcher};
 use crate::queue::BoxFuture;
 
 /// Default time for a server to begin its response: longer than a server with default settings
 /// works on a request.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Lists and watches the objects of one resource that match the selectors.
 ///
@@ -145,7 +145,7 @@ impl<T: Object> ListWatch<T> {
     }
 
     fn over(source: Box<dyn ListWatchClient<T>>) -> Self {
-        ListWatch { source: source.default_answer_timeout(PATIENCE), selection: Selection::default() }
+        ListWatch { source: source.default_answer_timeout(RESPONSE_TIMEOUT), selection: Selection::default() }
     }
 
     /// Restricts the stream to objects that match the label selector.
@@ -235,14 +235,14 @@ fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
 struct Items<T>(Option<ListStream<T>>);
 
 impl<T: Object> Stream for Items<T> {
-    type Item = Result<Listed<T>>;
+    type Item = Result<ListItem<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Some(list) = &mut self.0 else { return Poll::Ready(None) };
         Pin::new(list).poll_next(context).map(|item| match item {
-            Some(Ok(object)) => Some(Ok(Listed::Item(object))),
+            Some(Ok(object)) => Some(Ok(ListItem::Item(object))),
             Some(Err(error)) => Some(Err(error)),
-            None => self.0.take().map(|list| Ok(Listed::End(list.into_metadata()))),
+            None => self.0.take().map(|list| Ok(ListItem::End(list.into_metadata()))),
         })
     }
 }

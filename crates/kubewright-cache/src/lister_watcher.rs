@@ -47,14 +47,14 @@ pub trait ListerWatcher<T>: Send + Sync + 'static {
 }
 
 /// The objects of a list, then its metadata.
-pub type ItemStream<T> = Pin<Box<dyn Stream<Item = Result<Listed<T>>> + Send>>;
+pub type ItemStream<T> = Pin<Box<dyn Stream<Item = Result<ListItem<T>>> + Send>>;
 
 /// The events of a watch.
 pub type EventStream<T> = Pin<Box<dyn Stream<Item = Result<WatchEvent<T>>> + Send>>;
 
 /// An element of a list.
 #[derive(Debug)]
-pub enum Listed<T> {
+pub enum ListItem<T> {
     /// An object.
     Item(T),
     /// The metadata of the list, after the last object.

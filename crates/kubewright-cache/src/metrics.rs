@@ -23,11 +23,11 @@ const BOUNDS: [f64; 12] = [0.00001, 0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1
 /// Create one per registry and pass it to informers with
 /// [`InformerOptions::metrics`](crate::InformerOptions::metrics).
 #[derive(Clone, Default)]
-pub struct Metrics {
-    informers: Arc<Mutex<Vec<Weak<dyn Observed>>>>,
+pub struct InformerMetrics {
+    informers: Arc<Mutex<Vec<Weak<dyn ObservedInformer>>>>,
 }
 
-impl Metrics {
+impl InformerMetrics {
     /// Registers the informer metrics in `registry`. Call it once per registry.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
@@ -37,7 +37,7 @@ impl Metrics {
     }
 
     /// Exposes an informer until it is dropped.
-    pub(crate) fn watch(&self, informer: Arc<dyn Observed>) {
+    pub(crate) fn watch(&self, informer: Arc<dyn ObservedInformer>) {
         let name = &informer.labels().name;
         if self.working().iter().any(|other| !other.has_stopped() && other.labels().name == *name) {
             tracing::error!(%name, "duplicate informer name; this informer is not exposed");
@@ -47,7 +47,7 @@ impl Metrics {
         informers.push(Arc::downgrade(&informer));
     }
 
-    fn samples(&self) -> Vec<(Labels, Sample)> {
+    fn samples(&self) -> Vec<(InformerLabels, InformerSample)> {
         let mut names = HashSet::new();
         let mut informers = self.working();
         informers.retain(|informer| names.insert(informer.labels().name.clone()));
@@ -55,7 +55,7 @@ impl Metrics {
     }
 
     /// All live informers, stopped ones last.
-    fn working(&self) -> Vec<Arc<dyn Observed>> {
+    fn working(&self) -> Vec<Arc<dyn ObservedInformer>> {
         let informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut informers: Vec<_> = informers.iter().filter_map(Weak::upgrade).collect();
         informers.sort_by_key(|informer| informer.has_stopped());
@@ -65,13 +65,13 @@ impl Metrics {
 
 /// Labels that identify an informer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Labels {
+pub(crate) struct InformerLabels {
     pub(crate) name: String,
     /// The resource, if known.
     pub(crate) resource: Option<GroupVersionResource>,
 }
 
-impl Labels {
+impl InformerLabels {
     fn pairs(&self) -> Vec<(&'static str, &str)> {
         let mut pairs = vec![("name", self.name.as_str())];
         if let Some(GroupVersionResource { group, version, resource }) = &self.resource {
@@ -82,15 +82,15 @@ impl Labels {
 }
 
 /// An informer that can be scraped.
-pub(crate) trait Observed: Send + Sync {
-    fn labels(&self) -> &Labels;
+pub(crate) trait ObservedInformer: Send + Sync {
+    fn labels(&self) -> &InformerLabels;
     fn has_stopped(&self) -> bool;
-    fn observe(&self) -> Sample;
+    fn observe(&self) -> InformerSample;
 }
 
 /// All values of an informer at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct InformerSample {
     pub(crate) queued: u64,
     pub(crate) version: ResourceVersion,
     pub(crate) objects: u64,
@@ -98,18 +98,18 @@ pub(crate) struct Sample {
     pub(crate) undecodable: u64,
     pub(crate) lag: u64,
     pub(crate) panics: u64,
-    pub(crate) latency: Durations,
+    pub(crate) latency: DurationHistogram,
 }
 
 /// A histogram of durations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Durations {
+pub(crate) struct DurationHistogram {
     /// One counter per bound, and one for values above the last bound.
     counts: [u64; BOUNDS.len() + 1],
     sum: Duration,
 }
 
-impl Durations {
+impl DurationHistogram {
     pub(crate) fn observe(&mut self, duration: Duration) {
         let seconds = duration.as_secs_f64();
         self.counts[BOUNDS.partition_point(|&bound| bound < seconds)] += 1;
@@ -131,7 +131,7 @@ fn gauge_of(version: &ResourceVersion) -> u64 {
 }
 
 /// Encodes one value of a sample.
-type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
+type Encode = fn(&InformerSample, &mut MetricEncoder<'_>) -> fmt::Result;
 
 /// Name, help, type and value of each metric; the format adds `_total` to counters.
 const METRICS: [(&str, &str, MetricType, Encode); 8] = [
@@ -170,7 +170,7 @@ const METRICS: [(&str, &str, MetricType, Encode); 8] = [
     }),
 ];
 
-impl Collector for Metrics {
+impl Collector for InformerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {
@@ -186,7 +186,7 @@ impl Collector for Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for InformerMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }
@@ -198,7 +198,7 @@ mod tests {
 
     // ST-15
     #[test]
-    fn a_gauge_holds_the_last_fifteen_digits() {
+    fn a_gauge_shows_the_last_fifteen_digits_of_a_version() {
         assert_eq!(gauge_of(&"1234567890123456789".into()), 567_890_123_456_789);
         assert_eq!(gauge_of(&"42".into()), 42);
         assert_eq!(gauge_of(&"x".into()), 0);

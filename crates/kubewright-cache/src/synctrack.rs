@@ -154,7 +154,7 @@ mod tests {
 
     // SI-21
     #[test]
-    fn a_lazy_value_is_computed_once_for_each_notice_and_errors_are_not_kept() {
+    fn a_lazy_value_is_computed_once_per_notification_and_errors_are_not_cached() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
         let lazy = Lazy::new(move || match counted.fetch_add(1, Ordering::SeqCst) {

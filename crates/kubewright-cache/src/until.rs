@@ -16,7 +16,7 @@ use crate::lister_watcher::ListerWatcher;
 use crate::store::Store;
 
 /// Capacity of the channel between the informer and the reader of events.
-const WAITING: usize = 64;
+const EVENT_CAPACITY: usize = 64;
 
 /// Whether the condition is already met, given the synced cache.
 #[doc(alias = "PreconditionFunc")]
@@ -82,7 +82,7 @@ pub fn indexer_informer_watcher<T: Object>(
     options: InformerOptions<T>,
 ) -> InformerWatcher<T> {
     let informer = SharedIndexInformer::new(lister_watcher, options);
-    let (sender, events) = mpsc::channel(WAITING);
+    let (sender, events) = mpsc::channel(EVENT_CAPACITY);
     informer.add_handler(sender).expect("an informer that has not been run has not stopped");
     let stop = CancellationToken::new();
     let (running, stopping) = (informer.clone(), stop.clone());

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::types::ListKind;
-use crate::value::{Key, Value};
+use crate::value::{MapKey, Value};
 
 impl PartialEq for Value {
     fn eq(&self, other: &Value) -> bool {
@@ -135,7 +135,7 @@ fn write(value: &Value, bytes: &mut Vec<u8>) {
             bytes.push(8);
             bytes.extend(entries.len().to_le_bytes());
             for (key, value) in entries.iter() {
-                write(&Value::from(Key::clone(key)), bytes);
+                write(&Value::from(MapKey::clone(key)), bytes);
                 write(value, bytes);
             }
         }

@@ -15,7 +15,7 @@ use crate::error::EvaluationError;
 use crate::functions;
 use crate::identifiers::unescape_field_name;
 use crate::operators;
-use crate::value::{EvaluationResult, Key, Value};
+use crate::value::{EvaluationResult, MapKey, Value};
 
 /// The cost of one authorizer check.
 const AUTHORIZATION_COST: u64 = 350_000;
@@ -245,7 +245,7 @@ impl<'a> Scope<'a> {
                 (Value::Optional(None), true) => continue,
                 _ => return Err(EvaluationError::no_overload()),
             };
-            map.insert(Key::String(unescape_field_name(name)), value);
+            map.insert(MapKey::String(unescape_field_name(name)), value);
         }
         Ok(Value::Map(Arc::new(map)))
     }
@@ -294,7 +294,7 @@ impl<'a> Scope<'a> {
                     entries.extend(first.to_key().map(|key| (key, value)));
                 }
                 (ComprehensionKind::TransformMapEntry, Ok(Value::Map(made))) => {
-                    entries.extend(made.iter().map(|(key, value): (&Key, &Value)| (key.clone(), value.clone())));
+                    entries.extend(made.iter().map(|(key, value): (&MapKey, &Value)| (key.clone(), value.clone())));
                 }
                 _ => return Err(EvaluationError::no_overload()),
             }
@@ -347,7 +347,7 @@ fn element(value: &Value, index: &Value) -> Result<Option<Value>, EvaluationErro
     match (value, index) {
         (Value::Map(entries), key) => Ok(key.to_key().and_then(|key| entries.get(&key)).cloned()),
         (Value::List(items, _), index) => match index.to_key() {
-            Some(Key::Int(position)) => Ok(usize::try_from(position).ok().and_then(|at| items.get(at)).cloned()),
+            Some(MapKey::Int(position)) => Ok(usize::try_from(position).ok().and_then(|at| items.get(at)).cloned()),
             _ => Err(EvaluationError::no_overload()),
         },
         _ => Err(EvaluationError::no_overload()),

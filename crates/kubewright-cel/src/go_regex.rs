@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn repetition_limits_are_those_of_go() {
+    fn repetition_limits_equal_those_of_go() {
         for pattern in
             ["a*?b", "(a+)+", "a{1000}", "(a{10}){100}", "a{2,1000}?", "[*+]+", r"\*+", "(?:a|b?)*", "(?i)a+"]
         {

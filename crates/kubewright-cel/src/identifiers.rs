@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_numbers_are_no_identifiers() {
+    fn keywords_and_numbers_are_not_identifiers() {
         assert!(["a", "_", "isReady2", "inside"].into_iter().all(is_identifier));
         assert!(!["", "2a", "in", "while", "a-b", "a.b", "é"].into_iter().any(is_identifier));
     }

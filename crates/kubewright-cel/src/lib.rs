@@ -103,5 +103,5 @@ pub use number_format::format_double;
 pub use program::Program;
 pub use types::{Field, ListKind, Type};
 pub use url::Url;
-pub use value::{Key, Value};
+pub use value::{MapKey, Value};
 pub use version::Semver;

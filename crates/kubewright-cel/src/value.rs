@@ -48,7 +48,7 @@ pub enum Value {
     /// `list`. The kind defines equality and concatenation.
     List(Arc<[Value]>, ListKind),
     /// `map`. Objects are maps whose keys are escaped field names.
-    Map(Arc<BTreeMap<Key, Value>>),
+    Map(Arc<BTreeMap<MapKey, Value>>),
     /// `google.protobuf.Duration` in nanoseconds.
     Duration(i64),
     /// `google.protobuf.Timestamp` in nanoseconds since 1970.
@@ -78,7 +78,7 @@ pub enum Value {
 /// A key of a map. Integers that are equal are the same key: a `uint` key is used only above
 /// `i64::MAX`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub enum MapKey {
     /// `bool`.
     Bool(bool),
     /// `int`.
@@ -97,7 +97,7 @@ impl Value {
 
     /// A map with string keys.
     pub fn map<K: Into<Str>>(entries: impl IntoIterator<Item = (K, Value)>) -> Value {
-        Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (Key::String(key.into()), value)).collect()))
+        Value::Map(Arc::new(entries.into_iter().map(|(key, value)| (MapKey::String(key.into()), value)).collect()))
     }
 
     /// An optional value.
@@ -157,8 +157,8 @@ impl Value {
             Value::Bytes(bytes) => ByteString::from(bytes.to_vec()).to_base64().into(),
             Value::List(items, _) => Json::from(items.iter().map(Value::to_json).collect::<Option<Vec<Json>>>()?),
             Value::Map(entries) => {
-                let entry = |(key, value): (&Key, &Value)| match key {
-                    Key::String(name) => {
+                let entry = |(key, value): (&MapKey, &Value)| match key {
+                    MapKey::String(name) => {
                         let name = Str::from(name.strip_prefix(UNDECLARED).unwrap_or(name));
                         Some((name, value.to_json()?))
                     }
@@ -214,7 +214,7 @@ impl Value {
     /// The entry of a map with this string key.
     pub fn field(&self, name: &str) -> Option<&Value> {
         match self {
-            Value::Map(entries) => entries.get(&Key::String(name.into())),
+            Value::Map(entries) => entries.get(&MapKey::String(name.into())),
             _ => None,
         }
     }
@@ -231,25 +231,25 @@ impl Value {
     }
 
     /// The map key that is equal to the value, `None` if its type cannot be a key.
-    pub(crate) fn to_key(&self) -> Option<Key> {
+    pub(crate) fn to_key(&self) -> Option<MapKey> {
         match self {
-            Value::Bool(truth) => Some(Key::Bool(*truth)),
-            Value::Int(number) => Some(Key::Int(*number)),
-            Value::Uint(number) => Some(i64::try_from(*number).map_or(Key::Uint(*number), Key::Int)),
-            Value::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(Key::Int(*number as i64)),
-            Value::String(text) => Some(Key::String(text.clone())),
+            Value::Bool(truth) => Some(MapKey::Bool(*truth)),
+            Value::Int(number) => Some(MapKey::Int(*number)),
+            Value::Uint(number) => Some(i64::try_from(*number).map_or(MapKey::Uint(*number), MapKey::Int)),
+            Value::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(MapKey::Int(*number as i64)),
+            Value::String(text) => Some(MapKey::String(text.clone())),
             _ => None,
         }
     }
 }
 
-impl From<Key> for Value {
-    fn from(key: Key) -> Value {
+impl From<MapKey> for Value {
+    fn from(key: MapKey) -> Value {
         match key {
-            Key::Bool(truth) => Value::Bool(truth),
-            Key::Int(number) => Value::Int(number),
-            Key::Uint(number) => Value::Uint(number),
-            Key::String(text) => Value::String(text),
+            MapKey::Bool(truth) => Value::Bool(truth),
+            MapKey::Int(number) => Value::Int(number),
+            MapKey::Uint(number) => Value::Uint(number),
+            MapKey::String(text) => Value::String(text),
         }
     }
 }

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
+use kubewright_apiserver::{ApiServer, RunningServer, StaticTokens};
 
 use crate::files::raise_limit;
 use crate::log::Verbosity;
 use crate::private_file::PrivateFile;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 
 /// Options of both commands.
 #[derive(Debug, Args)]
 #[group(skip)]
-pub struct Options {
+pub struct ServerOptions {
     /// Address to listen on; port 0 picks a free port.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
@@ -59,9 +59,9 @@ pub struct Options {
     token_auth_file: Option<PathBuf>,
 }
 
-/// Runs the API server until it is told to stop.
-pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+/// Runs the API server until a termination signal.
+pub async fn run(options: ServerOptions) -> Result<(), Box<dyn Error>> {
+    let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     let server = start(&options).await?;
     announce(&options, &server)?;
@@ -71,7 +71,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
 }
 
 /// Starts the server.
-pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
+pub async fn start(options: &ServerOptions) -> Result<RunningServer, Box<dyn Error>> {
     raise_limit();
     if options.http && options.token_auth_file.is_some() && options.write_kubeconfig.is_some() {
         let why =
@@ -101,13 +101,13 @@ pub async fn start(options: &Options) -> Result<RunningServer, Box<dyn Error>> {
         server = server.plain_http_beyond_loopback();
     }
     if let Some(path) = &options.token_auth_file {
-        server = server.tokens(Tokens::from_file(path).map_err(|error| about(path, &error))?);
+        server = server.tokens(StaticTokens::from_file(path).map_err(|error| about(path, &error))?);
     }
     Ok(server.start().await?)
 }
 
 /// Writes the kubeconfig, and prints that the server is ready.
-pub fn announce(options: &Options, server: &RunningServer) -> Result<(), Box<dyn Error>> {
+pub fn announce(options: &ServerOptions, server: &RunningServer) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &options.write_kubeconfig {
         let unwritten = |error| format!("cannot write the kubeconfig {}", about(path, &error));
         write_private(path, &server.kubeconfig()).map_err(unwritten)?;

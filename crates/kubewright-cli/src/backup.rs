@@ -12,10 +12,10 @@ use crate::connection::Connection;
 use crate::output::print;
 use crate::private_file::PrivateFile;
 
-/// Where a kubewright API server gives a backup.
+/// The path of the backup endpoint.
 const PATH: &str = "/kubewright/backup";
 
-/// The last line of a backup has fewer bytes.
+/// Maximum length of the last line of a backup.
 const TRAILER_MAX: usize = 256;
 
 /// The server, and the file for the backup.
@@ -38,7 +38,7 @@ pub struct RestoreOptions {
     data: PathBuf,
 }
 
-/// Writes a backup of a running server, which goes on serving.
+/// Writes a backup of a running server.
 pub async fn backup(options: &BackupOptions) -> Result<(), Box<dyn Error>> {
     let request = options.connection.client()?.rest().get().absolute_path(PATH);
     let streaming = request.stream().await.map_err(|error| {
@@ -69,7 +69,7 @@ pub async fn backup(options: &BackupOptions) -> Result<(), Box<dyn Error>> {
     Ok(print(format!("wrote {} ({bytes} bytes)\n", options.file.display()))?)
 }
 
-/// Creates a data directory of a backup.
+/// Creates a data directory from a backup.
 pub fn restore(RestoreOptions { file, data }: &RestoreOptions) -> Result<(), Box<dyn Error>> {
     let source = File::open(file).map_err(|error| about(file, &error))?;
     let restored = backup::restore(BufReader::new(source), data).map_err(|error| about(file, &error))?;

@@ -14,7 +14,7 @@ To use it:
 
 /// The shell.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct CompletionOptions {
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -27,7 +27,7 @@ enum Shell {
 }
 
 /// Prints the script.
-pub fn print(options: &Options) -> Result<(), Box<dyn Error>> {
+pub fn print(options: &CompletionOptions) -> Result<(), Box<dyn Error>> {
     let (mut command, mut script) = (crate::Cli::command(), Vec::new());
     match options.shell {
         Shell::Bash => clap_complete::generate(shells::Bash, &mut command, "kubewright", &mut script),

@@ -1,7 +1,7 @@
 //! `kubewright export`: the objects of a cluster as YAML that another cluster can import.
 //!
-//! Only what a user declared is exported. Controllers and the server of the other cluster make the
-//! rest: status, uids, addresses, and objects that another object controls.
+//! Only declared state is exported. The controllers and the server of the other cluster create the
+//! rest: status, uids, addresses, and objects with a controller.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use kubewright_core::{GroupVersion, Selector, Value, yaml};
 use crate::connection::Connection;
 use crate::private_file::PrivateFile;
 
-/// How many objects are asked for at a time.
+/// Number of objects per page.
 const PAGE: usize = 500;
 
-/// Resources that a cluster makes by itself, as group and plural.
+/// Resources that a cluster creates itself, as group and plural.
 const OWN_RESOURCES: [(&str, &str); 10] = [
     ("", "componentstatuses"),
     ("", "endpoints"),
@@ -31,7 +31,7 @@ const OWN_RESOURCES: [(&str, &str); 10] = [
     ("storage.k8s.io", "volumeattachments"),
 ];
 
-/// Metadata that only a server writes.
+/// Metadata that only servers set.
 const SERVER_METADATA: [&str; 8] = [
     "uid",
     "resourceVersion",
@@ -45,8 +45,8 @@ const SERVER_METADATA: [&str; 8] = [
 
 /// The objects to export, and the file for them.
 #[derive(Debug, Args)]
-pub struct Options {
-    /// Only objects of this namespace; by default those of all, and those without one.
+pub struct ExportOptions {
+    /// Only objects of this namespace; by default of all, plus cluster-scoped objects.
     #[arg(long, short)]
     namespace: Option<String>,
     /// Only objects with these labels.
@@ -68,7 +68,7 @@ struct Resource {
 }
 
 /// Writes the objects, one YAML document each.
-pub async fn export(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn export(options: &ExportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let resources = resources(&client, options.namespace.is_some()).await?;
     match &options.output {
@@ -82,7 +82,7 @@ pub async fn export(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// The resources of the cluster, those first that others need.
+/// The resources of the cluster, dependencies first.
 async fn resources(client: &Client, only_namespaced: bool) -> Result<Vec<Resource>, Box<dyn Error>> {
     let found = client.discovery().discover().await?;
     if let Some(failure) = found.failures.first() {
@@ -105,7 +105,7 @@ async fn resources(client: &Client, only_namespaced: bool) -> Result<Vec<Resourc
     Ok(resources)
 }
 
-/// Where a kind comes in a file: definitions and namespaces first, pods last.
+/// The position of a kind in a file: definitions and namespaces first, pods last.
 pub fn rank(kind: &str, namespaced: bool) -> u8 {
     match kind {
         "CustomResourceDefinition" => 0,
@@ -118,7 +118,7 @@ pub fn rank(kind: &str, namespaced: bool) -> u8 {
 }
 
 async fn write_all(
-    options: &Options,
+    options: &ExportOptions,
     client: &Client,
     resources: &[Resource],
     out: &mut impl Write,
@@ -144,7 +144,7 @@ async fn write_all(
 }
 
 async fn page(
-    options: &Options,
+    options: &ExportOptions,
     client: &Client,
     resource: &Resource,
     continue_token: Option<&str>,
@@ -163,7 +163,7 @@ async fn page(
     Ok(Value::from_json(&request.send().await?.bytes())?)
 }
 
-/// The part of an object that its user declared. None if the cluster makes the object by itself.
+/// The declared part of an object; `None` if the cluster creates the object itself.
 fn declared(object: &Value, resource: &Resource) -> Option<Value> {
     let name = text(object, &["metadata", "name"]);
     let namespace = text(object, &["metadata", "namespace"]);
@@ -196,7 +196,7 @@ fn declared(object: &Value, resource: &Resource) -> Option<Value> {
     for field in SERVER_METADATA {
         metadata.remove(field);
     }
-    // The owners have other uids in another cluster, and its garbage collector would delete this.
+    // Owners have other uids in another cluster, so its garbage collector would delete this object.
     metadata.remove("ownerReferences");
     if let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) {
         match (&*resource.version.group, &*resource.kind) {

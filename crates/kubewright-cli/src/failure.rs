@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn each_cause_is_printed_once() {
         let error = std::io::Error::other(std::io::Error::other("no disk"));
         assert_eq!(chain(&error), "no disk");
     }
 
     #[test]
-    fn a_taken_port_has_a_way_out() {
+    fn the_error_for_a_used_port_suggests_another() {
         let error = std::io::Error::from(std::io::ErrorKind::AddrInUse);
         assert!(hint(&error).is_some_and(|hint| hint.contains("127.0.0.1:0")));
         assert_eq!(hint(&std::io::Error::other("unknown")), None);

@@ -2,7 +2,7 @@
 
 /// The requested limit if there is no hard limit.
 #[cfg(unix)]
-const ENOUGH: u64 = 10_240;
+const DEFAULT_LIMIT: u64 = 10_240;
 
 /// Raises the limit to the hard limit, as Go programs do: each connection is a file, and shells
 /// often allow only 1,024.
@@ -13,7 +13,7 @@ pub fn raise_limit() {
     let raise = |current| setrlimit(Resource::Nofile, Rlimit { current, maximum });
     // An infinite hard limit, as on macOS, cannot be set.
     let given = raise(maximum).or_else(|error| match current {
-        Some(current) if current < ENOUGH => raise(Some(ENOUGH)),
+        Some(current) if current < DEFAULT_LIMIT => raise(Some(DEFAULT_LIMIT)),
         _ => Err(error),
     });
     if let Err(error) = given {

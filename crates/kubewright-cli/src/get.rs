@@ -18,7 +18,7 @@ const TABLES: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/j
 
 /// Selection and output of objects.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct GetCommandOptions {
     /// The resource: `pods`, `po`, `deployments.apps`, a kind; or an object, such as `pod/web`.
     resource: String,
     /// The name of one object.
@@ -53,7 +53,7 @@ enum Output {
 }
 
 /// Prints the current objects.
-pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn get(options: &GetCommandOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let (resource, name) = options.asked()?;
     let mapping = mapping(&client, resource).await?;
@@ -76,7 +76,7 @@ pub async fn get(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints objects, then each change, until the server or the user ends it.
-pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn watch(options: &GetCommandOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let (resource, name) = options.asked()?;
     let mapping = mapping(&client, resource).await?;
@@ -114,7 +114,7 @@ pub async fn watch(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-impl Options {
+impl GetCommandOptions {
     /// The namespace, or `None` for all.
     fn namespace(&self, client: &Client) -> Option<String> {
         (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))

@@ -18,19 +18,19 @@ use crate::output::print;
 /// The field manager of imported objects.
 const FIELD_MANAGER: &str = "kubewright-import";
 
-/// How long a definition may take until its resource is served.
+/// Timeout until the resource of a definition is served.
 const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files, and how they are applied.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ImportOptions {
     /// Files of YAML or JSON; `-` is standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Takes fields over from other field managers. Without it, they are conflicts.
     #[arg(long)]
     force: bool,
-    /// Asks the server what it would do, and changes nothing.
+    /// Dry run: the server validates the objects without storing them.
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -39,9 +39,9 @@ pub struct Options {
 
 /// Applies all objects: definitions and namespaces first, pods last.
 ///
-/// An object that fails does not stop the others.
+/// A failed object does not stop the others.
 #[allow(clippy::print_stderr)]
-pub async fn import(options: &Options) -> Result<(), Box<dyn Error>> {
+pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mut objects = Vec::new();
     for file in &options.files {
@@ -78,7 +78,7 @@ fn read(file: &Path) -> Result<String, Box<dyn Error>> {
 }
 
 async fn apply(
-    options: &Options,
+    options: &ImportOptions,
     client: &Client,
     mapper: &RestMapper,
     object: &DynamicObject,

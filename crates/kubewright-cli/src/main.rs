@@ -56,52 +56,51 @@ Commands that talk to a cluster find it as kubectl does: --kubeconfig, $KUBECONF
 enum Command {
     /// Runs a cluster in one process: API server, controllers, and simulated nodes.
     ///
-    /// Prints one line on standard output, `ready URL`, when it serves. In a terminal it then shows
-    /// informers, queues, reconciles and events. Otherwise it writes log lines to standard error.
-    /// SIGINT and SIGTERM stop it cleanly.
+    /// Prints one line on standard output, `ready URL`, when it is ready. In a terminal it then
+    /// shows informers, queues, reconciles and events. Otherwise it writes log lines to standard
+    /// error. SIGINT and SIGTERM stop it cleanly.
     #[command(after_help = UP_HELP)]
-    Up(up::Options),
+    Up(up::UpOptions),
     /// Runs the API server alone.
     ///
     /// Prints one line on standard output, `ready URL`, when it serves. SIGINT and SIGTERM stop it
     /// cleanly.
-    Apiserver(apiserver::Options),
+    Apiserver(apiserver::ServerOptions),
     /// Runs built-in controllers against any cluster.
     #[command(after_help = run::names())]
-    Run(run::Options),
+    Run(run::RunOptions),
     /// Creates a controller project: custom resource, reconciler, tests, manifests.
     #[command(after_help = new::HELP)]
-    New(new::Options),
+    New(new::NewOptions),
     /// Prints objects as tables, JSON or YAML.
     #[command(after_help = "Examples:\n  kubewright get pods -A\n  kubewright get deployment web -o yaml")]
-    Get(get::Options),
+    Get(get::GetCommandOptions),
     /// Prints objects, then each change.
     #[command(after_help = "Examples:\n  kubewright watch pods -l app=web\n  kubewright watch deployment web")]
-    Watch(get::Options),
+    Watch(get::GetCommandOptions),
     /// Prints the resources that a cluster serves.
     ApiResources(connection::Connection),
     /// Prints the groups and versions that a cluster serves.
     ApiVersions(connection::Connection),
     /// Serves a cluster on a local port, with your credentials.
-    Proxy(proxy::Options),
+    Proxy(proxy::ProxyOptions),
     /// Writes all objects of a running kubewright API server to a file.
     ///
-    /// The backup is of one revision, and the server goes on serving. It holds all Secrets.
+    /// The backup has one consistent revision; the server stays available. It contains all Secrets.
     Backup(backup::BackupOptions),
     /// Creates a data directory from a backup, for `--data`.
     Restore(backup::RestoreOptions),
-    /// Prints the objects of any cluster as YAML, without what servers and controllers add.
+    /// Prints the objects of any cluster as YAML, without server-set fields and generated objects.
     ///
-    /// It holds Secrets. Objects that are written meanwhile may be missing: a backup has one
-    /// revision.
+    /// The output contains Secrets. It is not a consistent snapshot, unlike a backup.
     #[command(after_help = "Examples:\n  kubewright export -o cluster.yaml\n  kubewright export -n shop")]
-    Export(export::Options),
+    Export(export::ExportOptions),
     /// Applies objects from YAML files to any cluster.
     #[command(after_help = "Example:\n  kubewright export --context old | kubewright import --context new -")]
-    Import(import::Options),
+    Import(import::ImportOptions),
     /// Prints a shell completion script.
     #[command(after_help = completion::HELP)]
-    Completion(completion::Options),
+    Completion(completion::CompletionOptions),
     /// Prints the version.
     Version,
 }

@@ -32,7 +32,7 @@ Examples:
 
 /// Names of the project.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct NewOptions {
     /// The folder to create; its last part is the program name, in lower-case letters, digits and
     /// dashes.
     #[arg(value_name = "NAME")]
@@ -57,7 +57,7 @@ struct Names {
 }
 
 /// Creates the project.
-pub fn new(options: &Options) -> Result<(), Box<dyn Error>> {
+pub fn new(options: &NewOptions) -> Result<(), Box<dyn Error>> {
     let project = options.folder.file_name().and_then(|name| name.to_str()).ok_or("NAME has to end in a name")?;
     let names = Names::new(project, &options.group, options.kind.as_deref())?;
     let dependency = dependency(options.path.as_deref())?;
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_what_the_kind_is() {
+    fn the_kind_is_derived_from_the_project_name() {
         let names = Names::new("cron-tab-operator", "example.com", None);
         assert_eq!(names.map(|names| names.kind), Ok("CronTab".to_owned()));
         for (project, group, kind) in [

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A file that replaces another when it is complete. Dropped before that, it leaves nothing behind.
+/// A file that replaces another atomically when it is complete. If dropped earlier, it is removed.
 ///
 /// Refuses symbolic links and devices: somebody else may have created the link to read a secret.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl PrivateFile {
         Ok(PrivateFile { path: path.to_owned(), draft, file, is_published: false })
     }
 
-    /// Gives the file its name. It survives a power failure once this has returned.
+    /// Renames the file to its target, durably.
     pub fn publish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         std::fs::rename(&self.draft, &self.path)?;

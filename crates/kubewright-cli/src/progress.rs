@@ -6,16 +6,17 @@ use kubewright_cache::SharedInformerFactory;
 use tokio::time::{Instant, sleep};
 
 /// Poll interval.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Log interval.
-const TELL: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Waits until all caches have synced, and logs every second which have not, and why. Cancel safe.
+/// Waits until all caches have synced. Logs the missing ones with reasons every second. Cancel
+/// safe.
 pub async fn until_synced(factory: &SharedInformerFactory) {
     let start = Instant::now();
     let mut told = start;
     loop {
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
         let informers = factory.informers();
         let objects: usize = informers.iter().map(|informer| informer.objects).sum();
         let synced = informers.iter().filter(|informer| informer.has_synced).count();
@@ -23,7 +24,7 @@ pub async fn until_synced(factory: &SharedInformerFactory) {
             tracing::info!(informers = synced, objects, after = ?start.elapsed(), "caches are complete");
             return;
         }
-        if told.elapsed() >= TELL {
+        if told.elapsed() >= LOG_INTERVAL {
             told = Instant::now();
             let missing: Vec<String> = factory.unsynced().iter().map(ToString::to_string).collect();
             let missing = missing.join(", ");

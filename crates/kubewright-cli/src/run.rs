@@ -17,18 +17,18 @@ use tokio_util::sync::CancellationToken;
 use crate::connection::Connection;
 use crate::log::Verbosity;
 use crate::progress;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 
 /// Controllers and cluster.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct RunOptions {
     /// The controllers to run.
     #[arg(required = true, value_name = "CONTROLLER")]
     controllers: Vec<Shipped>,
     /// Restricts them to this namespace; the whole cluster by default.
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Runs only while this process holds a lease, so that several can stand by.
+    /// Runs only while this process holds a lease, so that other replicas can stand by.
     #[arg(long)]
     leader_elect: bool,
     /// The lease.
@@ -67,9 +67,9 @@ pub fn names() -> String {
             kubewright run sample --install --leader-elect --listen 127.0.0.1:8080"
 }
 
-/// Runs the controllers until the command is told to stop.
-pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+/// Runs the controllers until a termination signal.
+pub async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
+    let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     options.check()?;
     let client = options.connection.client()?;
@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-impl Options {
+impl RunOptions {
     /// Checks the options.
     fn check(&self) -> Result<(), Box<dyn Error>> {
         let taken = |shipped: &&Shipped| !self.force && shipped.twin().is_some();

@@ -6,17 +6,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 ///
 /// Includes SIGHUP and SIGQUIT: their default action would end the process before the terminal is
 /// restored.
-pub struct Signals {
+pub struct TerminationSignals {
     hangup: Signal,
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
 }
 
-impl Signals {
+impl TerminationSignals {
     /// Installs the handlers, so that an early signal is not lost.
     pub fn new() -> std::io::Result<Self> {
-        Ok(Signals {
+        Ok(TerminationSignals {
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,

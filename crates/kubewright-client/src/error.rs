@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_succeed_later_is_retriable_and_the_rest_is_not() {
+    fn only_transient_errors_are_retriable() {
         let pods = GroupResource::from_static("", "pods");
         let broken = |kind| Error::from(TransportError::new(kind, "cut"));
         for (error, retriable) in [

@@ -41,7 +41,7 @@ pub mod transport {
     pub use kubewright_net::transport::*;
 }
 
-pub use api::{Api, Deleted, HasProxy, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
+pub use api::{Api, DeleteResponse, HasProxy, HasScale, HasStatus, ListStream, Scope, SubresourceApi, WatchStream};
 pub use error::{Error, Result};
 pub use metadata::MetadataApi;
 pub use pager::{PagedItems, Pager};

@@ -12,7 +12,7 @@ use kubewright_core::options::{DeleteOptions, GetOptions, ListOptions, Patch, Pa
 use kubewright_core::stream::Encoding;
 use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Object, ObjectList, Str};
 
-use crate::api::{Api, Deleted, ListStream, Scope, WatchStream};
+use crate::api::{Api, DeleteResponse, ListStream, Scope, WatchStream};
 use crate::error::Result;
 use crate::rest::{Client, Form, Response};
 
@@ -105,7 +105,7 @@ impl MetadataApi {
 
     /// Deletes an object.
     #[doc(alias = "Delete")]
-    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<PartialObjectMetadata>> {
+    pub async fn delete(&self, name: &str, options: &DeleteOptions) -> Result<DeleteResponse<PartialObjectMetadata>> {
         self.0.delete_with(name, options).await
     }
 

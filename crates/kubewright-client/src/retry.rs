@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn only_conflicts_are_tried_again_and_the_last_one_is_returned() {
+    async fn only_conflicts_are_retried_and_the_last_one_is_returned() {
         // RT-1
         let pods = GroupResource::from_static("", "pods");
         for (conflicts, then_fails, tries, ok) in

@@ -16,18 +16,18 @@ pub struct Activity {
 struct Watched {
     name: &'static str,
     depth: Box<dyn Fn() -> usize + Send>,
-    counts: Arc<Counts>,
+    counts: Arc<ActivityCounts>,
 }
 
 /// Counters of one controller.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ActivityCounts {
     reconciles: AtomicU64,
     errors: AtomicU64,
     busy: AtomicU64,
 }
 
-impl Counts {
+impl ActivityCounts {
     /// Counts a worker as busy until the guard is dropped, even by a panic.
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -41,7 +41,7 @@ impl Counts {
 }
 
 /// A busy worker.
-pub(crate) struct Busy<'a>(&'a Counts);
+pub(crate) struct Busy<'a>(&'a ActivityCounts);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
@@ -85,8 +85,8 @@ impl Activity {
         &self,
         name: &'static str,
         queue: &RateLimitingQueue<K>,
-    ) -> Arc<Counts> {
-        let (queue, counts) = (queue.clone(), Arc::<Counts>::default());
+    ) -> Arc<ActivityCounts> {
+        let (queue, counts) = (queue.clone(), Arc::<ActivityCounts>::default());
         let depth = Box::new(move || queue.len());
         let mut controllers = self.lock();
         // A restarted controller replaces its predecessor.

@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_that_is_stopped_while_it_starts_ends_well() {
+    async fn a_controller_stopped_during_its_start_ends_without_error() {
         let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
         let (context, stop) = (ControllerContext::new(&server.client()), CancellationToken::new());
         stop.cancel();

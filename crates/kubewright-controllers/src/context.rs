@@ -23,7 +23,7 @@ pub struct ControllerContext {
     pub(crate) factory: SharedInformerFactory,
     pub(crate) workers: usize,
     pub(crate) activity: Activity,
-    pub(crate) queue_metrics: Option<kubewright_workqueue::Metrics>,
+    pub(crate) queue_metrics: Option<kubewright_workqueue::QueueMetrics>,
     pub(crate) root_ca: Option<Str>,
     events: Arc<EventBroadcaster>,
 }
@@ -56,7 +56,7 @@ impl ControllerContext {
 
     /// Exposes queue metrics. Off by default.
     #[must_use]
-    pub fn queue_metrics(mut self, metrics: &kubewright_workqueue::Metrics) -> Self {
+    pub fn queue_metrics(mut self, metrics: &kubewright_workqueue::QueueMetrics) -> Self {
         self.queue_metrics = Some(metrics.clone());
         self
     }
@@ -89,10 +89,10 @@ impl ControllerContext {
         self.events.recorder(component, "", EventApi::Core)
     }
 
-    /// Writes queued events, up to `patience`. Does nothing while a clone exists.
-    pub async fn finish(self, patience: Duration) {
+    /// Writes queued events, up to `time_limit`. Does nothing while a clone exists.
+    pub async fn finish(self, time_limit: Duration) {
         if let Some(events) = Arc::into_inner(self.events) {
-            events.shutdown(patience).await;
+            events.shutdown(time_limit).await;
         }
     }
 }

@@ -30,9 +30,9 @@ use crate::pods::{is_active, is_finished, is_ready};
 use crate::worker::{self, Reconcile, Synced, work};
 
 /// Retry delay if the scale of a controller could not be read.
-const RETRY: Duration = Duration::from_secs(10);
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// An eviction without a deletion after this time is dropped.
-const EVICTION_PATIENCE: Duration = Duration::from_secs(120);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Disruption {
     client: Client,
@@ -111,7 +111,7 @@ impl Reconcile for Disruption {
             Err(error) => {
                 tracing::warn!(budget = %key, cause = &error as &dyn std::error::Error, "nothing may be evicted");
                 fail_safe(&mut status, &error, budget.generation());
-                Some(RETRY)
+                Some(RETRY_DELAY)
             }
         };
         if budget.status.as_ref() != Some(&status) {
@@ -158,7 +158,7 @@ impl Disruption {
         let now = self.clock.now();
         status.disrupted_pods.retain(|name, since| {
             let awaited = pods.iter().find(|pod| pod.name() == name && !pod.is_being_deleted());
-            let is_late = now.duration_since(*since).unwrap_or_default() >= EVICTION_PATIENCE;
+            let is_late = now.duration_since(*since).unwrap_or_default() >= EVICTION_TIMEOUT;
             if let Some(pod) = awaited.filter(|_| is_late) {
                 let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", budget.key());
                 self.events.warning(&**pod, "NotDeleted", message);
@@ -169,7 +169,7 @@ impl Disruption {
             |pod: &&Arc<Pod>| is_active(pod) && is_ready(pod) && !status.disrupted_pods.contains_key(pod.name());
         let healthy = number(pods.iter().filter(is_healthy).count());
         tell(status, healthy, expected, desired, budget.generation());
-        Ok((!status.disrupted_pods.is_empty()).then_some(EVICTION_PATIENCE))
+        Ok((!status.disrupted_pods.is_empty()).then_some(EVICTION_TIMEOUT))
     }
 
     /// The expected number of pods, and the number that must be healthy.

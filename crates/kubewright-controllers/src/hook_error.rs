@@ -34,6 +34,6 @@ pub enum HookError {
     #[error("the hook wants {0} outside the namespace of its parent")]
     Place(String),
     /// A desired child belongs to another owner.
-    #[error("{0} exists and belongs to somebody else")]
+    #[error("{0} exists and has another controller")]
     Taken(String),
 }

@@ -13,7 +13,7 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 use tokio::time::Instant;
 
 /// After this time the cache is trusted in any case.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
+pub(crate) const CACHE_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Unseen writes per owner.
 ///
@@ -72,7 +72,7 @@ impl OwnWrites {
             writes_of.remove(owner);
             return true;
         }
-        let is_late = writes.last.elapsed() >= PATIENCE;
+        let is_late = writes.last.elapsed() >= CACHE_TIMEOUT;
         if is_late {
             tracing::warn!(%owner, ?writes, "the cache never showed these writes");
             writes_of.remove(owner);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_deletion_is_seen_when_the_pod_is_on_its_way_out() {
+    async fn a_deletion_is_observed_when_the_pod_terminates() {
         // RS-2
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.add(pod("a", "3"));
@@ -146,7 +146,7 @@ mod tests {
         let (writes, store) = (OwnWrites::default(), Store::new(Indexers::<Pod>::new()));
         store.replace([], "5");
         writes.written(&key("set"), &pod("a", "7"));
-        tokio::time::sleep(PATIENCE - Duration::from_secs(1)).await;
+        tokio::time::sleep(CACHE_TIMEOUT - Duration::from_secs(1)).await;
         assert!(!writes.are_seen(&key("set"), &store));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(writes.are_seen(&key("set"), &store));

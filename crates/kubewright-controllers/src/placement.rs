@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn required_affinity_is_met_by_any_term_that_asks_for_something() {
+    fn any_non_empty_term_satisfies_required_affinity() {
         let mut node = Node::default();
         node.metadata.name = Some("one".into());
         node.metadata.labels = [("zone", Str::from("a")), ("size", "8".into())].into();

@@ -42,7 +42,7 @@ pub(crate) enum Verb {
 }
 
 /// The result of deleting several pods.
-pub(crate) struct Deleted {
+pub(crate) struct PodDeletions {
     /// Terminating pods.
     pub(crate) going: Vec<Arc<Pod>>,
     /// Pods that could not be deleted.
@@ -109,7 +109,7 @@ impl PodControl {
 
     /// Deletes pods concurrently.
     #[doc(alias = "DeletePod")]
-    pub(crate) async fn delete<O: Object>(&self, owner: &O, pods: Vec<Arc<Pod>>) -> Deleted {
+    pub(crate) async fn delete<O: Object>(&self, owner: &O, pods: Vec<Arc<Pod>>) -> PodDeletions {
         let api = Api::<Pod>::namespaced(&self.client, owner.namespace());
         let answers = all_at_once(pods.into_iter().map(|pod| {
             let api = api.clone();
@@ -119,7 +119,7 @@ impl PodControl {
             }
         }))
         .await;
-        let mut deleted = Deleted { going: Vec::new(), left: Vec::new(), result: Ok(()) };
+        let mut deleted = PodDeletions { going: Vec::new(), left: Vec::new(), result: Ok(()) };
         for (pod, answer) in answers {
             match answer {
                 Ok(()) => {

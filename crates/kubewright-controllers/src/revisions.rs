@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_revision_has_the_hash_that_go_gives_it() {
+    fn a_revision_hash_equals_gos() {
         // Written by a controller of Kubernetes 1.34 for this template.
         let written = concat!(
             r#"{"spec":{"template":{"$patch":"replace","metadata":{"annotations":{"test":"value"},"labels":{"app":"foo"}},"#,

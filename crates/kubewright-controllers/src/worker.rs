@@ -6,11 +6,11 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_workqueue::{Options, RateLimitingQueue, limiter};
+use kubewright_workqueue::{QueueOptions, RateLimitingQueue, limiter};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::Counts;
+use crate::activity::ActivityCounts;
 use crate::context::ControllerContext;
 use crate::error::Error;
 
@@ -36,7 +36,7 @@ pub(crate) fn queue<K>(context: &ControllerContext, name: &str) -> RateLimitingQ
 where
     K: Clone + Eq + Hash + Send + 'static,
 {
-    let mut options = Options::new().name(name);
+    let mut options = QueueOptions::new().name(name);
     if let Some(metrics) = &context.queue_metrics {
         options = options.metrics(metrics);
     }
@@ -75,7 +75,7 @@ pub(crate) async fn work<R: Reconcile>(
 async fn one<R: Reconcile>(
     reconcile: Arc<R>,
     queue: RateLimitingQueue<R::Key>,
-    counts: Arc<Counts>,
+    counts: Arc<ActivityCounts>,
     stop: CancellationToken,
 ) {
     while let Some(claim) = stop.run_until_cancelled(queue.get()).await.flatten() {

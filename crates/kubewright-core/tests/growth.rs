@@ -1,5 +1,5 @@
-//! Work grows with the size of the input, and not with its square. The sender of an object chooses
-//! the order of its keys.
+//! The cost is linear in the size of the input, for any order of keys: the sender of an object
+//! chooses that order.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -1,12 +1,12 @@
-//! Work grows with the size of the input, and not with its square. The sender of an object chooses
-//! the order of its keys.
+//! The cost is linear in the size of the input, for any order of keys: the sender of an object
+//! chooses that order.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::OBJECT_META;
-use kubewright_merge::apply::{FieldSet, Manager, Managers, Operation, Schema, field_set};
+use kubewright_merge::apply::{FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema, field_set};
 use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
 /// Entries of the smaller input. Quadratic work dominates at four times as many.
@@ -119,17 +119,17 @@ fn moves_cannot_nest_a_document_too_deep() {
     assert!(error.to_string().contains("nested deeper"), "{error}");
 }
 
-fn manager(name: &str) -> Manager {
+fn manager(name: &str) -> ManagerIdentifier {
     let [name, api_version] = [name, "v1"].map(Into::into);
-    Manager { name, operation: Operation::Apply, api_version, subresource: "".into() }
+    ManagerIdentifier { name, operation: ManagedFieldsOperation::Apply, api_version, subresource: "".into() }
 }
 
-fn schema() -> Schema<'static> {
-    Schema::custom(&OBJECT_META)
+fn schema() -> MergeSchema<'static> {
+    MergeSchema::custom(&OBJECT_META)
 }
 
 #[test]
-fn field_sets_of_lists_are_made_in_any_order_of_items() {
+fn field_sets_do_not_depend_on_the_order_of_items() {
     let input = |count| {
         let items: Vec<_> = descending(count).map(|key| format!("\"{key}\"")).collect();
         tree(&format!(r#"{{"metadata":{{"finalizers":[{}]}}}}"#, items.join(",")))
@@ -139,7 +139,7 @@ fn field_sets_of_lists_are_made_in_any_order_of_items() {
 
 #[test]
 fn managed_fields_are_read_in_any_form() {
-    // Keys that sort otherwise once they are normalised.
+    // Keys whose order changes by normalisation.
     let input = |count: usize| {
         let keys: Vec<_> = (0..count).map(|n| format!("\"v:{n:07}.5e{}\":{{}}", 10 + n % 7)).collect();
         tree(&format!("{{{}}}", keys.join(",")))
@@ -166,7 +166,7 @@ fn managed_fields_are_read_in_any_form() {
 fn a_long_key_is_not_repeated_without_bound() {
     let fields = object(1000, "1");
     let long = "x".repeat(100_000);
-    // Messages about a configuration that does not fit.
+    // Messages about type mismatches.
     let config = tree(&format!(r#"{{"metadata":{{"annotations":{{"{long}":{fields}}},"labels":{fields}}}}}"#));
     let mut managers = Managers::new();
     let error = managers.apply(&tree("{}"), &config, schema(), &FieldSet::new(), &manager("a"), false, None);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_has_ended_and_one_that_waits_has_not() {
+    async fn a_panicked_task_has_ended_and_a_waiting_one_has_not() {
         let tasks = Tasks::default();
         tasks.spawn(Box::pin(async { panic!("as it should") }));
         tasks.ended().await;

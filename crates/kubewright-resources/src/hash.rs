@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_specification() {
+    fn hashes_match_the_test_vectors_of_the_specification() {
         for (text, want) in [
             ("", "E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855"),
             ("abc", "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD"),

@@ -12,7 +12,7 @@ use kubewright_core::{ObjectKey, Str};
 use tokio::time::Instant;
 
 /// Expectations time out after this.
-const PATIENCE: Duration = Duration::from_secs(5 * 60);
+const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
 /// Expected creations and deletions, by the key of the controller's object.
 ///
@@ -105,7 +105,7 @@ impl Expectations {
         self.change(|expected_of| {
             expected_of.get(key).is_none_or(|expected| {
                 let is_fulfilled = expected.creations <= 0 && expected.deletions.is_empty();
-                is_fulfilled || expected.since.elapsed() > PATIENCE
+                is_fulfilled || expected.since.elapsed() > TIMEOUT
             })
         })
     }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn deletions_count_once_and_nothing_is_expected_for_ever() {
+    async fn deletions_count_once_and_expectations_expire() {
         // RS-2
         let (expectations, key) = (Expectations::new(), ObjectKey::cluster("web"));
         assert!(expectations.is_satisfied(&key));
@@ -143,7 +143,7 @@ mod tests {
         expectations.expect_creations(&key, 5);
         expectations.lower_creations(&key, 4);
         assert!(!expectations.is_satisfied(&key));
-        sleep(PATIENCE + Duration::from_secs(1)).await;
+        sleep(TIMEOUT + Duration::from_secs(1)).await;
         assert!(expectations.is_satisfied(&key));
         expectations.forget(&key);
         expectations.creation_observed(&key);

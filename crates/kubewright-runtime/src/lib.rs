@@ -27,7 +27,7 @@ mod unwind;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
-pub use consistency::{Freshness, Operation, OwnApi};
+pub use consistency::{Freshness, OperationResult, OwnApi};
 pub use controller::{Context, Controller, ControllerHandle, Outcome, Predicate};
 pub use election::{LeaderElector, Leadership};
 pub use error::BoxError;

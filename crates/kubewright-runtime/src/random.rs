@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_is_of_version_4_and_comes_once() {
+    fn a_uid_is_a_unique_version_4_uuid() {
         let uids: std::collections::BTreeSet<String> = (0..1000).map(|_| uuid()).collect();
         assert_eq!(uids.len(), 1000);
         for uid in uids {

@@ -53,13 +53,13 @@ use crate::controller::ControllerHandle;
 use crate::manager::{Manager, ManagerError, ManagerOptions};
 
 /// Poll interval.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Reconciles scheduled later than this are not waited for.
-const HORIZON: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
 /// Number of consecutive idle polls, since an event may be between the server and a cache.
-const LOOKS: u32 = 5;
+const IDLE_POLLS: u32 = 5;
 
 /// An in-memory server.
 #[doc(alias = "envtest.Environment")]
@@ -125,9 +125,9 @@ impl RunningManager {
     /// if one is always busy.
     pub async fn until_idle(&self) {
         let mut looks = 0;
-        while looks < LOOKS {
-            sleep(LOOK).await;
-            let is_idle = self.handles.iter().all(|handle| handle.health().is_working && handle.is_idle(HORIZON));
+        while looks < IDLE_POLLS {
+            sleep(POLL_INTERVAL).await;
+            let is_idle = self.handles.iter().all(|handle| handle.health().is_working && handle.is_idle(MAX_DELAY));
             looks = if is_idle { looks + 1 } else { 0 };
         }
     }

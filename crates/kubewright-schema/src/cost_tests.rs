@@ -94,7 +94,7 @@ const SEPARATED: &str = r#"{"type":"object","properties":{"str":{"type":"string"
     "separator":{"type":"string","maxLength":MAX}}}"#;
 
 #[test]
-fn costs_are_those_of_kube_apiserver() {
+fn costs_equal_those_of_kube_apiserver() {
     for (schema, max, rule, without, with) in CASES {
         let unlimited = schema.replace(r#","maxItems":MAX"#, "").replace(r#","maxLength":MAX"#, "");
         let unlimited = unlimited.replace(r#","maxProperties":MAX"#, "");

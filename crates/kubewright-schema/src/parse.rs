@@ -4,7 +4,7 @@ use kubewright_core::{Map, Str, Value, tree};
 
 use crate::enum_values::EnumValues;
 use crate::pattern::Pattern;
-use crate::rule::Rule;
+use crate::rule::ValidationRule;
 use crate::schema::{AdditionalProperties, Bounds, ListType, Schema};
 
 impl Schema {
@@ -60,7 +60,7 @@ impl Schema {
         schema.has_defaults = schema.default.is_some() || schema.parts().any(|part| part.has_defaults);
         let rules = tree::items(value, &["x-kubernetes-validations"]);
         if let Some(ty) = Some(rules).filter(|rules| !rules.is_empty()).and_then(|_| schema.cel_type(is_root)) {
-            schema.rules = rules.iter().map(|rule| Rule::parse(rule, &ty)).collect();
+            schema.rules = rules.iter().map(|rule| ValidationRule::parse(rule, &ty)).collect();
         }
         schema.has_rules = !schema.rules.is_empty() || schema.parts().any(|part| part.has_rules);
         schema

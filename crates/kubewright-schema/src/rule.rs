@@ -11,7 +11,7 @@ const MAX_MESSAGE: usize = 5 << 10;
 
 /// An entry of `x-kubernetes-validations`, compiled.
 #[derive(Debug, Clone)]
-pub(crate) struct Rule {
+pub(crate) struct ValidationRule {
     text: Str,
     message: Str,
     message_expression: Option<Program>,
@@ -25,15 +25,15 @@ pub(crate) struct Rule {
     pub(crate) has_optional_old: bool,
 }
 
-impl Rule {
+impl ValidationRule {
     /// Parses and compiles a rule about values of a type.
-    pub(crate) fn parse(rule: &Value, ty: &Type) -> Rule {
+    pub(crate) fn parse(rule: &Value, ty: &Type) -> ValidationRule {
         let text = |field: &str| Str::from(tree::text(rule, &[field]));
         let has_optional_old = tree::is_true(rule, &["optionalOldSelf"]);
         let environment = environment(ty, has_optional_old);
         let compile = |text: &str| environment.compile(text).ok();
         let program = compile(&text("rule"));
-        Rule {
+        ValidationRule {
             message: text("message"),
             message_expression: Some(text("messageExpression"))
                 .filter(|text| !text.is_empty())

@@ -10,7 +10,7 @@ use kubewright_core::{Str, Value as Json};
 
 use crate::field_path::FieldPath;
 use crate::list_type::KeyedItems;
-use crate::rule::Rule;
+use crate::rule::ValidationRule;
 use crate::schema::Schema;
 
 impl Schema {
@@ -125,7 +125,7 @@ impl<'a> RuleEvaluation<'a> {
     fn evaluate(
         &mut self,
         schema: &Schema,
-        rule: &Rule,
+        rule: &ValidationRule,
         path: &FieldPath<'_>,
         (tree, value): (&Json, &Value),
         old: Option<&Value>,
@@ -160,7 +160,7 @@ impl<'a> RuleEvaluation<'a> {
     }
 
     /// Reports a rule that cannot be evaluated. Only the type of the value is shown.
-    fn report_error(&mut self, schema: &Schema, rule: &Rule, path: &FieldPath<'_>, error: &EvaluationError) {
+    fn report_error(&mut self, schema: &Schema, rule: &ValidationRule, path: &FieldPath<'_>, error: &EvaluationError) {
         let what = rule.message_or_expression();
         let detail = match error {
             EvaluationError::OutOfBudget if self.budget.is_exhausted() => {

@@ -4,7 +4,7 @@ use kubewright_core::{Map, Str, Value};
 
 use crate::enum_values::EnumValues;
 use crate::pattern::Pattern;
-use crate::rule::Rule;
+use crate::rule::ValidationRule;
 
 /// A structural schema, parsed once and used for many objects.
 ///
@@ -35,7 +35,7 @@ pub struct Schema {
     pub(crate) list_map_keys: Vec<Str>,
     /// Whether `x-kubernetes-map-type` is `atomic`: fields are not correlated with old values.
     pub(crate) is_atomic: bool,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<ValidationRule>,
     /// Whether the schema or one of its parts has a default.
     pub(crate) has_defaults: bool,
     /// Whether the schema or one of its parts has CEL rules.

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::event::Event;
+use crate::event::StoreEvent;
 use crate::record::Undo;
 
 /// A value that has not been written yet and does not know its revision.
@@ -28,7 +28,7 @@ pub trait Backend<V>: Send + Sync {
     /// # Errors
     /// If the backend cannot take writes now. The store then rejects the write, which leaves no
     /// trace.
-    fn propose(&mut self, event: &Event<V>, forgotten: u64) -> io::Result<()>;
+    fn propose(&mut self, event: &StoreEvent<V>, forgotten: u64) -> io::Result<()>;
 }
 
 /// Follows what becomes of the writes that a backend has taken.
@@ -50,10 +50,10 @@ pub trait Follower: Send + 'static {
 /// accepted. An implementation must not call the store.
 pub trait Observer<V>: Send + Sync {
     /// A write was accepted. It may not be durable yet.
-    fn apply(&self, event: &Event<V>);
+    fn apply(&self, event: &StoreEvent<V>);
 
     /// An accepted write was undone. Later writes of the same key were undone before.
-    fn revert(&self, event: &Event<V>);
+    fn revert(&self, event: &StoreEvent<V>);
 }
 
 impl<F: Follower + Sync + ?Sized> Follower for Arc<F> {
@@ -67,11 +67,11 @@ impl<F: Follower + Sync + ?Sized> Follower for Arc<F> {
 }
 
 impl<V, O: Observer<V> + ?Sized> Observer<V> for Arc<O> {
-    fn apply(&self, event: &Event<V>) {
+    fn apply(&self, event: &StoreEvent<V>) {
         (**self).apply(event);
     }
 
-    fn revert(&self, event: &Event<V>) {
+    fn revert(&self, event: &StoreEvent<V>) {
         (**self).revert(event);
     }
 }

@@ -6,8 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 /// Counts changes, and wakes tasks that wait for the next one.
 ///
-/// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and its
-/// task is registered once.
+/// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and
+/// its task is registered once.
 #[derive(Default)]
 pub(crate) struct Changes {
     count: AtomicU64,
@@ -21,13 +21,14 @@ struct Waiting {
 }
 
 impl Changes {
-    /// Notes a change, and wakes those who wait for one.
+    /// Counts a change, and wakes the waiting tasks.
     pub(crate) fn tell(&self) {
         let mut waiting = self.lock();
-        // Under the lock, so that a task which starts to wait after this change hears of the next one.
+        // Under the lock, so that a task which starts to wait after this change hears of the next
+        // one.
         self.count.fetch_add(1, Ordering::AcqRel);
         let waiting_now = std::mem::take(&mut *waiting);
-        // Not under the lock: who is woken may come at once.
+        // Outside the lock: a woken task may lock it immediately.
         drop(waiting);
         waiting_now.into_iter().for_each(|waiting| waiting.task.wake());
     }
@@ -38,7 +39,7 @@ impl Changes {
 }
 
 /// Hears of changes.
-pub(crate) struct Listener {
+pub(crate) struct ChangeListener {
     changes: Arc<Changes>,
     /// All changes up to this one have been heard of.
     heard: u64,
@@ -46,10 +47,10 @@ pub(crate) struct Listener {
     waits: Option<(u64, Waker)>,
 }
 
-impl Listener {
+impl ChangeListener {
     /// Hears of changes from now on.
     pub(crate) fn new(changes: &Arc<Changes>) -> Self {
-        Listener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
+        ChangeListener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
     }
 
     /// Whether there was a change that it has not heard of.
@@ -104,7 +105,7 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for ChangeListener {
     fn drop(&mut self) {
         self.sign_off();
     }
@@ -131,7 +132,7 @@ mod tests {
         let (woken, changes) = (Arc::new(Count::default()), Arc::new(Changes::default()));
         let waker = Waker::from(Arc::clone(&woken));
         let mut context = Context::from_waker(&waker);
-        let mut listeners: Vec<_> = (0..3).map(|_| Listener::new(&changes)).collect();
+        let mut listeners: Vec<_> = (0..3).map(|_| ChangeListener::new(&changes)).collect();
         for _ in 0..2 {
             assert!(listeners.iter_mut().all(|listener| listener.poll_changed(&mut context).is_pending()));
         }
@@ -147,10 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asked_last_is_woken_and_who_left_is_forgotten() {
+    fn the_last_registered_waker_is_woken_and_dropped_waiters_are_removed() {
         let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
         let changes = Arc::new(Changes::default());
-        let (mut listener, mut other) = (Listener::new(&changes), Listener::new(&changes));
+        let (mut listener, mut other) = (ChangeListener::new(&changes), ChangeListener::new(&changes));
         let (one, two) = (Waker::from(Arc::clone(&first)), Waker::from(Arc::clone(&second)));
         assert!(listener.poll_changed(&mut Context::from_waker(&one)).is_pending());
         assert!(other.poll_changed(&mut Context::from_waker(&one)).is_pending());

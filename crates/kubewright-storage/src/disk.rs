@@ -29,12 +29,12 @@ use redb::Database;
 use tokio::sync::oneshot;
 
 pub use file::NewDataFile;
-use file::{Opener, attempt};
-use queue::{Discard, MAX_QUEUED, Progress, WriteQueue};
+use file::{OpenDatabase, attempt};
+use queue::{CommitProgress, Discard, MAX_QUEUED, WriteQueue};
 
 use crate::backend::{Backend, Follower};
-use crate::event::Event;
-use crate::record::{Contents, Encoded, WriteRecord};
+use crate::event::StoreEvent;
+use crate::record::{DataFileContents, Encoded, WriteRecord};
 
 /// When readers see a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,7 +66,7 @@ pub struct OpenDisk {
     queue: Arc<WriteQueue>,
     database: Database,
     path: PathBuf,
-    open: Opener,
+    open: OpenDatabase,
 }
 
 /// Queues the writes of a store for the data file.
@@ -75,7 +75,7 @@ pub struct DiskBackend {
 }
 
 impl<V: Encoded> Backend<V> for DiskBackend {
-    fn propose(&mut self, event: &Event<V>, forgotten: u64) -> io::Result<()> {
+    fn propose(&mut self, event: &StoreEvent<V>, forgotten: u64) -> io::Result<()> {
         self.queue.push(WriteRecord::of(event), forgotten)
     }
 }
@@ -94,11 +94,15 @@ pub struct Recovery {
 impl OpenDisk {
     /// Opens the file in `directory`, or creates both. A damaged file, or a file of another
     /// program, stays as it is.
-    pub fn open(directory: &Path, durability: Durability) -> Result<(Self, Contents), OpenError> {
+    pub fn open(directory: &Path, durability: Durability) -> Result<(Self, DataFileContents), OpenError> {
         OpenDisk::open_with(directory, durability, Box::new(file::open))
     }
 
-    fn open_with(directory: &Path, durability: Durability, open: Opener) -> Result<(Self, Contents), OpenError> {
+    fn open_with(
+        directory: &Path,
+        durability: Durability,
+        open: OpenDatabase,
+    ) -> Result<(Self, DataFileContents), OpenError> {
         let path = directory.join(file::NAME);
         let refused = |why: String| OpenError { path: path.clone(), why };
         file::claim(directory).map_err(|why| OpenError { path: directory.to_owned(), why })?;
@@ -200,7 +204,8 @@ impl Recovery {
         let mut failed = self.queue.failed.subscribe();
         // Neither fails, since we hold the senders.
         let failed = failed.wait_for(Option::is_some).await.map(|failed| *failed).ok().flatten().unwrap_or_default();
-        let is_over = |progress: &Progress| progress.failure.is_none() && failed <= progress.revision + MAX_QUEUED / 2;
+        let is_over =
+            |progress: &CommitProgress| progress.failure.is_none() && failed <= progress.revision + MAX_QUEUED / 2;
         let _ = self.queue.progress.subscribe().wait_for(is_over).await;
         self.queue.failed.send_replace(None);
     }

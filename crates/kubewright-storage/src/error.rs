@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io};
 
-use crate::event::Entry;
+use crate::event::VersionedValue;
 
 /// The log no longer reaches back to the revision asked for; only a fresh list helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Error for ReadError {}
 #[non_exhaustive]
 pub enum WriteError<V> {
     /// The object to create is there already.
-    AlreadyExists(Entry<V>),
+    AlreadyExists(VersionedValue<V>),
     /// The object to change or delete is not there.
     NotFound,
     /// The object has changed since the caller looked.
@@ -67,7 +67,7 @@ pub enum WriteError<V> {
         /// The revision that the caller expected to find.
         expected: u64,
         /// The current entry.
-        found: Entry<V>,
+        found: VersionedValue<V>,
     },
     /// The backend cannot take writes now.
     Backend(io::Error),

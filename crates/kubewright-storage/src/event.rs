@@ -8,22 +8,22 @@ use crate::key::{Key, name_in, namespace_of};
 
 /// A value and the revision of the write that made it.
 #[derive(Debug)]
-pub struct Entry<V> {
+pub struct VersionedValue<V> {
     /// The value, shared with the store, the log and all other readers.
     pub object: Arc<V>,
     /// The revision of the write that made this value.
     pub revision: u64,
 }
 
-impl<V> Clone for Entry<V> {
+impl<V> Clone for VersionedValue<V> {
     fn clone(&self) -> Self {
-        Entry { object: Arc::clone(&self.object), revision: self.revision }
+        VersionedValue { object: Arc::clone(&self.object), revision: self.revision }
     }
 }
 
 /// The effect of one write.
 #[derive(Debug)]
-pub struct Event<V> {
+pub struct StoreEvent<V> {
     /// The object that was written.
     pub key: Key,
     /// The kind of the write.
@@ -31,23 +31,23 @@ pub struct Event<V> {
     /// The value after the write; for a deletion, the last value as the deleter stamped it.
     pub object: Arc<V>,
     /// The entry before the write. Absent exactly when the object was created.
-    pub previous: Option<Entry<V>>,
+    pub previous: Option<VersionedValue<V>>,
     /// The revision of the write. No other event has the same.
     pub revision: u64,
     /// The topics of the indexed values that the object has, and had before if it was another.
     pub(crate) indexed: [Option<Str>; 2],
 }
 
-impl<V> Event<V> {
+impl<V> StoreEvent<V> {
     /// The event of an earlier write, for [`Store::restore`](crate::Store::restore).
-    pub fn new(key: Key, kind: EventKind, object: Arc<V>, previous: Option<Entry<V>>, revision: u64) -> Self {
-        Event { key, kind, object, previous, revision, indexed: [None, None] }
+    pub fn new(key: Key, kind: EventKind, object: Arc<V>, previous: Option<VersionedValue<V>>, revision: u64) -> Self {
+        StoreEvent { key, kind, object, previous, revision, indexed: [None, None] }
     }
 
     /// The value of the key after the write. None if it was deleted.
-    pub(crate) fn result(&self) -> Option<Entry<V>> {
+    pub(crate) fn result(&self) -> Option<VersionedValue<V>> {
         let exists = self.kind != EventKind::Deleted;
-        exists.then(|| Entry { object: Arc::clone(&self.object), revision: self.revision })
+        exists.then(|| VersionedValue { object: Arc::clone(&self.object), revision: self.revision })
     }
 
     /// The paths of all topics narrower than the resource that this event belongs to.
@@ -58,10 +58,10 @@ impl<V> Event<V> {
     }
 }
 
-impl<V> Clone for Event<V> {
+impl<V> Clone for StoreEvent<V> {
     fn clone(&self) -> Self {
-        let Event { key, kind, object, previous, revision, indexed } = self;
-        Event {
+        let StoreEvent { key, kind, object, previous, revision, indexed } = self;
+        StoreEvent {
             key: key.clone(),
             kind: *kind,
             object: Arc::clone(object),

@@ -88,42 +88,42 @@ impl fmt::Display for Key {
 
 /// A contiguous range of keys: everything, a resource, one namespace of a resource, or one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Scope {
+pub struct KeyRange {
     /// No resource means all of them, with an empty path.
     resource: Option<Str>,
     /// Empty for a whole resource, `namespace/` for a namespace, a key's path for one object.
     path: Str,
 }
 
-impl Scope {
+impl KeyRange {
     /// All objects of all resources.
     pub fn everything() -> Self {
-        Scope { resource: None, path: Str::new() }
+        KeyRange { resource: None, path: Str::new() }
     }
 
     /// All objects of a resource, in all namespaces.
     pub fn resource(resource: impl Into<Str>) -> Self {
-        Scope { resource: Some(resource.into()), path: Str::new() }
+        KeyRange { resource: Some(resource.into()), path: Str::new() }
     }
 
     /// The objects of a resource in one namespace.
     pub fn namespace(resource: impl Into<Str>, namespace: &str) -> Self {
-        Scope { resource: Some(resource.into()), path: [namespace, "/"].concat().into() }
+        KeyRange { resource: Some(resource.into()), path: [namespace, "/"].concat().into() }
     }
 
     /// One object, whether it exists or not.
     pub fn object(key: &Key) -> Self {
-        Scope { resource: Some(key.resource.clone()), path: key.path.clone() }
+        KeyRange { resource: Some(key.resource.clone()), path: key.path.clone() }
     }
 
     /// The objects of one name in all namespaces, for a watch only: they are not one range.
     pub(crate) fn named(resource: &str, name: &str) -> Self {
-        Scope { resource: Some(resource.into()), path: ["/", name].concat().into() }
+        KeyRange { resource: Some(resource.into()), path: ["/", name].concat().into() }
     }
 
     /// The objects of one indexed value, for a watch only: they are not one range.
     pub(crate) fn indexed(resource: &str, value: &str) -> Self {
-        Scope { resource: Some(resource.into()), path: indexed_path(value) }
+        KeyRange { resource: Some(resource.into()), path: indexed_path(value) }
     }
 
     /// Whether `key` lies in this range.
@@ -179,16 +179,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_does_not_reach_into_one_whose_name_is_longer() {
-        let scope = Scope::namespace("pods", "kube");
+    fn a_namespace_range_excludes_namespaces_with_the_same_prefix() {
+        let scope = KeyRange::namespace("pods", "kube");
         assert!(scope.contains(&Key::namespaced("pods", "kube", "a")));
         assert!(!scope.contains(&Key::namespaced("pods", "kube-system", "a")));
         assert!(!scope.contains(&Key::namespaced("services", "kube", "a")));
     }
 
     #[test]
-    fn an_object_scope_contains_nothing_but_the_object() {
-        let scope = Scope::object(&Key::cluster("nodes", "n1"));
+    fn an_object_range_contains_only_the_object() {
+        let scope = KeyRange::object(&Key::cluster("nodes", "n1"));
         assert!(scope.contains(&Key::cluster("nodes", "n1")));
         assert!(!scope.contains(&Key::cluster("nodes", "n10")));
     }

@@ -2,13 +2,13 @@
 //! events, watches, and a data file.
 //!
 //! [`Store`] holds values of any type under ordered [`Key`]s. Each write takes a higher revision
-//! and leaves one [`Event`] in the log. From these two everything
+//! and leaves one [`StoreEvent`] in the log. From these two everything
 //! else follows: a [list](Store::list) is the state at one revision, a [watch](Store::watch) is
 //! the events after one. The crate knows nothing of Kubernetes objects, of authorization or of
 //! HTTP.
 //!
 //! ```
-//! use kubewright_storage::{Draft, Key, ListOptions, Scope, Store, StoreOptions};
+//! use kubewright_storage::{Draft, Key, StoreListOptions, KeyRange, Store, StoreOptions};
 //!
 //! // A value learns its revision when it is written.
 //! struct Named(&'static str);
@@ -20,11 +20,11 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let store = Store::new(StoreOptions::default());
-//! let pods = Scope::resource("pods");
+//! let pods = KeyRange::resource("pods");
 //! store.create(&Key::namespaced("pods", "default", "web"), Named("web"))?;
 //!
 //! // No event is lost between the list and the watch: the list names the revision it shows.
-//! let page = store.list(&pods, ListOptions::default())?;
+//! let page = store.list(&pods, StoreListOptions::default())?;
 //! let mut watcher = store.watch(&pods, page.revision)?;
 //! store.create(&Key::namespaced("pods", "default", "db"), Named("db"))?;
 //! assert_eq!(watcher.next().await?.revision, page.revision + 1);
@@ -73,7 +73,7 @@
 //! # Persistence
 //!
 //! A [`Backend`] takes every write in order and can reject it. [`Disk`] is the backend that keeps a
-//! data file, and [`Store::restore`] starts from the [`Contents`] of the file.
+//! data file, and [`Store::restore`] starts from the [`DataFileContents`] of the file.
 //!
 //! With [`StoreOptions::commit_when_durable`], a write has two steps. It is *proposed* under the
 //! lock, and *committed* when the disk says that it is durable ([`Store::commit`]). Lists, watches
@@ -106,10 +106,10 @@ pub use backend::{Backend, Draft, Follower, Observer};
 pub use disk::full_disk::Directory;
 pub use disk::{Disk, DiskBackend, Durability, NewDataFile, OpenDisk, OpenError, Recovery};
 pub use error::{Compacted, ReadError, WriteError};
-pub use event::{Entry, Event, EventKind};
-pub use key::{Key, Scope};
-pub use list::{ListOptions, Page};
+pub use event::{EventKind, StoreEvent, VersionedValue};
+pub use key::{Key, KeyRange};
+pub use list::{Page, StoreListOptions};
 pub use options::StoreOptions;
-pub use record::{Contents, Damage, Encoded, EventRecord, StoredRecord, Undo, Version, WriteRecord};
-pub use store::{Store, Usage};
+pub use record::{Damage, DataFileContents, Encoded, EventRecord, StoredRecord, StoredVersion, Undo, WriteRecord};
+pub use store::{Store, StoreUsage};
 pub use watch::Watcher;

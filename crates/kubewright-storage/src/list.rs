@@ -6,8 +6,8 @@ use std::{cmp::Ordering, iter::Peekable, ops::Bound};
 use kubewright_core::Str;
 
 use crate::error::{Compacted, ReadError};
-use crate::event::Entry;
-use crate::key::{Key, Scope};
+use crate::event::VersionedValue;
+use crate::key::{Key, KeyRange};
 use crate::state::State;
 use crate::store::Store;
 
@@ -17,12 +17,13 @@ const STEP: usize = 512;
 /// Counting entries is that much quicker than sharing them.
 const COUNT_FACTOR: usize = 8;
 
-/// A short page looks at this many entries at least, in case that few of them match.
+/// Minimum number of entries that a short page scans at a time, in case few of them match.
 const SHORT_STEP: usize = 64;
 
-/// The part of a scope to list, and the revision. By default the whole scope at the current revision.
+/// The part of a key range to list, and the revision. By default the whole range at the current
+/// revision.
 #[derive(Clone, Debug, Default)]
-pub struct ListOptions {
+pub struct StoreListOptions {
     limit: usize,
     after: Option<Key>,
     at: Option<u64>,
@@ -30,7 +31,7 @@ pub struct ListOptions {
     remaining: Option<usize>,
 }
 
-impl ListOptions {
+impl StoreListOptions {
     /// Stops after `limit` entries. Zero, the default, is no limit.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
@@ -75,7 +76,7 @@ impl ListOptions {
 #[derive(Debug)]
 pub struct Page<V> {
     /// The entries in the order of their keys.
-    pub entries: Vec<(Key, Entry<V>)>,
+    pub entries: Vec<(Key, VersionedValue<V>)>,
     /// The moment that this page shows. A watch from here misses nothing.
     pub revision: u64,
     /// Where the next page starts; `None` if this one reaches the end of the scope.
@@ -91,9 +92,9 @@ impl<V> Store<V> {
     /// meanwhile, and does not keep them waiting.
     ///
     /// # Errors
-    /// If [`ListOptions::at`] is outside of the window: [`ReadError::Compacted`] before it,
+    /// If [`StoreListOptions::at`] is outside of the window: [`ReadError::Compacted`] before it,
     /// [`ReadError::Future`] behind it. Without it, none.
-    pub fn list(&self, scope: &Scope, options: ListOptions) -> Result<Page<V>, ReadError> {
+    pub fn list(&self, scope: &KeyRange, options: StoreListOptions) -> Result<Page<V>, ReadError> {
         self.list_where(scope, options, |_, _| true)
     }
 
@@ -105,9 +106,9 @@ impl<V> Store<V> {
     /// As for [`list`](Store::list).
     pub fn list_where(
         &self,
-        scope: &Scope,
-        options: ListOptions,
-        mut matches: impl FnMut(&Key, &Entry<V>) -> bool,
+        scope: &KeyRange,
+        options: StoreListOptions,
+        mut matches: impl FnMut(&Key, &VersionedValue<V>) -> bool,
     ) -> Result<Page<V>, ReadError> {
         match self.list_in_steps(scope, &options, Filling::new(&options, &mut matches)) {
             // The whole window went by in the middle of our reading. No moment was asked for, so
@@ -120,10 +121,10 @@ impl<V> Store<V> {
     }
 
     /// Reads a page and lets writers in again and again on the way.
-    fn list_in_steps<F: FnMut(&Key, &Entry<V>) -> bool>(
+    fn list_in_steps<F: FnMut(&Key, &VersionedValue<V>) -> bool>(
         &self,
-        scope: &Scope,
-        options: &ListOptions,
+        scope: &KeyRange,
+        options: &StoreListOptions,
         mut page: Filling<'_, V, F>,
     ) -> Result<Page<V>, ReadError> {
         let (revision, resources) = moment(&self.read_in_turn(), scope, options)?;
@@ -146,10 +147,10 @@ impl<V> Store<V> {
     }
 
     /// Reads a page while writers wait.
-    fn list_at_once<F: FnMut(&Key, &Entry<V>) -> bool>(
+    fn list_at_once<F: FnMut(&Key, &VersionedValue<V>) -> bool>(
         &self,
-        scope: &Scope,
-        options: &ListOptions,
+        scope: &KeyRange,
+        options: &StoreListOptions,
         mut page: Filling<'_, V, F>,
     ) -> Result<Page<V>, ReadError> {
         let mut found = Vec::new();
@@ -158,7 +159,8 @@ impl<V> Store<V> {
         for resource in resources {
             let mut walk = Walk::new(&resource, scope, options, revision);
             while !walk.is_done {
-                let keep = |path: &Str, entry: &Entry<V>| found.push((Key::at(&resource, path), entry.clone()));
+                let keep =
+                    |path: &Str, entry: &VersionedValue<V>| found.push((Key::at(&resource, path), entry.clone()));
                 walk.advance(&state, STEP, keep)?;
             }
         }
@@ -169,7 +171,7 @@ impl<V> Store<V> {
 }
 
 /// The revision to show, and the resources to walk through for it.
-fn moment<V>(state: &State<V>, scope: &Scope, options: &ListOptions) -> Result<(u64, Vec<Str>), ReadError> {
+fn moment<V>(state: &State<V>, scope: &KeyRange, options: &StoreListOptions) -> Result<(u64, Vec<Str>), ReadError> {
     let current = if options.newest { state.revision } else { state.committed };
     if let Some(requested) = options.at.filter(|at| *at > current) {
         return Err(ReadError::Future { requested, current });
@@ -195,7 +197,7 @@ struct Filling<'a, V, F> {
     matches: &'a mut F,
     /// At least one.
     limit: usize,
-    entries: Vec<(Key, Entry<V>)>,
+    entries: Vec<(Key, VersionedValue<V>)>,
     /// The entry that made the page full.
     last: Option<Key>,
     /// Entries offered after the page was full, and those that nobody offered.
@@ -204,8 +206,8 @@ struct Filling<'a, V, F> {
     offered: usize,
 }
 
-impl<'a, V, F: FnMut(&Key, &Entry<V>) -> bool> Filling<'a, V, F> {
-    fn new(options: &ListOptions, matches: &'a mut F) -> Self {
+impl<'a, V, F: FnMut(&Key, &VersionedValue<V>) -> bool> Filling<'a, V, F> {
+    fn new(options: &StoreListOptions, matches: &'a mut F) -> Self {
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
         Filling { matches, limit, entries: Vec::new(), last: None, remaining: 0, offered: 0 }
     }
@@ -214,7 +216,7 @@ impl<'a, V, F: FnMut(&Key, &Entry<V>) -> bool> Filling<'a, V, F> {
         self.entries.len() >= self.limit
     }
 
-    fn offer(&mut self, key: Key, entry: Entry<V>) {
+    fn offer(&mut self, key: Key, entry: VersionedValue<V>) {
         if self.is_full() {
             self.remaining += 1;
             return;
@@ -242,7 +244,7 @@ impl<'a, V, F: FnMut(&Key, &Entry<V>) -> bool> Filling<'a, V, F> {
 /// A way through one resource as it was at a past revision, with the lock released between steps.
 struct Walk<'a, V> {
     resource: &'a Str,
-    scope: &'a Scope,
+    scope: &'a KeyRange,
     /// Everything up to here has been visited. Lies in the scope.
     cursor: Option<Str>,
     /// Entries visited on the way from the start of the scope; unknown if it started further on.
@@ -253,12 +255,12 @@ struct Walk<'a, V> {
     /// Events up to here are undone.
     undone_until: u64,
     /// The entries at revision `at` of keys that were written later.
-    past: BTreeMap<Str, Option<Entry<V>>>,
+    past: BTreeMap<Str, Option<VersionedValue<V>>>,
     is_done: bool,
 }
 
 impl<'a, V> Walk<'a, V> {
-    fn new(resource: &'a Str, scope: &'a Scope, options: &ListOptions, at: u64) -> Self {
+    fn new(resource: &'a Str, scope: &'a KeyRange, options: &StoreListOptions, at: u64) -> Self {
         let after = options.after.as_ref().filter(|after| after.resource_str() == resource).map(Key::path);
         let is_done = after.is_some_and(|after| after > scope.path() && !scope.covers(after));
         let cursor = after.filter(|after| scope.covers(after)).cloned();
@@ -272,7 +274,7 @@ impl<'a, V> Walk<'a, V> {
         &mut self,
         state: &State<V>,
         look: usize,
-        mut visit: impl FnMut(&Str, &Entry<V>),
+        mut visit: impl FnMut(&Str, &VersionedValue<V>),
     ) -> Result<(), Compacted> {
         if !self.undo(state)? {
             return Ok(());

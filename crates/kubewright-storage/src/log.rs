@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::time::Instant;
 
-use crate::event::{Event, EventKind};
+use crate::event::{EventKind, StoreEvent};
 use crate::key::Key;
 use crate::options::{Archive, Recent, WeightLimit};
 
@@ -32,7 +32,7 @@ pub(crate) struct Log<V> {
 }
 
 struct Logged<V> {
-    event: Arc<Event<V>>,
+    event: Arc<StoreEvent<V>>,
     weight: usize,
     /// The time of the write.
     second: u32,
@@ -83,7 +83,7 @@ impl<V> Log<V> {
     }
 
     /// The event of a retained revision.
-    pub(crate) fn get(&self, revision: u64) -> Option<&Arc<Event<V>>> {
+    pub(crate) fn get(&self, revision: u64) -> Option<&Arc<StoreEvent<V>>> {
         self.events.get(self.index(revision)?).map(|logged| &logged.event)
     }
 
@@ -92,14 +92,14 @@ impl<V> Log<V> {
     }
 
     /// The retained events after `position`, up to and including `last`.
-    pub(crate) fn range(&self, position: u64, last: u64) -> impl Iterator<Item = &Arc<Event<V>>> {
+    pub(crate) fn range(&self, position: u64, last: u64) -> impl Iterator<Item = &Arc<StoreEvent<V>>> {
         let start = self.events.partition_point(|logged| logged.event.revision <= position);
         let events = self.events.range(start..).map(|logged| &logged.event);
         events.take_while(move |event| event.revision <= last)
     }
 
     /// An event that may be changed, without a change for those who hold it already.
-    fn get_mut(&mut self, revision: u64) -> Option<&mut Event<V>> {
+    fn get_mut(&mut self, revision: u64) -> Option<&mut StoreEvent<V>> {
         let index = self.index(revision)?;
         self.events.get_mut(index).map(|logged| Arc::make_mut(&mut logged.event))
     }
@@ -111,7 +111,7 @@ impl<V> Log<V> {
 
     /// The weight of the values that only this event holds: the value that it replaced, and for a
     /// deletion also its own. The sum over the log is the memory that the history takes.
-    pub(crate) fn weigh(&self, event: &Event<V>) -> usize {
+    pub(crate) fn weigh(&self, event: &StoreEvent<V>) -> usize {
         let Some(WeightLimit { weigh, .. }) = &self.weight_limit else { return 0 };
         let previous = event.previous.as_ref().map_or(0, |previous| weigh(&previous.object));
         let own = if event.kind == EventKind::Deleted { weigh(&event.object) } else { 0 };
@@ -119,7 +119,7 @@ impl<V> Log<V> {
     }
 
     /// Adds the event of the next revision, of the weight that [`Log::weigh`] gave it.
-    pub(crate) fn push(&mut self, event: Arc<Event<V>>, weight: usize) {
+    pub(crate) fn push(&mut self, event: Arc<StoreEvent<V>>, weight: usize) {
         debug_assert!(self.events.back().is_none_or(|newest| newest.event.revision < event.revision));
         self.weight = self.weight.saturating_add(weight);
         self.look_at_the_clock();
@@ -151,7 +151,7 @@ impl<V> Log<V> {
 
     /// The value of an event that was forgotten, in its shorter form if it was not old enough for
     /// it yet.
-    pub(crate) fn late_archive(&self, event: &Event<V>) -> Option<Arc<V>> {
+    pub(crate) fn late_archive(&self, event: &StoreEvent<V>) -> Option<Arc<V>> {
         let Archive { after, shorten } = *self.archive.as_ref()?;
         (self.events.len() < after).then(|| Arc::new(shorten(&event.object)))
     }
@@ -165,7 +165,7 @@ impl<V> Log<V> {
     }
 
     /// Removes the oldest event if the log is over its limits and the event is committed.
-    pub(crate) fn pop_surplus(&mut self, committed: u64) -> Option<Arc<Event<V>>> {
+    pub(crate) fn pop_surplus(&mut self, committed: u64) -> Option<Arc<StoreEvent<V>>> {
         let too_heavy = self.weight_limit.as_ref().is_some_and(|weight| self.weight > weight.limit);
         if self.events.len() <= 1 || !(too_heavy || self.is_too_long()) {
             return None;
@@ -174,7 +174,7 @@ impl<V> Log<V> {
     }
 
     /// Removes the newest event if it is not committed.
-    pub(crate) fn pop_uncommitted(&mut self, committed: u64) -> Option<Arc<Event<V>>> {
+    pub(crate) fn pop_uncommitted(&mut self, committed: u64) -> Option<Arc<StoreEvent<V>>> {
         self.events.back().filter(|newest| newest.event.revision > committed)?;
         let logged = self.events.pop_back()?;
         self.weight = self.weight.saturating_sub(logged.weight);
@@ -195,7 +195,7 @@ impl<V> Log<V> {
     }
 
     /// Removes the oldest event if it is committed.
-    pub(crate) fn pop(&mut self, committed: u64) -> Option<Arc<Event<V>>> {
+    pub(crate) fn pop(&mut self, committed: u64) -> Option<Arc<StoreEvent<V>>> {
         self.events.front().filter(|oldest| oldest.event.revision <= committed)?;
         let logged = self.events.pop_front()?;
         self.weight = self.weight.saturating_sub(logged.weight);

@@ -8,7 +8,7 @@ use crate::backend::{Backend, Observer};
 use crate::key::Key;
 
 /// The value by which watches find an object; see [`StoreOptions::index`].
-pub(crate) type Index<V> = fn(&Key, &V) -> Option<Str>;
+pub(crate) type IndexFn<V> = fn(&Key, &V) -> Option<Str>;
 
 /// The limit for the total weight of superseded values.
 pub(crate) struct WeightLimit<V> {
@@ -38,7 +38,7 @@ pub struct StoreOptions<V> {
     pub(crate) recent: Option<Recent>,
     pub(crate) weight: Option<WeightLimit<V>>,
     pub(crate) archive: Option<Archive<V>>,
-    pub(crate) index: Option<Index<V>>,
+    pub(crate) index: Option<IndexFn<V>>,
     pub(crate) start_revision: u64,
     pub(crate) backend: Option<Box<dyn Backend<V>>>,
     pub(crate) observer: Option<Box<dyn Observer<V>>>,

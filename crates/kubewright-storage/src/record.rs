@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Entry, Event, EventKind};
+use crate::event::{EventKind, StoreEvent, VersionedValue};
 
 /// A value that a backend can keep as JSON.
 pub trait Encoded {
@@ -12,7 +12,7 @@ pub trait Encoded {
 
 /// A value and its revision, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct StoredVersion {
     /// The revision of the write that made the value.
     pub revision: u64,
     /// The value.
@@ -27,7 +27,7 @@ pub struct StoredRecord {
     /// The path of the key in its resource.
     pub path: String,
     /// The current value.
-    pub version: Version,
+    pub version: StoredVersion,
 }
 
 /// A write: the new value of a key and the one before.
@@ -44,7 +44,7 @@ pub struct WriteRecord {
     /// The new value; of a deletion, the last one.
     pub json: Arc<[u8]>,
     /// The value before the write.
-    pub previous: Option<Version>,
+    pub previous: Option<StoredVersion>,
 }
 
 /// An event of the log as the file holds it.
@@ -61,7 +61,7 @@ pub struct EventRecord {
     /// The last value of a deletion; empty for other kinds.
     pub last: Arc<[u8]>,
     /// The value before the write.
-    pub previous: Option<Version>,
+    pub previous: Option<StoredVersion>,
 }
 
 /// A record that cannot be used.
@@ -83,12 +83,12 @@ pub struct Undo {
     /// The path of the key in its resource.
     pub path: String,
     /// The committed value.
-    pub version: Option<Version>,
+    pub version: Option<StoredVersion>,
 }
 
 /// The content of a data file.
 #[derive(Debug, Default)]
-pub struct Contents {
+pub struct DataFileContents {
     /// The revision to go on from; none if the file is new.
     pub revision: Option<u64>,
     /// The current objects.
@@ -99,7 +99,7 @@ pub struct Contents {
     pub damaged: Vec<Damage>,
 }
 
-impl Contents {
+impl DataFileContents {
     /// The number of bytes of all keys and values.
     pub(crate) fn size(&self) -> u64 {
         let objects = self.objects.iter().map(|object| {
@@ -114,16 +114,16 @@ impl Contents {
     }
 }
 
-impl Version {
+impl StoredVersion {
     /// A stored value as its bytes.
-    pub fn of<V: Encoded>(entry: &Entry<V>) -> Self {
-        Version { revision: entry.revision, json: entry.object.to_json() }
+    pub fn of<V: Encoded>(entry: &VersionedValue<V>) -> Self {
+        StoredVersion { revision: entry.revision, json: entry.object.to_json() }
     }
 }
 
 impl WriteRecord {
     /// The record of an event.
-    pub fn of<V: Encoded>(event: &Event<V>) -> Self {
+    pub fn of<V: Encoded>(event: &StoreEvent<V>) -> Self {
         let (resource, path) = event.key.parts();
         WriteRecord {
             resource: resource.to_owned(),
@@ -131,7 +131,7 @@ impl WriteRecord {
             revision: event.revision,
             kind: event.kind,
             json: event.object.to_json(),
-            previous: event.previous.as_ref().map(Version::of),
+            previous: event.previous.as_ref().map(StoredVersion::of),
         }
     }
 }

@@ -13,16 +13,16 @@ use std::sync::Arc;
 use kubewright_core::Str;
 
 use crate::backend::{Backend, Observer};
-use crate::changes::{Changes, Listener};
+use crate::changes::{ChangeListener, Changes};
 use crate::error::Compacted;
-use crate::event::{Entry, Event, EventKind};
-use crate::key::{Key, Scope, indexed_path, namespace_of};
+use crate::event::{EventKind, StoreEvent, VersionedValue};
+use crate::key::{Key, KeyRange, indexed_path, namespace_of};
 use crate::log::{Archived, Log};
-use crate::options::{Index, StoreOptions};
+use crate::options::{IndexFn, StoreOptions};
 use crate::topic::Topic;
 
 /// Removes the oldest event of a log if it should go, given the committed revision.
-type Pop<V> = fn(&mut Log<V>, u64) -> Option<Arc<Event<V>>>;
+type Pop<V> = fn(&mut Log<V>, u64) -> Option<Arc<StoreEvent<V>>>;
 
 /// The newest objects of a store, and the events that lead back to older ones.
 pub(crate) struct State<V> {
@@ -39,7 +39,7 @@ pub(crate) struct State<V> {
     pub(crate) shards: BTreeMap<Str, Shard<V>>,
     /// The topic of all events, while it has watchers.
     everything: Option<Topic>,
-    index: Option<Index<V>>,
+    index: Option<IndexFn<V>>,
     backend: Option<Box<dyn Backend<V>>>,
     observer: Option<Box<dyn Observer<V>>>,
     /// Whether writes are committed as soon as they are proposed.
@@ -49,7 +49,7 @@ pub(crate) struct State<V> {
 /// A key that has uncommitted writes.
 struct UncommittedKey<V> {
     /// The committed value of the key.
-    committed: Option<Entry<V>>,
+    committed: Option<VersionedValue<V>>,
     /// The number of uncommitted writes, at least one.
     writes: usize,
 }
@@ -57,7 +57,7 @@ struct UncommittedKey<V> {
 /// One resource: its current objects and the topics of its events.
 pub(crate) struct Shard<V> {
     /// Changed by [`fill`](Self::fill), [`insert`](Self::insert) and [`remove`](Self::remove) only.
-    pub(crate) objects: BTreeMap<Str, Entry<V>>,
+    pub(crate) objects: BTreeMap<Str, VersionedValue<V>>,
     /// The number of objects of each namespace that has some, by the path of its scope.
     namespaces: HashMap<Str, usize>,
     /// The retained events of the whole resource, watched or not: lists of the past undo them.
@@ -75,14 +75,14 @@ impl<V> Shard<V> {
 
     /// Sets all objects at once. A map that is built at once has full nodes; one that grows in
     /// ascending order has half-full nodes.
-    fn fill(&mut self, objects: Vec<(Str, Entry<V>)>) {
+    fn fill(&mut self, objects: Vec<(Str, VersionedValue<V>)>) {
         self.objects = objects.into_iter().collect();
         for path in self.objects.keys() {
             add_to_namespace(&mut self.namespaces, path);
         }
     }
 
-    fn insert(&mut self, path: &Str, entry: Entry<V>) {
+    fn insert(&mut self, path: &Str, entry: VersionedValue<V>) {
         if self.objects.insert(path.clone(), entry).is_none() {
             add_to_namespace(&mut self.namespaces, path);
         }
@@ -101,7 +101,7 @@ impl<V> Shard<V> {
     }
 
     /// The number of objects in a scope of this resource. Does not walk over them.
-    pub(crate) fn count(&self, scope: &Scope) -> usize {
+    pub(crate) fn count(&self, scope: &KeyRange) -> usize {
         match scope.path().as_str() {
             "" => self.objects.len(),
             path if path.ends_with('/') => self.namespaces.get(path).copied().unwrap_or_default(),
@@ -123,7 +123,7 @@ impl<V> Shard<V> {
     }
 
     /// Calls `act` for each topic that an event belongs to.
-    fn for_each_topic(&mut self, event: &Event<V>, mut act: impl FnMut(&mut Topic)) {
+    fn for_each_topic(&mut self, event: &StoreEvent<V>, mut act: impl FnMut(&mut Topic)) {
         act(&mut self.topic);
         if !self.narrow.is_empty() {
             for path in event.topic_paths() {
@@ -146,8 +146,8 @@ impl<V> State<V> {
     /// The given objects, and the events that lead to them, ascending and without a gap.
     pub(crate) fn new(
         options: StoreOptions<V>,
-        objects: impl IntoIterator<Item = (Key, Entry<V>)>,
-        events: impl IntoIterator<Item = Event<V>>,
+        objects: impl IntoIterator<Item = (Key, VersionedValue<V>)>,
+        events: impl IntoIterator<Item = StoreEvent<V>>,
     ) -> Self {
         let revision = options.start_revision;
         let mut events = events.into_iter().peekable();
@@ -191,12 +191,12 @@ impl<V> State<V> {
     }
 
     /// The newest value of a key, committed or not.
-    pub(crate) fn newest(&self, key: &Key) -> Option<&Entry<V>> {
+    pub(crate) fn newest(&self, key: &Key) -> Option<&VersionedValue<V>> {
         self.shards.get(key.resource())?.objects.get(key.path())
     }
 
     /// The committed value of a key.
-    pub(crate) fn get(&self, key: &Key) -> Option<&Entry<V>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<&VersionedValue<V>> {
         match self.uncommitted.get(key) {
             Some(key) => key.committed.as_ref(),
             None => self.newest(key),
@@ -204,7 +204,7 @@ impl<V> State<V> {
     }
 
     /// The topics of the indexed values that an object has, and had before if it was another.
-    pub(crate) fn indexed(&self, key: &Key, object: &V, previous: Option<&Entry<V>>) -> [Option<Str>; 2] {
+    pub(crate) fn indexed(&self, key: &Key, object: &V, previous: Option<&VersionedValue<V>>) -> [Option<Str>; 2] {
         let Some(index) = self.index else { return [None, None] };
         let value = |object: &V| index(key, object).map(|value| indexed_path(&value));
         let now = value(object);
@@ -214,7 +214,7 @@ impl<V> State<V> {
     }
 
     /// Makes `event`, of the next revision, part of the state and of the log, or of neither.
-    pub(crate) fn propose(&mut self, event: Event<V>) -> io::Result<Aftermath<V>> {
+    pub(crate) fn propose(&mut self, event: StoreEvent<V>) -> io::Result<Aftermath<V>> {
         // The caller's code comes first: if it fails or panics, nothing has changed.
         let weight = self.log.weigh(&event);
         if let Some(backend) = &mut self.backend {
@@ -237,7 +237,7 @@ impl<V> State<V> {
         match event.kind {
             EventKind::Deleted => shard.remove(path),
             EventKind::Created | EventKind::Modified => {
-                shard.insert(path, Entry { object: Arc::clone(&event.object), revision });
+                shard.insert(path, VersionedValue { object: Arc::clone(&event.object), revision });
             }
         }
         self.revision = revision;
@@ -272,7 +272,7 @@ impl<V> State<V> {
 
     /// Undoes all uncommitted writes, and returns them, the newest first. Their revisions are not
     /// used again.
-    pub(crate) fn roll_back(&mut self) -> Vec<Arc<Event<V>>> {
+    pub(crate) fn roll_back(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         let mut undone = Vec::new();
         while let Some(event) = self.log.pop_uncommitted(self.committed) {
             if let Some(everything) = &mut self.everything {
@@ -306,22 +306,22 @@ impl<V> State<V> {
     }
 
     /// Forgets some of what has become too old since the last write.
-    pub(crate) fn age(&mut self) -> Vec<Arc<Event<V>>> {
+    pub(crate) fn age(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         self.log.look_at_the_clock();
         self.trim()
     }
 
     /// Forgets what is outside of the window.
-    fn trim(&mut self) -> Vec<Arc<Event<V>>> {
+    fn trim(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         self.forget(Log::pop_surplus)
     }
 
     /// Forgets all committed events.
-    pub(crate) fn compact(&mut self) -> Vec<Arc<Event<V>>> {
+    pub(crate) fn compact(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         self.forget(Log::pop)
     }
 
-    fn forget(&mut self, pop: Pop<V>) -> Vec<Arc<Event<V>>> {
+    fn forget(&mut self, pop: Pop<V>) -> Vec<Arc<StoreEvent<V>>> {
         let mut dropped = Vec::new();
         while let Some(event) = pop(&mut self.log, self.committed) {
             if let Some(everything) = &mut self.everything {
@@ -340,20 +340,20 @@ impl<V> State<V> {
     /// The oldest revision whose successors are all known for `scope`.
     ///
     /// Known for each resource; the topics of narrower scopes know it from their first watcher on.
-    pub(crate) fn oldest(&self, scope: &Scope) -> u64 {
+    pub(crate) fn oldest(&self, scope: &KeyRange) -> u64 {
         let shard = scope.resource_str().and_then(|resource| self.shards.get(resource));
         shard.map_or(self.log.forgotten(), |shard| shard.topic.forgotten())
     }
 
     /// The topic of a scope that has watchers.
-    pub(crate) fn topic(&self, scope: &Scope) -> Option<&Topic> {
+    pub(crate) fn topic(&self, scope: &KeyRange) -> Option<&Topic> {
         let Some(resource) = scope.resource_str() else { return self.everything.as_ref() };
         let shard = self.shards.get(resource)?;
         if scope.path().is_empty() { Some(&shard.topic) } else { shard.narrow.get(scope.path()) }
     }
 
     /// Adds a watcher that wants all events after `from`.
-    pub(crate) fn subscribe(&mut self, scope: &Scope, from: u64) -> Result<Listener, Compacted> {
+    pub(crate) fn subscribe(&mut self, scope: &KeyRange, from: u64) -> Result<ChangeListener, Compacted> {
         let oldest = self.oldest(scope);
         if from < oldest {
             return Err(Compacted { requested: from, oldest });
@@ -369,14 +369,14 @@ impl<V> State<V> {
         }
         // Few watchers want more than what is new, and everybody waits while the past is searched.
         let narrow = shard.narrow.entry(scope.path().clone()).or_insert_with(|| Topic::since(self.revision, oldest));
-        let belongs = |event: &Event<V>| event.topic_paths().any(|path| path == scope.path());
+        let belongs = |event: &StoreEvent<V>| event.topic_paths().any(|path| path == scope.path());
         let concerns = |revision| self.log.get(revision).is_some_and(|event| belongs(event));
         narrow.reach_back(from, &shard.topic, concerns);
         Ok(narrow.subscribe())
     }
 
     /// Removes a watcher, and with the last one all that was kept for its scope.
-    pub(crate) fn unsubscribe(&mut self, scope: &Scope) {
+    pub(crate) fn unsubscribe(&mut self, scope: &KeyRange) {
         let Some(resource) = scope.resource_str() else {
             self.everything.as_mut().map(Topic::unsubscribe);
             self.everything.take_if(|everything| !everything.has_watchers());
@@ -421,7 +421,7 @@ pub(crate) struct Aftermath<V> {
     wake: Vec<Arc<Changes>>,
     /// Held until the end, because freeing objects takes time.
     _archived: Option<Archived<V>>,
-    _dropped: Vec<Arc<Event<V>>>,
+    _dropped: Vec<Arc<StoreEvent<V>>>,
 }
 
 impl<V> Default for Aftermath<V> {

@@ -7,8 +7,8 @@ use tokio::sync::watch;
 
 use crate::backend::Draft;
 use crate::error::WriteError;
-use crate::event::{Entry, Event, EventKind};
-use crate::key::{Key, Scope};
+use crate::event::{EventKind, StoreEvent, VersionedValue};
+use crate::key::{Key, KeyRange};
 use crate::options::StoreOptions;
 use crate::state::{Aftermath, State};
 
@@ -46,7 +46,7 @@ impl<V> fmt::Debug for Store<V> {
 
 /// The size of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct StoreUsage {
     /// Objects that exist.
     pub objects: usize,
     /// Events in the log.
@@ -73,8 +73,8 @@ impl<V> Store<V> {
     pub fn restore(
         options: StoreOptions<V>,
         revision: u64,
-        objects: impl IntoIterator<Item = (Key, Entry<V>)>,
-        events: impl IntoIterator<Item = Event<V>>,
+        objects: impl IntoIterator<Item = (Key, VersionedValue<V>)>,
+        events: impl IntoIterator<Item = StoreEvent<V>>,
     ) -> Self {
         Self::start(State::new(options.start_revision(revision), objects, events))
     }
@@ -118,7 +118,7 @@ impl<V> Store<V> {
     ///
     /// `fence` runs first, under the write lock, so that no write can come in between. Use it to
     /// reject writes until they can become durable again.
-    pub fn roll_back(&self, fence: impl FnOnce()) -> Vec<Arc<Event<V>>> {
+    pub fn roll_back(&self, fence: impl FnOnce()) -> Vec<Arc<StoreEvent<V>>> {
         let mut state = self.write();
         fence();
         state.roll_back()
@@ -143,7 +143,7 @@ impl<V> Store<V> {
     }
 
     /// The committed value of a key.
-    pub fn get(&self, key: &Key) -> Option<Entry<V>> {
+    pub fn get(&self, key: &Key) -> Option<VersionedValue<V>> {
         self.read().get(key).cloned()
     }
 
@@ -151,7 +151,7 @@ impl<V> Store<V> {
     ///
     /// This is what a write is compared with. An answer that is based on it must wait until
     /// [`newest_revision`](Store::newest_revision) is committed.
-    pub fn newest(&self, key: &Key) -> Option<Entry<V>> {
+    pub fn newest(&self, key: &Key) -> Option<VersionedValue<V>> {
         self.read().newest(key).cloned()
     }
 
@@ -159,7 +159,7 @@ impl<V> Store<V> {
     ///
     /// # Errors
     /// [`WriteError::AlreadyExists`] with the current entry; [`WriteError::Backend`].
-    pub fn create(&self, key: &Key, draft: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+    pub fn create(&self, key: &Key, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         let state = self.write();
         match state.newest(key) {
             Some(found) => Err(WriteError::AlreadyExists(found.clone())),
@@ -172,7 +172,7 @@ impl<V> Store<V> {
     /// # Errors
     /// [`WriteError::NotFound`]; [`WriteError::Conflict`] with the current entry;
     /// [`WriteError::Backend`].
-    pub fn update(&self, key: &Key, expected: u64, draft: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+    pub fn update(&self, key: &Key, expected: u64, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         let state = self.write();
         let found = expect(&state, key, expected)?;
         self.propose(state, EventKind::Modified, key, draft, Some(found))
@@ -185,16 +185,16 @@ impl<V> Store<V> {
     ///
     /// # Errors
     /// As for [`update`](Store::update).
-    pub fn delete(&self, key: &Key, expected: u64, last: impl Draft<V>) -> Result<Entry<V>, WriteError<V>> {
+    pub fn delete(&self, key: &Key, expected: u64, last: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         let state = self.write();
         let found = expect(&state, key, expected)?;
         self.propose(state, EventKind::Deleted, key, last, Some(found))
     }
 
     /// Counts what the store holds. Walks over resources and watched scopes, not over objects.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> StoreUsage {
         let state = self.read();
-        Usage {
+        StoreUsage {
             objects: state.shards.values().map(|shard| shard.objects.len()).sum(),
             events: state.log.len(),
             weight: state.log.weight(),
@@ -205,7 +205,7 @@ impl<V> Store<V> {
 
     /// The number of objects of the resource of `scope`, or of all resources. The scope itself may
     /// have fewer. Does not walk over objects.
-    pub fn resource_len(&self, scope: &Scope) -> usize {
+    pub fn resource_len(&self, scope: &KeyRange) -> usize {
         let state = self.read();
         match scope.resource_str() {
             Some(resource) => state.shards.get(resource).map_or(0, |shard| shard.objects.len()),
@@ -220,13 +220,13 @@ impl<V> Store<V> {
         kind: EventKind,
         key: &Key,
         draft: impl Draft<V>,
-        previous: Option<Entry<V>>,
-    ) -> Result<Entry<V>, WriteError<V>> {
+        previous: Option<VersionedValue<V>>,
+    ) -> Result<VersionedValue<V>, WriteError<V>> {
         let revision = state.next_revision();
         let object = Arc::new(draft.stamp(revision));
-        let entry = Entry { object: Arc::clone(&object), revision };
+        let entry = VersionedValue { object: Arc::clone(&object), revision };
         let indexed = state.indexed(key, &object, previous.as_ref());
-        let event = Event { key: key.clone(), kind, object, previous, revision, indexed };
+        let event = StoreEvent { key: key.clone(), kind, object, previous, revision, indexed };
         let aftermath = state.propose(event).map_err(WriteError::Backend)?;
         let committed = state.committed;
         drop(state);
@@ -265,7 +265,7 @@ impl<V> Store<V> {
 }
 
 /// The current entry, if it is there and at the expected revision.
-fn expect<V>(state: &State<V>, key: &Key, expected: u64) -> Result<Entry<V>, WriteError<V>> {
+fn expect<V>(state: &State<V>, key: &Key, expected: u64) -> Result<VersionedValue<V>, WriteError<V>> {
     let found = state.newest(key).cloned().ok_or(WriteError::NotFound)?;
     if found.revision == expected { Ok(found) } else { Err(WriteError::Conflict { expected, found }) }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::changes::{Changes, Listener};
+use crate::changes::{ChangeListener, Changes};
 
 /// Below this many revisions a topic does not give memory back.
 const SMALL: usize = 64;
@@ -73,9 +73,9 @@ impl Topic {
         self.watchers
     }
 
-    pub(crate) fn subscribe(&mut self) -> Listener {
+    pub(crate) fn subscribe(&mut self) -> ChangeListener {
         self.watchers += 1;
-        Listener::new(&self.changes)
+        ChangeListener::new(&self.changes)
     }
 
     pub(crate) fn unsubscribe(&mut self) {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_knows_as_much_of_the_past_as_somebody_wants() {
+    fn a_topic_reaches_back_to_the_oldest_requested_revision() {
         let wider = Topic::new(0, (1..=20).collect());
         let mut topic = Topic::since(20, 0);
         for (from, known) in [(20, vec![]), (12, vec![15]), (14, vec![15]), (4, vec![5, 10, 15]), (3, vec![5, 10, 15])]

@@ -4,10 +4,10 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-use crate::changes::Listener;
+use crate::changes::ChangeListener;
 use crate::error::Compacted;
-use crate::event::Event;
-use crate::key::Scope;
+use crate::event::StoreEvent;
+use crate::key::KeyRange;
 use crate::store::Store;
 
 /// The maximum number of events that a watcher takes from the log at a time. It bounds the memory
@@ -20,14 +20,14 @@ const BATCH: usize = 64;
 /// it, the watcher returns the events that it had taken, and then [`Compacted`] each time.
 pub struct Watcher<V> {
     store: Store<V>,
-    scope: Scope,
+    scope: KeyRange,
     /// All events of the scope up to here have been taken from the log.
     position: u64,
     /// Taken, not yet given out.
-    taken: VecDeque<Arc<Event<V>>>,
+    taken: VecDeque<Arc<StoreEvent<V>>>,
     /// The log may have events for which no further notification comes.
     is_behind: bool,
-    changes: Listener,
+    changes: ChangeListener,
 }
 
 impl<V> Store<V> {
@@ -37,7 +37,7 @@ impl<V> Store<V> {
     ///
     /// # Errors
     /// [`Compacted`] if events after `from` have been dropped.
-    pub fn watch(&self, scope: &Scope, from: u64) -> Result<Watcher<V>, Compacted> {
+    pub fn watch(&self, scope: &KeyRange, from: u64) -> Result<Watcher<V>, Compacted> {
         let changed = self.write().subscribe(scope, from)?;
         Ok(Watcher::new(self.clone(), scope.clone(), from, changed))
     }
@@ -47,7 +47,7 @@ impl<V> Store<V> {
     /// # Errors
     /// As for [`watch`](Store::watch).
     pub fn watch_named(&self, resource: &str, name: &str, from: u64) -> Result<Watcher<V>, Compacted> {
-        self.watch(&Scope::named(resource, name), from)
+        self.watch(&KeyRange::named(resource, name), from)
     }
 
     /// Follows the events of all objects of a resource whose indexed value is `value`, or was until
@@ -57,12 +57,12 @@ impl<V> Store<V> {
     /// # Errors
     /// As for [`watch`](Store::watch).
     pub fn watch_indexed(&self, resource: &str, value: &str, from: u64) -> Result<Watcher<V>, Compacted> {
-        self.watch(&Scope::indexed(resource, value), from)
+        self.watch(&KeyRange::indexed(resource, value), from)
     }
 }
 
 impl<V> Watcher<V> {
-    fn new(store: Store<V>, scope: Scope, from: u64, changes: Listener) -> Self {
+    fn new(store: Store<V>, scope: KeyRange, from: u64, changes: ChangeListener) -> Self {
         Watcher { store, scope, position: from, taken: VecDeque::new(), is_behind: true, changes }
     }
 
@@ -72,12 +72,12 @@ impl<V> Watcher<V> {
     ///
     /// # Errors
     /// [`Compacted`] if the watcher was too slow; start again with a list.
-    pub async fn next(&mut self) -> Result<Arc<Event<V>>, Compacted> {
+    pub async fn next(&mut self) -> Result<Arc<StoreEvent<V>>, Compacted> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
     /// As [`next`](Self::next), for a task that waits for other things too.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<Event<V>>, Compacted>> {
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<StoreEvent<V>>, Compacted>> {
         loop {
             if let Some(event) = self.try_next()? {
                 return Poll::Ready(Ok(event));
@@ -90,7 +90,7 @@ impl<V> Watcher<V> {
     ///
     /// # Errors
     /// As for [`next`](Watcher::next).
-    pub fn try_next(&mut self) -> Result<Option<Arc<Event<V>>>, Compacted> {
+    pub fn try_next(&mut self) -> Result<Option<Arc<StoreEvent<V>>>, Compacted> {
         // A watcher that has taken all events is notified of the next: without a notification,
         // there is no need to take the lock.
         if self.taken.is_empty() && (self.is_behind || self.changes.has_changed()) {

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{io, time::Duration};
 
 use common::{Journal, Revision};
-use kubewright_storage::{Event, EventKind, Key, ListOptions, Scope, Store, StoreOptions, Watcher, WriteError};
+use kubewright_storage::{
+    EventKind, Key, KeyRange, Store, StoreEvent, StoreListOptions, StoreOptions, Watcher, WriteError,
+};
 use tokio::time::timeout;
 
 fn key(name: usize) -> Key {
@@ -20,8 +22,8 @@ fn store() -> Store<u64> {
     Store::new(StoreOptions::default().start_revision(0).commit_when_durable())
 }
 
-fn pods() -> Scope {
-    Scope::resource("pods")
+fn pods() -> KeyRange {
+    KeyRange::resource("pods")
 }
 
 fn create(store: &Store<u64>, name: usize) -> u64 {
@@ -38,7 +40,7 @@ fn remove(store: &Store<u64>, name: usize) -> u64 {
 
 /// The committed objects, by name, with the revisions that wrote them.
 fn listed(store: &Store<u64>) -> BTreeMap<String, u64> {
-    let page = store.list(&pods(), ListOptions::default()).expect("the present can be listed");
+    let page = store.list(&pods(), StoreListOptions::default()).expect("the present can be listed");
     page.entries.into_iter().map(|(key, entry)| (key.name().to_owned(), *entry.object)).collect()
 }
 
@@ -54,7 +56,7 @@ async fn readers_and_watchers_see_a_write_when_it_is_committed() {
     let first = create(&store, 1);
     store.commit(first);
     let mut watcher = store.watch(&pods(), first).expect("nothing is lost");
-    let mut narrow = store.watch(&Scope::object(&key(1)), first).expect("nothing is lost");
+    let mut narrow = store.watch(&KeyRange::object(&key(1)), first).expect("nothing is lost");
 
     let second = touch(&store, 1);
     let third = create(&store, 2);
@@ -64,7 +66,7 @@ async fn readers_and_watchers_see_a_write_when_it_is_committed() {
     assert_eq!(store.get(&key(1)).map(|entry| entry.revision), Some(first));
     assert!(store.get(&key(2)).is_none() && store.newest(&key(1)).is_none());
     assert_eq!(listed(&store), BTreeMap::from([("pod-1".to_owned(), first)]));
-    let newest = store.list(&pods(), ListOptions::default().newest()).expect("the present can be listed");
+    let newest = store.list(&pods(), StoreListOptions::default().newest()).expect("the present can be listed");
     assert_eq!(newest.entries.len(), 1);
     assert_eq!(newest.entries[0].1.revision, third);
     assert!(drain(&mut watcher).is_empty() && drain(&mut narrow).is_empty());
@@ -108,7 +110,7 @@ fn a_failure_undoes_what_was_not_committed() {
     let accepts = Arc::new(AtomicBool::new(true));
     let backend = {
         let accepts = Arc::clone(&accepts);
-        move |_: &Event<u64>| {
+        move |_: &StoreEvent<u64>| {
             if accepts.load(Ordering::SeqCst) { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
         }
     };
@@ -140,7 +142,7 @@ fn a_failure_undoes_what_was_not_committed() {
 }
 
 #[test]
-fn uncommitted_events_stay_in_the_log_however_many_there_are() {
+fn uncommitted_events_are_never_evicted() {
     let store = Store::new(StoreOptions::default().window(2).start_revision(0).commit_when_durable());
     let first = create(&store, 1);
     store.commit(first);
@@ -156,7 +158,7 @@ fn uncommitted_events_stay_in_the_log_however_many_there_are() {
 
 /// Compares the store with a plain map over random histories.
 #[test]
-fn what_readers_see_agrees_with_a_plain_map() {
+fn readers_see_the_state_of_a_plain_map() {
     for seed in 0..200 {
         let mut random = fastrand::Rng::with_seed(seed);
         let store = Store::new(StoreOptions::default().window(20).start_revision(0).commit_when_durable());

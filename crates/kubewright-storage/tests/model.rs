@@ -1,9 +1,10 @@
-//! Random histories, played on a store with a small window and on a model that forgets nothing.
+//! Random histories on a store with a small event window, compared with a model that keeps
+//! everything.
 
 use std::collections::BTreeMap;
 
 use kubewright_storage::{
-    Draft, EventKind, Key, ListOptions, ReadError, Scope, Store, StoreOptions, Watcher, WriteError,
+    Draft, EventKind, Key, KeyRange, ReadError, Store, StoreListOptions, StoreOptions, Watcher, WriteError,
 };
 use proptest::prelude::*;
 
@@ -28,7 +29,7 @@ fn expectation(before: Option<Value>, is_current: bool) -> u64 {
     before.map_or(1, |before| before.1) + u64::from(!is_current)
 }
 
-/// A write is refused only for the reason that the model knows.
+/// A write fails only for the reason that the model predicts.
 fn assert_refused(error: WriteError<Value>, before: Option<Value>, expected: u64) {
     match error {
         WriteError::NotFound => assert_eq!(before, None),
@@ -40,7 +41,7 @@ fn assert_refused(error: WriteError<Value>, before: Option<Value>, expected: u64
     }
 }
 
-/// The same history, kept in full and read by replaying it.
+/// The complete history, read by replaying it.
 #[derive(Default)]
 struct Model {
     /// The write at index `i` has revision `START + 1 + i`.
@@ -57,7 +58,7 @@ impl Model {
         START + self.writes.len().saturating_sub(WINDOW) as u64
     }
 
-    fn state_at(&self, revision: u64, scope: &Scope) -> BTreeMap<Key, Value> {
+    fn state_at(&self, revision: u64, scope: &KeyRange) -> BTreeMap<Key, Value> {
         let mut state = BTreeMap::new();
         for (key, kind, value, _) in &self.writes[..(revision - START) as usize] {
             match kind {
@@ -70,10 +71,10 @@ impl Model {
     }
 
     fn current(&self, key: &Key) -> Option<Value> {
-        self.state_at(self.revision(), &Scope::object(key)).remove(key)
+        self.state_at(self.revision(), &KeyRange::object(key)).remove(key)
     }
 
-    fn next_event_after(&self, position: u64, scope: &Scope) -> Option<u64> {
+    fn next_event_after(&self, position: u64, scope: &KeyRange) -> Option<u64> {
         let later = self.writes.iter().enumerate().skip((position.max(START) - START) as usize);
         later.filter(|(_, write)| scope.contains(&write.0)).map(|(index, _)| START + 1 + index as u64).next()
     }
@@ -84,8 +85,8 @@ enum Step {
     Create(Key, u8),
     Update { key: Key, value: u8, is_current: bool },
     Delete { key: Key, is_current: bool },
-    List { scope: Scope, back: i64, limit: usize },
-    Watch { scope: Scope, back: i64 },
+    List { scope: KeyRange, back: i64, limit: usize },
+    Watch { scope: KeyRange, back: i64 },
     Drain { watcher: usize, count: usize },
     DropWatcher(usize),
 }
@@ -100,12 +101,12 @@ fn keys() -> impl Strategy<Value = Key> {
     })
 }
 
-fn scopes() -> impl Strategy<Value = Scope> {
+fn scopes() -> impl Strategy<Value = KeyRange> {
     (keys(), 0..4u8).prop_map(|(key, width)| match (width, key.namespace()) {
-        (0, _) => Scope::everything(),
-        (1, Some(namespace)) => Scope::namespace(key.resource(), namespace),
-        (2, _) => Scope::object(&key),
-        _ => Scope::resource(key.resource()),
+        (0, _) => KeyRange::everything(),
+        (1, Some(namespace)) => KeyRange::namespace(key.resource(), namespace),
+        (2, _) => KeyRange::object(&key),
+        _ => KeyRange::resource(key.resource()),
     })
 }
 
@@ -125,7 +126,7 @@ fn steps() -> impl Strategy<Value = Step> {
 /// A watcher, and the revision up to which it has been compared with the model.
 struct Watching {
     watcher: Watcher<Value>,
-    scope: Scope,
+    scope: KeyRange,
     position: u64,
 }
 
@@ -204,9 +205,9 @@ impl Play {
         }
     }
 
-    /// Goes through all pages and compares them with the state of the model.
-    fn list(&self, scope: &Scope, at: u64, limit: usize) {
-        let mut options = ListOptions::default().limit(limit).at(at);
+    /// Compares all pages with the state of the model.
+    fn list(&self, scope: &KeyRange, at: u64, limit: usize) {
+        let mut options = StoreListOptions::default().limit(limit).at(at);
         let mut listed = Vec::new();
         let expected = loop {
             let page = match self.store.list(scope, options) {
@@ -228,9 +229,10 @@ impl Play {
             }));
             assert_eq!((page.revision, page.remaining), (at, expected.len() - listed.len()));
             match page.resume {
-                // With the number of the page before, as a token has it, or without.
+                // With the remaining count of the previous page, as in a continue token, or
+                // without.
                 Some(key) => {
-                    options = ListOptions::default().limit(limit).at(at).after(key);
+                    options = StoreListOptions::default().limit(limit).at(at).after(key);
                     if listed.len().is_multiple_of(2) {
                         options = options.remaining(page.remaining);
                     }
@@ -241,7 +243,7 @@ impl Play {
         assert_eq!(listed, expected.into_iter().collect::<Vec<_>>());
     }
 
-    fn watch(&mut self, scope: Scope, from: u64) {
+    fn watch(&mut self, scope: KeyRange, from: u64) {
         match self.store.watch(&scope, from) {
             Ok(watcher) => self.watching.push(Watching { watcher, scope, position: from }),
             Err(compacted) => assert!(compacted.requested == from && from < self.model.promised()),
@@ -283,7 +285,7 @@ proptest! {
         steps.into_iter().for_each(|step| play.step(step));
         (0..play.watching.len()).for_each(|watcher| play.drain(watcher, usize::MAX));
         for at in START..=play.model.revision() {
-            play.list(&Scope::everything(), at, 0);
+            play.list(&KeyRange::everything(), at, 0);
         }
     }
 }

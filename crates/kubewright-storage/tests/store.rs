@@ -1,4 +1,4 @@
-//! Writers, readers and watchers at the same time.
+//! Concurrent writers, readers and watchers.
 
 mod common;
 
@@ -8,7 +8,8 @@ use std::{io, panic, time::Duration};
 
 use common::{Fixed, Journal, Revision};
 use kubewright_storage::{
-    Draft, Entry, Event, EventKind, Key, ListOptions, ReadError, Scope, Store, StoreOptions, WriteError,
+    Draft, EventKind, Key, KeyRange, ReadError, Store, StoreEvent, StoreListOptions, StoreOptions, VersionedValue,
+    WriteError,
 };
 use tokio::time::{sleep, timeout};
 
@@ -37,9 +38,9 @@ async fn every_watcher_sees_every_event_once_and_in_order() {
     let mut watchers = Vec::new();
     for watched in 0..40 {
         let scope = match watched % 4 {
-            0 => Scope::everything(),
-            1 => Scope::resource("pods"),
-            _ => Scope::namespace("pods", &format!("ns-{}", watched % WRITERS)),
+            0 => KeyRange::everything(),
+            1 => KeyRange::resource("pods"),
+            _ => KeyRange::namespace("pods", &format!("ns-{}", watched % WRITERS)),
         };
         let each = WRITES * 3 * if watched % 4 < 2 { WRITERS } else { 1 };
         let mut watcher = store.watch(&scope, 0).expect("nothing is lost");
@@ -54,7 +55,7 @@ async fn every_watcher_sees_every_event_once_and_in_order() {
                 }
                 last = event.revision;
             }
-            // Nothing comes twice either.
+            // No event is repeated.
             assert!(watcher.try_next().expect("the window holds all").is_none());
         }));
     }
@@ -76,15 +77,15 @@ async fn every_watcher_sees_every_event_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_slow_watcher_is_cut_off_and_writers_go_on() {
+async fn a_slow_watcher_is_terminated_and_does_not_block_writers() {
     let store = store(100);
-    let mut slow = store.watch(&Scope::resource("pods"), 0).expect("nothing is lost");
+    let mut slow = store.watch(&KeyRange::resource("pods"), 0).expect("nothing is lost");
     (0..10).for_each(|name| drop(store.create(&pod(0, name), Revision)));
     assert_eq!(slow.next().await.expect("in the window").revision, 1);
     (10..1_000).for_each(|name| drop(store.create(&pod(0, name), Revision)));
     assert_eq!(store.current_revision(), 1_000);
 
-    // It returns the events that it had taken, and then the error each time.
+    // It returns the events that it had fetched, and from then on the error.
     for revision in 2..=10 {
         assert_eq!(slow.next().await.expect("taken before").revision, revision);
     }
@@ -95,10 +96,10 @@ async fn a_slow_watcher_is_cut_off_and_writers_go_on() {
 }
 
 #[tokio::test]
-async fn a_quiet_watcher_is_not_cut_off_by_the_noise_of_others() {
+async fn an_idle_watcher_is_not_terminated_by_writes_of_other_resources() {
     let store = store(10);
-    let mut by_namespace = store.watch(&Scope::namespace("pods", "ns-0"), 0).expect("nothing is lost");
-    let mut by_resource = store.watch(&Scope::resource("nodes"), 0).expect("nothing is lost");
+    let mut by_namespace = store.watch(&KeyRange::namespace("pods", "ns-0"), 0).expect("nothing is lost");
+    let mut by_resource = store.watch(&KeyRange::resource("nodes"), 0).expect("nothing is lost");
     for name in 0..100 {
         store.create(&pod(1, name), Revision).expect("a new name");
     }
@@ -108,13 +109,13 @@ async fn a_quiet_watcher_is_not_cut_off_by_the_noise_of_others() {
     }
     store.create(&pod(0, 0), Revision).expect("a new name");
     assert_eq!(by_namespace.next().await.expect("nothing of it is lost").revision, 201);
-    assert!(store.watch(&Scope::resource("pods"), 100).is_err());
+    assert!(store.watch(&KeyRange::resource("pods"), 100).is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_wait_loses_no_event() {
     let store = store(100);
-    let mut watcher = store.watch(&Scope::everything(), 0).expect("nothing is lost");
+    let mut watcher = store.watch(&KeyRange::everything(), 0).expect("nothing is lost");
     for revision in 1..=20 {
         assert!(timeout(Duration::from_millis(1), watcher.next()).await.is_err());
         store.create(&pod(0, revision), Revision).expect("a new name");
@@ -125,7 +126,7 @@ async fn a_cancelled_wait_loses_no_event() {
 #[tokio::test]
 async fn a_watch_from_the_future_is_silent_until_then() {
     let store = store(100);
-    let mut watcher = store.watch(&Scope::resource("pods"), 3).expect("the future is not lost");
+    let mut watcher = store.watch(&KeyRange::resource("pods"), 3).expect("the future is not lost");
     (0..3).for_each(|name| drop(store.create(&pod(0, name), Revision)));
     assert!(watcher.try_next().expect("in the window").is_none());
     store.create(&pod(0, 3), Revision).expect("a new name");
@@ -136,7 +137,7 @@ async fn a_watch_from_the_future_is_silent_until_then() {
 fn a_conflict_consumes_no_revision() {
     let store = store(100);
     store.create(&pod(0, 0), Revision).expect("a new name");
-    let mut watcher = store.watch(&Scope::everything(), 1).expect("in the window");
+    let mut watcher = store.watch(&KeyRange::everything(), 1).expect("in the window");
     let update = store.update(&pod(0, 0), 7, Revision);
     assert_eq!(update.expect_err("not at 7").to_string(), "object is at revision 1, not at 7");
     assert!(matches!(store.delete(&pod(0, 0), 7, Revision), Err(WriteError::Conflict { expected: 7, .. })));
@@ -150,7 +151,7 @@ fn a_conflict_consumes_no_revision() {
 fn a_deletion_takes_a_revision_and_shows_the_stamped_object() {
     let store = store(100);
     store.create(&pod(0, 0), Revision).expect("a new name");
-    let mut watcher = store.watch(&Scope::object(&pod(0, 0)), 1).expect("in the window");
+    let mut watcher = store.watch(&KeyRange::object(&pod(0, 0)), 1).expect("in the window");
     remove(&store, &pod(0, 0));
     let event = watcher.try_next().expect("in the window").expect("one event");
     assert_eq!((event.kind, event.revision, *event.object), (EventKind::Deleted, 2, 2));
@@ -162,17 +163,17 @@ fn a_deletion_takes_a_revision_and_shows_the_stamped_object() {
 fn pages_of_one_revision_are_untouched_by_writes_between_them() {
     let store = store(10_000);
     (0..3_000).for_each(|name| drop(store.create(&pod(name % 3, name), Revision)));
-    let scope = Scope::resource("pods");
-    let whole = store.list(&scope, ListOptions::default()).expect("the present");
+    let scope = KeyRange::resource("pods");
+    let whole = store.list(&scope, StoreListOptions::default()).expect("the present");
     let mut paged = Vec::new();
-    let mut options = ListOptions::default().limit(700);
+    let mut options = StoreListOptions::default().limit(700);
     let mut round = 0;
     loop {
         let page = store.list(&scope, options).expect("in the window");
         assert_eq!((page.revision, page.remaining), (3_000, 3_000 - paged.len() - page.entries.len()));
         paged.extend(page.entries);
         let Some(resume) = page.resume else { break };
-        options = ListOptions::default().limit(700).at(page.revision).after(resume).remaining(page.remaining);
+        options = StoreListOptions::default().limit(700).at(page.revision).after(resume).remaining(page.remaining);
         for name in (round..3_000).step_by(7) {
             touch(&store, &pod(name % 3, name));
             remove(&store, &pod(name % 3, name));
@@ -180,14 +181,14 @@ fn pages_of_one_revision_are_untouched_by_writes_between_them() {
         }
         round += 1;
     }
-    let plain = |entries: &[(Key, Entry<u64>)]| {
+    let plain = |entries: &[(Key, VersionedValue<u64>)]| {
         entries.iter().map(|(key, entry)| (key.clone(), *entry.object)).collect::<Vec<_>>()
     };
     assert_eq!(plain(&paged), plain(&whole.entries));
 }
 
 #[test]
-fn what_remains_is_counted_at_the_same_moment_while_writers_run() {
+fn the_remaining_count_has_the_revision_of_its_page() {
     const COUNT: usize = 20_000;
     let store = store(100_000);
     (0..COUNT).for_each(|name| drop(store.create(&pod(name % 3, name), Revision)));
@@ -198,9 +199,9 @@ fn what_remains_is_counted_at_the_same_moment_while_writers_run() {
                 store.create(&pod(name % 3, COUNT + name), Revision).expect("a new name");
             }
         });
-        let options = || ListOptions::default().limit(1).at(COUNT as u64);
+        let options = || StoreListOptions::default().limit(1).at(COUNT as u64);
         for _ in 0..30 {
-            let page = store.list(&Scope::resource("pods"), options()).expect("in the window");
+            let page = store.list(&KeyRange::resource("pods"), options()).expect("in the window");
             assert_eq!(page.remaining, COUNT - 1);
         }
     });
@@ -223,7 +224,7 @@ fn a_list_never_shows_two_moments_while_writers_run() {
             }
         });
         for _ in 0..30 {
-            let page = store.list(&Scope::resource("pods"), ListOptions::default()).expect("the present");
+            let page = store.list(&KeyRange::resource("pods"), StoreListOptions::default()).expect("the present");
             let (first, last) = (page.entries[0].1.revision, page.entries[5_001].1.revision);
             assert!(first.max(last) == page.revision && first.abs_diff(last) == 1, "{first} {last} {}", page.revision);
         }
@@ -237,7 +238,7 @@ fn a_list_of_the_present_succeeds_even_if_the_window_passes_meanwhile() {
     std::thread::scope(|threads| {
         let writer = threads.spawn(|| (0..1_000).for_each(|name| touch(&store, &pod(0, name))));
         while !writer.is_finished() {
-            let page = store.list(&Scope::resource("pods"), ListOptions::default()).expect("the present");
+            let page = store.list(&KeyRange::resource("pods"), StoreListOptions::default()).expect("the present");
             let newest = page.entries.iter().map(|(_, entry)| entry.revision).max();
             assert_eq!((page.entries.len(), newest), (5_000, Some(page.revision)));
         }
@@ -245,11 +246,12 @@ fn a_list_of_the_present_succeeds_even_if_the_window_passes_meanwhile() {
 }
 
 #[test]
-fn a_filtered_page_goes_on_until_enough_match() {
+fn a_filtered_page_continues_until_the_limit_is_reached() {
     let store = store(10);
     (0..1_000).for_each(|name| drop(store.create(&pod(0, name), Revision)));
-    let even = |_: &Key, entry: &Entry<u64>| entry.revision.is_multiple_of(100);
-    let page = store.list_where(&Scope::resource("pods"), ListOptions::default().limit(4), even).expect("the present");
+    let even = |_: &Key, entry: &VersionedValue<u64>| entry.revision.is_multiple_of(100);
+    let page =
+        store.list_where(&KeyRange::resource("pods"), StoreListOptions::default().limit(4), even).expect("the present");
     assert_eq!(page.entries.iter().map(|(_, entry)| entry.revision).collect::<Vec<_>>(), [100, 200, 300, 400]);
     assert_eq!((page.resume, page.remaining), (Some(pod(0, 399)), 600));
 }
@@ -258,34 +260,34 @@ fn a_filtered_page_goes_on_until_enough_match() {
 fn a_page_can_start_anywhere() {
     let store = store(10);
     (0..9).for_each(|name| drop(store.create(&pod(name % 3, name), Revision)));
-    let count = |scope: &Scope, after: Key| {
-        let page = store.list(scope, ListOptions::default().limit(1).after(after)).expect("the present");
+    let count = |scope: &KeyRange, after: Key| {
+        let page = store.list(scope, StoreListOptions::default().limit(1).after(after)).expect("the present");
         page.entries.len() + page.remaining
     };
-    let middle = Scope::namespace("pods", "ns-1");
+    let middle = KeyRange::namespace("pods", "ns-1");
     assert_eq!(count(&middle, pod(0, 8)), 3);
     assert_eq!(count(&middle, pod(1, 4)), 1);
     assert_eq!(count(&middle, pod(2, 0)), 0);
     assert_eq!(count(&middle, Key::cluster("pods", "ns-1")), 3);
     assert_eq!(count(&middle, Key::cluster("pods", "ns-10")), 0);
-    assert_eq!(count(&Scope::object(&pod(1, 4)), pod(1, 4)), 0);
-    assert_eq!(count(&Scope::everything(), Key::cluster("pods", "")), 9);
-    assert_eq!(count(&Scope::everything(), Key::cluster("queues", "")), 0);
+    assert_eq!(count(&KeyRange::object(&pod(1, 4)), pod(1, 4)), 0);
+    assert_eq!(count(&KeyRange::everything(), Key::cluster("pods", "")), 9);
+    assert_eq!(count(&KeyRange::everything(), Key::cluster("queues", "")), 0);
 }
 
 #[test]
 fn revisions_outside_of_the_window_are_named() {
     let store = store(10);
     (0..30).for_each(|name| drop(store.create(&pod(0, name), Revision)));
-    let at = |revision| store.list(&Scope::resource("pods"), ListOptions::default().at(revision)).map(|_| ());
+    let at = |revision| store.list(&KeyRange::resource("pods"), StoreListOptions::default().at(revision)).map(|_| ());
     assert_eq!(at(31), Err(ReadError::Future { requested: 31, current: 30 }));
     assert_eq!(at(20), Ok(()));
     let Err(ReadError::Compacted(compacted)) = at(19) else { panic!("19 is forgotten") };
     assert_eq!((compacted.requested, compacted.oldest), (19, 20));
-    assert_eq!(store.watch(&Scope::everything(), 19).expect_err("19 is forgotten"), compacted);
+    assert_eq!(store.watch(&KeyRange::everything(), 19).expect_err("19 is forgotten"), compacted);
 }
 
-/// A value that knows how many of its kind are alive.
+/// A value that counts its live instances.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -302,7 +304,7 @@ impl Drop for Counted {
 }
 
 #[test]
-fn the_window_bounds_what_is_alive() {
+fn the_event_window_bounds_the_retained_values() {
     let alive = Arc::new(AtomicUsize::new(0));
     let store = Store::new(StoreOptions::default().window(100));
     for round in 0..50 {
@@ -328,14 +330,14 @@ async fn recent_events_are_kept_beyond_the_window() {
     let age = Duration::from_secs(75);
     let store = Store::new(StoreOptions::default().window(100).keep_recent(age, 1_000).start_revision(0));
     let write = |name: u32| store.create(&Key::cluster("configs", name.to_string()), Revision).map(drop);
-    let configs = Scope::resource("configs");
+    let configs = KeyRange::resource("configs");
     (0..500).for_each(|name| write(name).expect("a new name"));
     assert_eq!(store.usage().events, 500);
     store.watch(&configs, 1).expect("one who is a moment late misses nothing");
     (500..2_000).for_each(|name| write(name).expect("a new name"));
     assert_eq!(store.usage().events, 1_000, "a burst is bounded as well");
 
-    // After a rest they go little by little, and no write has to wait for all of them.
+    // After an idle period, old events are evicted gradually, so that no single write pays for all.
     sleep(age).await;
     assert_eq!(store.usage().events, 1_000);
     write(2_000).expect("a new name");
@@ -361,9 +363,9 @@ fn heavy_values_shorten_the_window() {
 }
 
 #[tokio::test]
-async fn what_was_written_a_while_ago_is_kept_short() {
+async fn aged_events_are_shortened() {
     let options = StoreOptions::default().start_revision(0).archive(2, |value: &String| value.to_lowercase());
-    let (store, all) = (Store::new(options), Scope::resource("configs"));
+    let (store, all) = (Store::new(options), KeyRange::resource("configs"));
     let (one, other) = (Key::cluster("configs", "one"), Key::cluster("configs", "other"));
     store.create(&other, Fixed("B".to_owned())).expect("a new name");
     store.create(&one, Fixed("A2".to_owned())).expect("a new name");
@@ -373,7 +375,7 @@ async fn what_was_written_a_while_ago_is_kept_short() {
         common::replace(&store, &one, Fixed(format!("A{revision}")));
     }
     let at = |revision| {
-        let page = store.list(&all, ListOptions::default().at(revision)).expect("all of it is there");
+        let page = store.list(&all, StoreListOptions::default().at(revision)).expect("all of it is there");
         page.entries.iter().map(|(_, entry)| (*entry.object).clone()).collect::<Vec<_>>()
     };
     assert_eq!([at(2), at(3), at(4), at(5), at(6)], [["a2", "b"], ["a3", "b"], ["A4", "b"], ["A5", "b"], ["A6", "b"]]);
@@ -393,29 +395,29 @@ async fn what_was_written_a_while_ago_is_kept_short() {
 }
 
 #[test]
-fn what_the_window_forgets_early_is_kept_short_as_well() {
+fn evicted_recent_events_are_shortened_too() {
     let options = StoreOptions::default().window(2).archive(100, |value: &String| value.to_lowercase());
     let store = Store::new(options);
     for name in ["A", "B", "C", "D", "E"] {
         store.create(&Key::cluster("configs", name), Fixed(name.to_owned())).expect("a new name");
     }
-    let page = store.list(&Scope::resource("configs"), ListOptions::default()).expect("the present");
+    let page = store.list(&KeyRange::resource("configs"), StoreListOptions::default()).expect("the present");
     assert_eq!(page.entries.iter().map(|(_, entry)| entry.object.as_str()).collect::<String>(), "abcDE");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dropped_watchers_leave_nothing_behind() {
+async fn dropped_watchers_leave_no_state() {
     let store = store(10);
     store.create(&pod(0, 0), Revision).expect("a new name");
     let before = store.usage();
     let mut tasks = Vec::new();
     for watched in 0..200 {
         let scopes = [
-            Scope::everything(),
-            Scope::resource("pods"),
-            Scope::resource(format!("unknown-{watched}")),
-            Scope::namespace("pods", &format!("ns-{watched}")),
-            Scope::object(&pod(0, watched)),
+            KeyRange::everything(),
+            KeyRange::resource("pods"),
+            KeyRange::resource(format!("unknown-{watched}")),
+            KeyRange::namespace("pods", &format!("ns-{watched}")),
+            KeyRange::object(&pod(0, watched)),
         ];
         for scope in scopes {
             let mut watcher = store.watch(&scope, 1).expect("in the window");
@@ -447,7 +449,7 @@ async fn waiting_for_a_revision_ends_when_it_is_written() {
     store.wait_until(1).await;
 }
 
-/// Panics when it is stored.
+/// A draft that panics in `stamp`.
 struct Broken;
 
 impl Draft<u64> for Broken {
@@ -468,15 +470,15 @@ fn a_draft_that_panics_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn a_store_can_be_restored_from_what_its_backend_took() {
+fn a_store_can_be_restored_from_its_backend() {
     let journal = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&journal);
-    let store = Store::new(StoreOptions::default().backend(Journal(move |event: &Event<u64>| {
+    let store = Store::new(StoreOptions::default().backend(Journal(move |event: &StoreEvent<u64>| {
         let mut written = written.lock().expect("not poisoned");
         if written.len() == 5 {
             return Err(io::Error::other("disk full"));
         }
-        let entry = Entry { object: Arc::clone(&event.object), revision: event.revision };
+        let entry = VersionedValue { object: Arc::clone(&event.object), revision: event.revision };
         written.push((event.key.clone(), event.kind, entry));
         Ok(())
     })));
@@ -495,18 +497,18 @@ fn a_store_can_be_restored_from_what_its_backend_took() {
     }
     let restored = Store::restore(StoreOptions::default(), store.current_revision(), objects, []);
     let list = |store: &Store<u64>| {
-        let page = store.list(&Scope::everything(), ListOptions::default()).expect("the present");
+        let page = store.list(&KeyRange::everything(), StoreListOptions::default()).expect("the present");
         page.entries.into_iter().map(|(key, entry)| (key, entry.revision)).collect::<Vec<_>>()
     };
     assert_eq!(list(&restored), list(&store));
-    assert!(restored.watch(&Scope::resource("pods"), 104).is_err());
-    let mut watcher = restored.watch(&Scope::resource("pods"), 105).expect("from the restored revision on");
+    assert!(restored.watch(&KeyRange::resource("pods"), 104).is_err());
+    let mut watcher = restored.watch(&KeyRange::resource("pods"), 105).expect("from the restored revision on");
     touch(&restored, &pod(0, 0));
     assert_eq!(watcher.try_next().expect("in the window").map(|event| event.revision), Some(106));
 }
 
 #[tokio::test]
-async fn an_indexed_watch_sees_the_events_of_its_value_and_no_others() {
+async fn an_indexed_watch_sees_only_events_of_its_value() {
     // The value of a pod is the last digit of the stored number.
     let index = |key: &Key, object: &u64| (key.resource() == "pods").then(|| (object % 10).to_string().into());
     let store = Store::new(StoreOptions::default().window(100).start_revision(0).index(index));
@@ -523,7 +525,7 @@ async fn an_indexed_watch_sees_the_events_of_its_value_and_no_others() {
         std::iter::from_fn(|| watcher.try_next().expect("nothing is lost").map(|event| event.revision))
             .collect::<Vec<_>>()
     };
-    // Where the object leaves a value, the watch of that value hears of it.
+    // When an object leaves a value, the watch of that value gets an event.
     assert_eq!((seen("1", 0), seen("2", 0), seen("3", 0)), (vec![1, 2], vec![2, 3, 4], vec![4]));
     assert_eq!((seen("2", 2), seen("4", 0)), (vec![3, 4], vec![]));
     let mut named = store.watch_named("pods", key.name(), 0).expect("nothing is lost");
@@ -536,7 +538,7 @@ async fn an_indexed_watch_sees_the_events_of_its_value_and_no_others() {
     assert_eq!(quiet.try_next().expect("nothing is lost").map(|event| event.revision), None);
     set(9);
     assert_eq!(quiet.try_next().expect("nothing is lost").map(|event| event.revision), Some(205));
-    // The event that it has missed is gone.
+    // The event that it has missed is evicted.
     assert!(slow.try_next().is_err());
     assert!(store.watch_indexed("pods", "9", 4).is_err(), "nobody can tell any more");
     drop((quiet, slow, named));
@@ -555,12 +557,12 @@ fn a_page_of_a_long_list_costs_as_much_as_a_page_of_a_short_one() {
         let store = store(10);
         (0..count).for_each(|name| drop(store.create(&pod(name % 2, name), Revision)));
         let before = thread_cpu();
-        for (scope, total) in [(Scope::resource("pods"), count), (Scope::namespace("pods", "ns-1"), count / 2)] {
-            let mut options = ListOptions::default();
+        for (scope, total) in [(KeyRange::resource("pods"), count), (KeyRange::namespace("pods", "ns-1"), count / 2)] {
+            let mut options = StoreListOptions::default();
             for number in 1..=100 {
                 let page = store.list(&scope, options.limit(20)).expect("in the window");
                 assert_eq!((page.entries.len(), page.remaining), (20, total - number * 20));
-                options = ListOptions::default().at(page.revision).remaining(page.remaining);
+                options = StoreListOptions::default().at(page.revision).remaining(page.remaining);
                 options = options.after(page.resume.expect("there are more"));
             }
         }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use crate::table::Details;
+use crate::table::KeyDetails;
 
 /// How much waiting time makes up for one point of priority.
 ///
@@ -82,7 +82,7 @@ impl RankedKeys {
         self.line.len() + self.others.len()
     }
 
-    pub(crate) fn push(&mut self, number: u32, details: &Details) {
+    pub(crate) fn push(&mut self, number: u32, details: &KeyDetails) {
         let place = self.place(number, details);
         if self.line.back().is_none_or(|last| *last < place) {
             self.line.push_back(place);
@@ -101,7 +101,7 @@ impl RankedKeys {
     }
 
     /// Removes a key; `details` must be those it was pushed with.
-    pub(crate) fn remove(&mut self, number: u32, details: &Details) {
+    pub(crate) fn remove(&mut self, number: u32, details: &KeyDetails) {
         let place = self.place(number, details);
         if !self.others.remove(&place)
             && let Ok(at) = self.line.binary_search(&place)
@@ -110,7 +110,7 @@ impl RankedKeys {
         }
     }
 
-    fn place(&self, number: u32, details: &Details) -> RankKey {
+    fn place(&self, number: u32, details: &KeyDetails) -> RankKey {
         let rank = self.ageing.rank(details.since, details.priority);
         (rank, Reverse(details.priority), details.arrival, number)
     }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::ops::Deref;
 use std::time::Duration;
 
-use crate::options::Options;
+use crate::options::QueueOptions;
 use crate::queue::WorkQueue;
 
 /// A [`WorkQueue`] that also adds keys after a delay.
@@ -16,9 +16,9 @@ use crate::queue::WorkQueue;
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// # tokio::time::pause();
 /// use std::time::Duration;
-/// use kubewright_workqueue::{DelayingQueue, Options};
+/// use kubewright_workqueue::{DelayingQueue, QueueOptions};
 ///
-/// let queue = DelayingQueue::new(Options::new());
+/// let queue = DelayingQueue::new(QueueOptions::new());
 /// queue.add_after("late", Duration::from_secs(60));
 /// queue.add_after("soon", Duration::from_secs(1));
 /// assert!(queue.is_empty());
@@ -35,7 +35,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> DelayingQueue<T> {
     #[doc(alias = "NewTypedDelayingQueue")]
     #[doc(alias = "NewTypedDelayingQueueWithConfig")]
     #[must_use]
-    pub fn new(options: Options<T>) -> Self {
+    pub fn new(options: QueueOptions<T>) -> Self {
         Self { queue: WorkQueue::new(options) }
     }
 
@@ -59,7 +59,7 @@ impl<T> Deref for DelayingQueue<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> Default for DelayingQueue<T> {
     fn default() -> Self {
-        Self::new(Options::default())
+        Self::new(QueueOptions::default())
     }
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 
 use crate::ageing::{Ageing, RankedKeys};
-use crate::table::{Details, Table};
+use crate::table::{KeyDetails, KeyTable};
 
 /// Lines up to this length keep their memory when they are emptied.
 const RETAINED_CAPACITY: usize = 4096;
@@ -64,7 +64,7 @@ impl<T> Order<T> {
     }
 
     /// Inserts a key at the position that its details determine; without details, at the end.
-    pub(crate) fn push(&mut self, number: u32, table: &mut Table<T>) {
+    pub(crate) fn push(&mut self, number: u32, table: &mut KeyTable<T>) {
         self.len += 1;
         if let Some(details) = table.details_mut(number) {
             self.arrivals = self.arrivals.wrapping_add(1);
@@ -105,7 +105,7 @@ impl<T> Order<T> {
 
     /// Moves a queued key to the position of its new priority. Its arrival time, and so its age,
     /// stays.
-    pub(crate) fn change_priority(&mut self, number: u32, table: &mut Table<T>, priority: i32) {
+    pub(crate) fn change_priority(&mut self, number: u32, table: &mut KeyTable<T>, priority: i32) {
         let line = match &mut self.lines {
             Lines::One(line) => Some(line),
             Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(table[number].key())),
@@ -143,7 +143,7 @@ impl Line {
         }
     }
 
-    fn push(&mut self, number: u32, details: Option<&Details>) {
+    fn push(&mut self, number: u32, details: Option<&KeyDetails>) {
         match self {
             Self::Fifo(numbers) => numbers.push_back(number),
             Self::Ranked(ranked) => ranked.push(number, details.expect("recorded in queues with priorities")),

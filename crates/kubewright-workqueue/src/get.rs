@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::state::BURST;
-    use crate::{Options, WorkQueue};
+    use crate::{QueueOptions, WorkQueue};
 
     #[derive(Default)]
     struct Wakes(AtomicUsize);
@@ -219,8 +219,8 @@ mod tests {
 
     // WQ-3
     #[test]
-    fn a_worker_looks_again_after_a_burst_and_then_sleeps() {
-        let queue = WorkQueue::<u64>::new(Options::new());
+    fn a_worker_polls_once_after_a_burst_and_then_sleeps() {
+        let queue = WorkQueue::<u64>::new(QueueOptions::new());
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         let woken = || wakes.0.swap(0, Ordering::SeqCst);
@@ -244,9 +244,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_worker_that_always_finds_a_key_lets_others_have_their_turn() {
+    async fn a_busy_worker_yields_to_other_tasks() {
         const KEYS: usize = 10_000;
-        let queue = WorkQueue::<usize>::new(Options::new());
+        let queue = WorkQueue::<usize>::new(QueueOptions::new());
         (0..KEYS).for_each(|key| queue.add(key));
         let worker = tokio::spawn({
             let queue = queue.clone();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn every_worker_comes_upon_its_steps() {
+    fn budget_consumption_is_spread_evenly_over_workers() {
         for workers in 1..=16 {
             for worker in 0..workers {
                 let steps = (0..1000).filter(|turn| consumes_budget(turn * workers + worker)).count();

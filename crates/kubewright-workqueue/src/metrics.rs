@@ -32,16 +32,16 @@ const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 /// The metrics of all queues exposed in one registry.
 ///
 /// Create one per registry and pass it to queues with
-/// [`Options::metrics`](crate::Options::metrics). Queues with the same labels are merged. The depth
-/// of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25 values;
-/// further priorities share the value `exceeded_cardinality_limit`.
+/// [`QueueOptions::metrics`](crate::QueueOptions::metrics). Queues with the same labels are merged.
+/// The depth of a [`PriorityQueue`](crate::PriorityQueue) has a label `priority`, with at most 25
+/// values; further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
-/// use kubewright_workqueue::{Metrics, Options, WorkQueue};
+/// use kubewright_workqueue::{QueueMetrics, Options, WorkQueue};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};
 ///
 /// let mut registry = Registry::default();
-/// let metrics = Metrics::register(&mut registry);
+/// let metrics = QueueMetrics::register(&mut registry);
 /// let queue = WorkQueue::new(Options::new().name("pods").metrics(&metrics));
 /// queue.add("default/web");
 ///
@@ -51,11 +51,11 @@ const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 /// ```
 #[doc(alias = "MetricsProvider")]
 #[derive(Clone, Default)]
-pub struct Metrics {
-    queues: Arc<Mutex<Vec<Weak<dyn Observed>>>>,
+pub struct QueueMetrics {
+    queues: Arc<Mutex<Vec<Weak<dyn ObservedQueue>>>>,
 }
 
-impl Metrics {
+impl QueueMetrics {
     /// Registers the queue metrics in `registry`. Call it once per registry.
     #[must_use]
     pub fn register(registry: &mut Registry) -> Self {
@@ -65,15 +65,15 @@ impl Metrics {
     }
 
     /// Exposes a queue until it is dropped.
-    pub(crate) fn watch(&self, queue: Arc<dyn Observed>) {
+    pub(crate) fn watch(&self, queue: Arc<dyn ObservedQueue>) {
         let mut queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(&queue));
     }
 
-    fn samples(&self) -> Vec<(Labels, Sample)> {
+    fn samples(&self) -> Vec<(QueueLabels, QueueSample)> {
         let queues = self.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-        let mut samples: Vec<(Labels, Sample)> = Vec::new();
+        let mut samples: Vec<(QueueLabels, QueueSample)> = Vec::new();
         for (labels, sample) in queues.iter().filter_map(Weak::upgrade).map(|queue| queue.observe()) {
             match samples.iter_mut().find(|(other, _)| *other == labels) {
                 Some((_, sum)) => sum.merge(&sample),
@@ -86,14 +86,14 @@ impl Metrics {
 
 /// Labels that identify a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Labels {
+pub(crate) struct QueueLabels {
     pub(crate) name: String,
     pub(crate) controller: String,
 }
 
 /// A queue that can be scraped.
-pub(crate) trait Observed: Send + Sync {
-    fn observe(&self) -> (Labels, Sample);
+pub(crate) trait ObservedQueue: Send + Sync {
+    fn observe(&self) -> (QueueLabels, QueueSample);
 }
 
 /// Counters of a queue.
@@ -101,8 +101,8 @@ pub(crate) trait Observed: Send + Sync {
 pub(crate) struct Stats {
     pub(crate) adds: u64,
     pub(crate) retries: u64,
-    pub(crate) queue_duration: Durations,
-    pub(crate) work_duration: Durations,
+    pub(crate) queue_duration: DurationHistogram,
+    pub(crate) work_duration: DurationHistogram,
     /// Set in queues with priorities.
     depths: Option<Depths>,
 }
@@ -146,14 +146,14 @@ impl Stats {
 
 /// All values of a queue at one moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Sample {
+pub(crate) struct QueueSample {
     pub(crate) depth: u64,
     pub(crate) unfinished: f64,
     pub(crate) longest: f64,
     pub(crate) stats: Stats,
 }
 
-impl Sample {
+impl QueueSample {
     fn merge(&mut self, other: &Self) {
         self.depth += other.depth;
         self.unfinished += other.unfinished;
@@ -171,14 +171,14 @@ impl Sample {
 
 /// A histogram of durations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Durations {
+pub(crate) struct DurationHistogram {
     /// One counter per bound, and one for values above the last bound.
     counts: [u64; BOUNDS.len() + 1],
     /// In nanoseconds.
     sum: u128,
 }
 
-impl Durations {
+impl DurationHistogram {
     pub(crate) fn observe(&mut self, nanoseconds: u64) {
         self.counts[BOUNDS.partition_point(|&bound| bound < nanoseconds)] += 1;
         self.sum += u128::from(nanoseconds);
@@ -202,10 +202,10 @@ pub(crate) fn seconds(nanoseconds: u64) -> f64 {
 }
 
 /// Encodes one value of a sample.
-type Encode = fn(&Sample, &mut MetricEncoder<'_>) -> fmt::Result;
+type Encode = fn(&QueueSample, &mut MetricEncoder<'_>) -> fmt::Result;
 
 /// Encodes the depth of a queue, with one series per priority if the queue has priorities.
-fn encode_depth(metric: &mut MetricEncoder<'_>, labels: &Labels, sample: &Sample) -> fmt::Result {
+fn encode_depth(metric: &mut MetricEncoder<'_>, labels: &QueueLabels, sample: &QueueSample) -> fmt::Result {
     let (name, controller) = (labels.name.as_str(), labels.controller.as_str());
     let Some(depths) = &sample.stats.depths else {
         return metric.encode_family(&[("name", name), ("controller", controller)])?.encode_gauge(&sample.depth);
@@ -250,7 +250,7 @@ const METRICS: [(&str, &str, MetricType, Encode); 6] = [
     }),
 ];
 
-impl Collector for Metrics {
+impl Collector for QueueMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let samples = self.samples();
         if samples.is_empty() {
@@ -276,7 +276,7 @@ impl Collector for Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for QueueMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Metrics").finish_non_exhaustive()
     }

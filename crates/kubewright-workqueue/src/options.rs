@@ -4,23 +4,23 @@ use std::fmt;
 use std::hash::Hash;
 
 use crate::fairness::{GroupOf, numbered};
-use crate::metrics::Metrics;
+use crate::metrics::QueueMetrics;
 
 /// Options of a queue. The default is a plain queue without a name, metrics or groups.
-pub struct Options<T> {
+pub struct QueueOptions<T> {
     pub(crate) name: String,
     pub(crate) controller: Option<String>,
-    pub(crate) metrics: Option<Metrics>,
+    pub(crate) metrics: Option<QueueMetrics>,
     pub(crate) group_of: Option<GroupOf<T>>,
 }
 
-impl<T> Default for Options<T> {
+impl<T> Default for QueueOptions<T> {
     fn default() -> Self {
         Self { name: String::new(), controller: None, metrics: None, group_of: None }
     }
 }
 
-impl<T> Options<T> {
+impl<T> QueueOptions<T> {
     /// The defaults.
     #[must_use]
     pub fn new() -> Self {
@@ -47,7 +47,7 @@ impl<T> Options<T> {
 
     /// Exposes the queue in these metrics until it is dropped, if it has a name. Off by default.
     #[must_use]
-    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+    pub fn metrics(mut self, metrics: &QueueMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
@@ -64,7 +64,7 @@ impl<T> Options<T> {
     }
 }
 
-impl<T> fmt::Debug for Options<T> {
+impl<T> fmt::Debug for QueueOptions<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("name", &self.name)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::ageing::Ageing;
 use crate::limiter::RateLimiter;
-use crate::options::Options;
+use crate::options::QueueOptions;
 use crate::queue::WorkQueue;
 use crate::sync::Lock;
 use crate::view::QueueView;
@@ -25,9 +25,9 @@ pub const LOW_PRIORITY: i32 = -100;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use kubewright_workqueue::{AddOptions, Ageing, Options, PriorityQueue, limiter};
+/// use kubewright_workqueue::{AddOptions, Ageing, QueueOptions, PriorityQueue, limiter};
 ///
-/// let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
+/// let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), QueueOptions::new());
 /// queue.add_initial("listed");
 /// queue.add("changed");
 /// queue.add_with("urgent", AddOptions::new().priority(10));
@@ -84,7 +84,7 @@ impl AddOptions {
 impl<T: Clone + Eq + Hash + Send + 'static> PriorityQueue<T> {
     /// An empty queue.
     #[must_use]
-    pub fn new(limiter: impl RateLimiter<T> + 'static, ageing: Ageing, options: Options<T>) -> Self {
+    pub fn new(limiter: impl RateLimiter<T> + 'static, ageing: Ageing, options: QueueOptions<T>) -> Self {
         Self { queue: WorkQueue::ordered(options, Some(ageing)), limiter: Arc::new(Lock::new(Box::new(limiter))) }
     }
 

@@ -14,10 +14,10 @@ use crate::ageing::Ageing;
 use crate::clock;
 use crate::fairness::Order;
 use crate::get::Get;
-use crate::metrics::{Labels, Stats};
-use crate::options::Options;
+use crate::metrics::{QueueLabels, Stats};
+use crate::options::QueueOptions;
 use crate::shared_queue::{Locked, SharedQueue};
-use crate::state::{Phase, QueueState};
+use crate::state::{QueueState, ShutdownPhase};
 use crate::sync::Lock;
 use crate::view::QueueView;
 use crate::waiters::Waiters;
@@ -31,9 +31,9 @@ use crate::waiters::Waiters;
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// use kubewright_workqueue::{Options, WorkQueue};
+/// use kubewright_workqueue::{QueueOptions, WorkQueue};
 ///
-/// let queue = WorkQueue::new(Options::new());
+/// let queue = WorkQueue::new(QueueOptions::new());
 /// queue.add("default/web");
 /// queue.add("default/web");
 /// assert_eq!(queue.len(), 1);
@@ -59,11 +59,11 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
     #[doc(alias = "NewTyped")]
     #[doc(alias = "NewTypedWithConfig")]
     #[must_use]
-    pub fn new(options: Options<T>) -> Self {
+    pub fn new(options: QueueOptions<T>) -> Self {
         Self::ordered(options, None)
     }
 
-    pub(crate) fn ordered(options: Options<T>, ageing: Option<Ageing>) -> Self {
+    pub(crate) fn ordered(options: QueueOptions<T>, ageing: Option<Ageing>) -> Self {
         let metrics = options.metrics.filter(|_| !options.name.is_empty());
         let stats = metrics.as_ref().map(|_| Box::new(Stats::new(ageing.is_some())));
         let is_timed = !options.name.is_empty() || ageing.is_some() || options.group_of.is_some();
@@ -77,7 +77,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
             hasher: RandomState::default(),
             epoch: clock::now(),
             is_timed,
-            labels: Labels { name: options.name, controller },
+            labels: QueueLabels { name: options.name, controller },
         });
         if let Some(metrics) = metrics {
             let observed: Arc<SharedQueue<T>> = shared.clone();
@@ -122,7 +122,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> WorkQueue<T> {
         let _unused = self.shared.change(|locked| {
             let mut unused = None;
             let mut added = locked.state.advance(now);
-            if locked.state.phase == Phase::Open
+            if locked.state.phase == ShutdownPhase::Open
                 && let Some(stats) = &mut locked.state.stats
             {
                 stats.retries += 1;
@@ -196,7 +196,7 @@ impl<T> WorkQueue<T> {
     /// Returns immediately, and makes a pending
     /// [`shut_down_with_drain`](Self::shut_down_with_drain) return.
     pub fn shut_down(&self) {
-        self.shared.shut_down(Phase::Closed);
+        self.shared.shut_down(ShutdownPhase::Closed);
     }
 
     /// Rejects new keys from now on, and waits until every added key has been processed.
@@ -207,12 +207,12 @@ impl<T> WorkQueue<T> {
     /// [`shut_down`](Self::shut_down) to abandon a worker that never finishes. Cancel safe:
     /// dropping the future only stops waiting.
     pub async fn shut_down_with_drain(&self) {
-        self.shared.shut_down(Phase::Draining);
+        self.shared.shut_down(ShutdownPhase::Draining);
         loop {
             let drained = self.shared.drained.notified();
             {
                 let locked = self.shared.locked.lock();
-                if locked.state.phase == Phase::Closed || locked.state.is_drained() {
+                if locked.state.phase == ShutdownPhase::Closed || locked.state.is_drained() {
                     return;
                 }
             }
@@ -224,7 +224,7 @@ impl<T> WorkQueue<T> {
     #[doc(alias = "ShuttingDown")]
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.shared.locked.lock().state.phase != Phase::Open
+        self.shared.locked.lock().state.phase != ShutdownPhase::Open
     }
 
     /// The name given in the options, or an empty string.
@@ -236,7 +236,7 @@ impl<T> WorkQueue<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> Default for WorkQueue<T> {
     fn default() -> Self {
-        Self::new(Options::default())
+        Self::new(QueueOptions::default())
     }
 }
 

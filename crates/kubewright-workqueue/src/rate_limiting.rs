@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::delaying::DelayingQueue;
 use crate::limiter::RateLimiter;
-use crate::options::Options;
+use crate::options::QueueOptions;
 use crate::sync::Lock;
 use crate::view::QueueView;
 
@@ -18,9 +18,9 @@ use crate::view::QueueView;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// # tokio::time::pause();
-/// use kubewright_workqueue::{Options, RateLimitingQueue, limiter};
+/// use kubewright_workqueue::{QueueOptions, RateLimitingQueue, limiter};
 ///
-/// let queue = RateLimitingQueue::new(limiter::controller_default(), Options::new());
+/// let queue = RateLimitingQueue::new(limiter::controller_default(), QueueOptions::new());
 /// queue.add("default/web");
 /// while let Some(key) = queue.get().await {
 ///     // The work fails each time.
@@ -44,7 +44,7 @@ impl<T: Clone + Eq + Hash + Send + 'static> RateLimitingQueue<T> {
     #[doc(alias = "NewTypedRateLimitingQueue")]
     #[doc(alias = "NewTypedRateLimitingQueueWithConfig")]
     #[must_use]
-    pub fn new(limiter: impl RateLimiter<T> + 'static, options: Options<T>) -> Self {
+    pub fn new(limiter: impl RateLimiter<T> + 'static, options: QueueOptions<T>) -> Self {
         Self { queue: DelayingQueue::new(options), limiter: Arc::new(Lock::new(Box::new(limiter))) }
     }
 

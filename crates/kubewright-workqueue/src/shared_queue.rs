@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::metrics::{Labels, Observed, Sample, seconds};
-use crate::state::{Phase, QueueState};
+use crate::metrics::{ObservedQueue, QueueLabels, QueueSample, seconds};
+use crate::state::{QueueState, ShutdownPhase};
 use crate::sync::{Guard, Lock};
 use crate::waiters::Waiters;
 
@@ -22,7 +22,7 @@ pub(crate) struct SharedQueue<T> {
     /// Whether the queue records when a key was added or handed out. Reading the clock costs as
     /// much as taking the lock twice, so plain queues skip it.
     pub(crate) is_timed: bool,
-    pub(crate) labels: Labels,
+    pub(crate) labels: QueueLabels,
 }
 
 /// State behind the lock.
@@ -35,7 +35,7 @@ impl<T> Locked<T> {
     /// Whether a worker can take a key without notifying anyone: no key is delayed, and the queue
     /// is not shutting down.
     pub(crate) fn is_uncontended(&self) -> bool {
-        self.state.deadlines.is_empty() && self.state.phase == Phase::Open
+        self.state.deadlines.is_empty() && self.state.phase == ShutdownPhase::Open
     }
 
     /// Queues keys that are due. Reads the clock only if keys are delayed.
@@ -74,17 +74,17 @@ impl<T> SharedQueue<T> {
         let _forgotten = self.change(|locked| {
             let finished = locked.state.finish(number, ticket, now)?;
             locked.waiters.pick(usize::from(finished.requeued));
-            if locked.state.phase == Phase::Draining && locked.state.is_drained() {
+            if locked.state.phase == ShutdownPhase::Draining && locked.state.is_drained() {
                 self.drained.notify_waiters();
             }
             finished.forgotten
         });
     }
 
-    pub(crate) fn shut_down(&self, phase: Phase) {
+    pub(crate) fn shut_down(&self, phase: ShutdownPhase) {
         let now = self.now();
         let _forgotten = self.change(|locked| {
-            if locked.state.phase == Phase::Open {
+            if locked.state.phase == ShutdownPhase::Open {
                 locked.state.advance(now);
             }
             locked.waiters.pick_all();
@@ -119,12 +119,12 @@ impl<T: Hash> SharedQueue<T> {
     }
 }
 
-impl<T: Send> Observed for SharedQueue<T> {
-    fn observe(&self) -> (Labels, Sample) {
+impl<T: Send> ObservedQueue for SharedQueue<T> {
+    fn observe(&self) -> (QueueLabels, QueueSample) {
         let now = self.now();
         let sample = self.inspect(now, |state| {
             let ages = state.running.iter().map(|running| seconds(now.saturating_sub(running.started)));
-            Sample {
+            QueueSample {
                 depth: state.depth() as u64,
                 unfinished: ages.clone().sum(),
                 longest: ages.fold(0.0, f64::max),

@@ -6,14 +6,14 @@
 use crate::deadlines::Deadlines;
 use crate::fairness::Order;
 use crate::metrics::Stats;
-use crate::table::{Entry, NEVER, Status, Table};
+use crate::table::{KeyEntry, KeyTable, NEVER, Status};
 
 /// After this many keys without a pause, more are likely to follow soon.
 pub(crate) const BURST: u64 = if cfg!(shuttle) { 2 } else { 64 };
 
 /// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ShutdownPhase {
     /// Keys are accepted.
     Open,
     /// Keys are rejected, and a caller may be waiting for the queue to drain.
@@ -42,7 +42,7 @@ pub(crate) struct Finished<T> {
 
 /// A key being processed.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct ProcessingKey {
     pub(crate) number: u32,
     /// Identifies this claim of the key; tickets increase with each claim.
     pub(crate) ticket: u64,
@@ -56,15 +56,15 @@ pub(crate) struct Running {
 /// are `redirtied`; an entry that is `Idle` has a deadline.
 #[derive(Debug)]
 pub(crate) struct QueueState<T> {
-    pub(crate) table: Table<T>,
+    pub(crate) table: KeyTable<T>,
     pub(crate) order: Order<T>,
     pub(crate) deadlines: Deadlines,
-    pub(crate) running: Vec<Running>,
+    pub(crate) running: Vec<ProcessingKey>,
     redirtied: usize,
     tickets: u64,
     /// The number of tickets issued when a worker last found the queue empty.
     dry_at: u64,
-    pub(crate) phase: Phase,
+    pub(crate) phase: ShutdownPhase,
     pub(crate) stats: Option<Box<Stats>>,
 }
 
@@ -72,7 +72,7 @@ impl<T: Clone + Eq> QueueState<T> {
     /// Marks `key` as needing processing. Returns whether it was queued, and the key itself if it
     /// was present already or is rejected.
     pub(crate) fn add(&mut self, hash: u32, key: T, priority: i32, now: impl FnOnce() -> u64) -> (bool, Option<T>) {
-        if self.phase != Phase::Open {
+        if self.phase != ShutdownPhase::Open {
             return (false, Some(key));
         }
         match self.table.find(hash, &key) {
@@ -86,7 +86,7 @@ impl<T: Clone + Eq> QueueState<T> {
 
     /// Like [`add`](Self::add), but clones the key only if it is not present yet.
     pub(crate) fn add_ref(&mut self, hash: u32, key: &T, now: impl FnOnce() -> u64) -> bool {
-        if self.phase != Phase::Open {
+        if self.phase != ShutdownPhase::Open {
             return false;
         }
         let number = self.table.find(hash, key).unwrap_or_else(|| self.table.insert(hash, key.clone()));
@@ -96,7 +96,7 @@ impl<T: Clone + Eq> QueueState<T> {
     /// Schedules `key` for `deadline`, unless an earlier deadline is set. Returns true if this is
     /// now the earliest deadline of the queue.
     pub(crate) fn add_at(&mut self, hash: u32, key: T, priority: i32, deadline: u64) -> bool {
-        if self.phase != Phase::Open {
+        if self.phase != ShutdownPhase::Open {
             return false;
         }
         // The largest value is reserved for `NEVER`.
@@ -125,7 +125,7 @@ impl<T: Clone + Eq> QueueState<T> {
         self.tickets += 1;
         let ticket = self.tickets;
         let place = self.running.len();
-        self.running.push(Running { number, ticket, started: now });
+        self.running.push(ProcessingKey { number, ticket, started: now });
         let entry = &mut self.table[number];
         entry.set_status(Status::Processing);
         entry.set_place(place);
@@ -171,14 +171,14 @@ impl<T> QueueState<T> {
     /// Without `is_timed`, times are ignored, and `order` must be a single FIFO line.
     pub(crate) fn new(order: Order<T>, is_timed: bool, stats: Option<Box<Stats>>) -> Self {
         Self {
-            table: Table::new(is_timed),
+            table: KeyTable::new(is_timed),
             order,
             deadlines: Deadlines::default(),
             running: Vec::new(),
             redirtied: 0,
             tickets: 0,
             dry_at: 0,
-            phase: Phase::Open,
+            phase: ShutdownPhase::Open,
             stats,
         }
     }
@@ -239,7 +239,7 @@ impl<T> QueueState<T> {
 
     /// Rejects keys from now on and removes delayed keys. The caller drops the returned keys after
     /// unlocking.
-    pub(crate) fn shut_down(&mut self, phase: Phase) -> Vec<T> {
+    pub(crate) fn shut_down(&mut self, phase: ShutdownPhase) -> Vec<T> {
         self.phase = phase;
         let planned: Vec<u32> = self
             .deadlines
@@ -286,9 +286,9 @@ impl<T> QueueState<T> {
     /// will be queued again.
     pub(crate) fn is_over(&self) -> bool {
         match self.phase {
-            Phase::Open => false,
-            Phase::Draining => self.depth() == 0,
-            Phase::Closed => self.order.len() == 0,
+            ShutdownPhase::Open => false,
+            ShutdownPhase::Draining => self.depth() == 0,
+            ShutdownPhase::Closed => self.order.len() == 0,
         }
     }
 
@@ -353,6 +353,6 @@ impl<T> QueueState<T> {
 }
 
 /// Whether a heap element is the valid one of its key.
-pub(crate) fn is_planned<T>(table: &Table<T>, deadline: u64, number: u32) -> bool {
-    table.get(number).is_some_and(|entry: &Entry<T>| entry.deadline == deadline)
+pub(crate) fn is_planned<T>(table: &KeyTable<T>, deadline: u64, number: u32) -> bool {
+    table.get(number).is_some_and(|entry: &KeyEntry<T>| entry.deadline == deadline)
 }

@@ -3,12 +3,12 @@
 //! `state` maintains the status in an entry; this module only finds, numbers and removes. A map
 //! plus a queue of keys would store and hash each key several times. Here a key is hashed once,
 //! outside of the lock, and everything else refers to its number. Entries are small because a
-//! million keys may be pending: fields that only some queues need are in [`Details`], a separate
+//! million keys may be pending: fields that only some queues need are in [`KeyDetails`], a separate
 //! vector that the other queues do not allocate.
 
 use hashbrown::HashTable;
 
-/// Sentinel for "no deadline" in [`Entry::deadline`].
+/// Sentinel for "no deadline" in [`KeyEntry::deadline`].
 pub(crate) const NEVER: u64 = u64::MAX;
 
 /// Sentinel: no free entry.
@@ -32,7 +32,7 @@ pub(crate) enum Status {
 
 /// One key and its state. Times are nanoseconds since the queue was created.
 #[derive(Debug)]
-pub(crate) struct Entry<T> {
+pub(crate) struct KeyEntry<T> {
     /// `None` in a free entry.
     key: Option<T>,
     /// When a delayed add is due, or [`NEVER`].
@@ -43,7 +43,7 @@ pub(crate) struct Entry<T> {
     mark: u32,
 }
 
-impl<T> Entry<T> {
+impl<T> KeyEntry<T> {
     pub(crate) fn key(&self) -> &T {
         self.key.as_ref().expect("a number is valid until its removal")
     }
@@ -82,7 +82,7 @@ impl<T> Entry<T> {
 
 /// Fields of a key in queues with priorities, groups, metrics or a name.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Details {
+pub(crate) struct KeyDetails {
     /// When the key was first added since it was last taken; valid while dirty.
     pub(crate) since: u64,
     pub(crate) priority: i32,
@@ -93,23 +93,23 @@ pub(crate) struct Details {
     pub(crate) arrival: u32,
 }
 
-impl Details {
+impl KeyDetails {
     const NEW: Self = Self { since: 0, priority: i32::MIN, arrival: 0 };
 }
 
 /// All keys, by number and by value.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
-    entries: Vec<Entry<T>>,
+pub(crate) struct KeyTable<T> {
+    entries: Vec<KeyEntry<T>>,
     /// Head of the free list, or [`NO_NUMBER`]; each free entry holds the number of the next one.
     free: u32,
     /// As long as `entries`, if details are recorded.
-    details: Option<Vec<Details>>,
+    details: Option<Vec<KeyDetails>>,
     /// Invariant: contains the numbers of all entries that have a key, by the hash of the key.
     numbers: HashTable<u32>,
 }
 
-impl<T: Eq> Table<T> {
+impl<T: Eq> KeyTable<T> {
     /// The number of `key`, if present.
     pub(crate) fn find(&self, hash: u32, key: &T) -> Option<u32> {
         let is_it = |number: &u32| {
@@ -120,7 +120,7 @@ impl<T: Eq> Table<T> {
     }
 }
 
-impl<T> Table<T> {
+impl<T> KeyTable<T> {
     pub(crate) fn new(has_details: bool) -> Self {
         let details = has_details.then(Vec::new);
         Self { entries: Vec::new(), free: NO_NUMBER, details, numbers: HashTable::new() }
@@ -128,13 +128,13 @@ impl<T> Table<T> {
 
     /// Assigns a number to `key`, which must be absent.
     pub(crate) fn insert(&mut self, hash: u32, key: T) -> u32 {
-        let entry = Entry { key: Some(key), deadline: NEVER, hash, mark: Status::Idle as u32 };
+        let entry = KeyEntry { key: Some(key), deadline: NEVER, hash, mark: Status::Idle as u32 };
         let number = match self.entries.get_mut(self.free as usize) {
             Some(free) => {
                 let number = std::mem::replace(&mut self.free, free.mark);
                 *free = entry;
                 if let Some(details) = &mut self.details {
-                    details[number as usize] = Details::NEW;
+                    details[number as usize] = KeyDetails::NEW;
                 }
                 number
             }
@@ -144,11 +144,11 @@ impl<T> Table<T> {
         number
     }
 
-    fn append(&mut self, entry: Entry<T>) -> u32 {
+    fn append(&mut self, entry: KeyEntry<T>) -> u32 {
         let number = u32::try_from(self.entries.len()).ok().filter(|&number| number < NO_NUMBER);
         self.entries.push(entry);
         if let Some(details) = &mut self.details {
-            details.push(Details::NEW);
+            details.push(KeyDetails::NEW);
         }
         number.expect("2^32 keys do not fit into memory")
     }
@@ -169,7 +169,7 @@ impl<T> Table<T> {
     }
 
     /// The entry with this number, if the number is in use.
-    pub(crate) fn get(&self, number: u32) -> Option<&Entry<T>> {
+    pub(crate) fn get(&self, number: u32) -> Option<&KeyEntry<T>> {
         self.entries.get(number as usize).filter(|entry| entry.key.is_some())
     }
 
@@ -179,16 +179,16 @@ impl<T> Table<T> {
     }
 
     /// The details of the key with this number, if recorded.
-    pub(crate) fn details(&self, number: u32) -> Option<&Details> {
+    pub(crate) fn details(&self, number: u32) -> Option<&KeyDetails> {
         self.details.as_ref().map(|details| &details[number as usize])
     }
 
-    pub(crate) fn details_mut(&mut self, number: u32) -> Option<&mut Details> {
+    pub(crate) fn details_mut(&mut self, number: u32) -> Option<&mut KeyDetails> {
         self.details.as_mut().map(|details| &mut details[number as usize])
     }
 
     /// All entries with their numbers.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &Entry<T>)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, &KeyEntry<T>)> {
         (0u32..).zip(&self.entries).filter(|(_, entry)| entry.key.is_some())
     }
 }
@@ -198,16 +198,16 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-impl<T> std::ops::Index<u32> for Table<T> {
-    type Output = Entry<T>;
+impl<T> std::ops::Index<u32> for KeyTable<T> {
+    type Output = KeyEntry<T>;
 
-    fn index(&self, number: u32) -> &Entry<T> {
+    fn index(&self, number: u32) -> &KeyEntry<T> {
         &self.entries[number as usize]
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Table<T> {
-    fn index_mut(&mut self, number: u32) -> &mut Entry<T> {
+impl<T> std::ops::IndexMut<u32> for KeyTable<T> {
+    fn index_mut(&mut self, number: u32) -> &mut KeyEntry<T> {
         &mut self.entries[number as usize]
     }
 }
@@ -223,7 +223,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_table_agrees_with_a_map(mix in 1..=5u32, steps in vec((any::<bool>(), 0..60u32), 0..400)) {
-            let mut table = Table::new(false);
+            let mut table = KeyTable::new(false);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
             // Few distinct hashes, to provoke collisions.
             let hash = |key: u32| (key % (mix * 3)).wrapping_mul(0x9fff_ffff);
@@ -247,8 +247,8 @@ mod tests {
 
     // WQ-13
     #[test]
-    fn a_removed_key_leaves_nothing_behind() {
-        let mut table = Table::new(false);
+    fn a_removed_key_leaves_no_state() {
+        let mut table = KeyTable::new(false);
         let key = std::sync::Arc::new(7);
         let number = table.insert(7, key.clone());
         drop(table.remove(number));
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_table_that_was_large_gives_its_memory_back() {
-        let mut table = Table::new(false);
+        let mut table = KeyTable::new(false);
         let numbers: Vec<u32> = (0..10_000).map(|key| table.insert(key, key)).collect();
         for number in numbers {
             table.remove(number);

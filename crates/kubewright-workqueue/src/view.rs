@@ -32,7 +32,7 @@ pub struct Waiting<T> {
     /// The key.
     pub key: T,
     /// When it was added or became due; `None` in a queue that records no times (see
-    /// [`Options::name`](crate::Options::name)).
+    /// [`Options::name`](crate::QueueOptions::name)).
     pub since: Option<Instant>,
     /// Its priority; 0 in a queue without priorities.
     pub priority: i32,
@@ -61,7 +61,7 @@ pub struct Processing<T> {
     /// The key.
     pub key: T,
     /// When a worker claimed it; `None` in a queue that records no times (see
-    /// [`Options::name`](crate::Options::name)).
+    /// [`Options::name`](crate::QueueOptions::name)).
     pub since: Option<Instant>,
     /// Whether it was added again since.
     pub is_dirty: bool,

@@ -1,10 +1,10 @@
-//! Delays and rate limits on simulated time.
+//! Delays and rate limits, in simulated time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kubewright_workqueue::limiter::{ItemExponential, ItemFastSlow};
-use kubewright_workqueue::{DelayingQueue, Options, RateLimitingQueue};
+use kubewright_workqueue::{DelayingQueue, QueueOptions, RateLimitingQueue};
 use proptest::{collection::vec, prelude::*};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -13,7 +13,7 @@ const MS: Duration = Duration::from_millis(1);
 
 // WQ-9, WQ-11: Go's TestSimpleQueue.
 #[tokio::test(start_paused = true)]
-async fn a_key_comes_when_its_delay_is_over_and_not_before() {
+async fn a_key_is_delivered_after_its_delay_and_not_before() {
     let queue = DelayingQueue::default();
     let start = Instant::now();
     queue.add_after("foo", 50 * MS);
@@ -62,7 +62,7 @@ async fn an_add_does_not_use_up_the_delay() {
 
 // WQ-4, WQ-5
 #[tokio::test(start_paused = true)]
-async fn a_delay_that_ends_while_the_key_is_in_work_brings_it_back_after() {
+async fn a_delay_that_expires_during_processing_requeues_the_key() {
     let queue = DelayingQueue::default();
     queue.add("foo");
     let claim = queue.get().await.unwrap();
@@ -75,7 +75,7 @@ async fn a_delay_that_ends_while_the_key_is_in_work_brings_it_back_after() {
 
 // WQ-11: Go's TestAddTwoFireEarly and TestCopyShifting.
 #[tokio::test(start_paused = true)]
-async fn keys_come_in_the_order_of_their_deadlines() {
+async fn keys_are_delivered_in_deadline_order() {
     let queue = DelayingQueue::default();
     for (key, delay) in [("first", 1000), ("second", 500), ("third", 250), ("fourth", 500)] {
         queue.add_after(key, delay * MS);
@@ -112,7 +112,7 @@ async fn a_sooner_deadline_wakes_the_worker_sooner() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_worker_that_watches_the_clock_goes_another_takes_over() {
+async fn another_worker_takes_over_the_timer_of_a_cancelled_one() {
     let queue = DelayingQueue::default();
     queue.add_after("foo", 1000 * MS);
     let waits = |queue: DelayingQueue<&'static str>| async move { queue.get().await.map(|claim| *claim) };
@@ -127,7 +127,7 @@ async fn when_the_worker_that_watches_the_clock_goes_another_takes_over() {
 
 // WQ-7, WQ-11
 #[tokio::test(start_paused = true)]
-async fn shutdown_drops_what_is_delayed_and_nothing_lingers() {
+async fn shutdown_drops_delayed_keys() {
     let queue = DelayingQueue::default();
     queue.add_after("late", 5000 * MS);
     queue.add_after("due", MS);
@@ -143,7 +143,7 @@ async fn shutdown_drops_what_is_delayed_and_nothing_lingers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_million_keys_wait_and_come_in_order() {
+async fn a_million_delayed_keys_are_delivered_in_order() {
     let queue = DelayingQueue::default();
     for key in 0..1_000_000u64 {
         queue.add_after(key, Duration::from_millis(1 + key * 7919 % 1_000_003));
@@ -161,7 +161,7 @@ async fn a_million_keys_wait_and_come_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_delay_there_is_does_no_harm() {
+async fn the_longest_possible_delay_is_accepted() {
     let queue = DelayingQueue::default();
     queue.add_after("never", Duration::MAX);
     assert!(timeout(Duration::from_secs(400 * 24 * 3600), queue.get()).await.is_err());
@@ -171,7 +171,7 @@ async fn the_longest_delay_there_is_does_no_harm() {
 // WQ-12: Go's TestRateLimitingQueue.
 #[tokio::test(start_paused = true)]
 async fn the_limiter_decides_the_delay() {
-    let queue = RateLimitingQueue::new(ItemExponential::new(MS, Duration::from_secs(1)), Options::new());
+    let queue = RateLimitingQueue::new(ItemExponential::new(MS, Duration::from_secs(1)), QueueOptions::new());
     let delayed = |key: &'static str| {
         queue.add_rate_limited(key);
         queue
@@ -197,7 +197,7 @@ async fn the_limiter_decides_the_delay() {
 // WQ-12
 #[tokio::test(start_paused = true)]
 async fn forgetting_does_not_end_the_claim() {
-    let queue = RateLimitingQueue::new(ItemFastSlow::new(MS, MS, 1), Options::new());
+    let queue = RateLimitingQueue::new(ItemFastSlow::new(MS, MS, 1), QueueOptions::new());
     queue.add("foo");
     let claim = queue.get().await.unwrap();
     queue.forget(&claim);
@@ -210,8 +210,8 @@ async fn forgetting_does_not_end_the_claim() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_view_says_what_waits_since_when_and_what_was_retried() {
-    let queue = RateLimitingQueue::new(ItemFastSlow::new(3000 * MS, MS, 9), Options::new().name("pods"));
+async fn a_view_shows_waiting_times_and_retries() {
+    let queue = RateLimitingQueue::new(ItemFastSlow::new(3000 * MS, MS, 9), QueueOptions::new().name("pods"));
     let start = Instant::now();
     queue.add("working");
     let _claim = queue.get().await.unwrap();
@@ -238,7 +238,7 @@ proptest! {
     fn failures_are_counted_for_each_key_until_it_is_forgotten(steps in vec((0..3u8, 0..4u8), 0..80)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let queue = RateLimitingQueue::new(ItemExponential::new(MS, 50 * MS), Options::new());
+            let queue = RateLimitingQueue::new(ItemExponential::new(MS, 50 * MS), QueueOptions::new());
             let mut failures: BTreeMap<u8, u32> = BTreeMap::new();
             for (step, key) in steps {
                 let failed = failures.entry(key).or_default();

@@ -14,13 +14,13 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use kubewright_workqueue::clock::simulated::advance;
-use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Options, PriorityQueue, WorkQueue, limiter};
+use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, PriorityQueue, QueueOptions, WorkQueue, limiter};
 use shuttle::future::block_on;
 use shuttle::thread;
 
 const SCHEDULES: usize = 5_000;
 
-/// Works until the queue ends, and counts; fails if two workers have one key.
+/// Processes keys until the queue ends, and counts them; fails if two workers hold one key.
 fn work(queue: &WorkQueue<usize>, in_work: &[AtomicBool], processed: &AtomicUsize) {
     while let Some(claim) = block_on(queue.get()) {
         assert!(!in_work[*claim].swap(true, Ordering::SeqCst));
@@ -36,8 +36,7 @@ fn spawn_get(queue: &WorkQueue<&'static str>) -> thread::JoinHandle<Option<&'sta
     thread::spawn(move || block_on(queue.get()).map(|claim| *claim))
 }
 
-/// Polls `get` once and drops it, whether it was woken since or not. A key that it got is added
-/// again.
+/// Polls `get` once and drops it, even if it was woken in between. A returned key is added again.
 fn poll_once(queue: &WorkQueue<&'static str>) {
     let mut get = queue.get();
     let polled = Pin::new(&mut get).poll(&mut Context::from_waker(Waker::noop()));
@@ -48,7 +47,7 @@ fn poll_once(queue: &WorkQueue<&'static str>) {
     }
 }
 
-// WQ-4, WQ-5, WQ-7: where a wake-up is lost, a schedule ends in a deadlock and the test fails.
+// WQ-4, WQ-5, WQ-7: a lost wake-up deadlocks the schedule and fails the test.
 #[test]
 fn draining_ends_after_every_key_was_processed() {
     shuttle::check_random(
@@ -82,7 +81,7 @@ fn draining_ends_after_every_key_was_processed() {
     );
 }
 
-// WQ-2, WQ-3: nothing but the keys themselves wakes the workers here.
+// WQ-2, WQ-3: only added keys wake the workers here.
 #[test]
 fn every_key_wakes_a_worker() {
     shuttle::check_random(
@@ -91,7 +90,7 @@ fn every_key_wakes_a_worker() {
             let workers: Vec<_> = (0..3)
                 .map(|_| {
                     let queue = queue.clone();
-                    // Keys from 10 on send a worker home.
+                    // A key of 10 or more stops a worker.
                     thread::spawn(move || while *block_on(queue.get()).unwrap() < 10 {})
                 })
                 .collect();
@@ -127,12 +126,12 @@ fn a_worker_that_gives_up_passes_its_wake_up_on() {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-// WQ-9, WQ-11: only the clock wakes the workers here, and one of them keeps time for all.
+// WQ-9, WQ-11: only the clock wakes the workers here, and one worker holds the timer for all.
 #[test]
-fn every_delayed_key_is_handed_out_when_its_time_has_come() {
+fn every_delayed_key_is_delivered_at_its_deadline() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let workers: Vec<_> = (0..2).map(|_| spawn_get(&queue)).collect();
             let producer = thread::spawn({
                 let queue = queue.clone();
@@ -154,13 +153,12 @@ fn every_delayed_key_is_handed_out_when_its_time_has_come() {
     );
 }
 
-// WQ-10: the earliest deadline wins, whatever the order of the adds, and the key is handed out
-// once.
+// WQ-10: the earliest deadline wins, whatever the order of the adds, and the key is delivered once.
 #[test]
 fn of_several_delays_of_one_key_the_earliest_counts() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let worker = spawn_get(&queue);
             let producers: Vec<_> = [3, 1, 2]
                 .into_iter()
@@ -182,10 +180,10 @@ fn of_several_delays_of_one_key_the_earliest_counts() {
 
 // WQ-10: a delay is independent of an immediate add of the same key, so the key is processed twice.
 #[test]
-fn a_key_that_is_added_while_it_is_delayed_comes_at_once_and_again() {
+fn a_delayed_key_that_is_added_is_delivered_immediately_and_at_its_deadline() {
     shuttle::check_random(
         || {
-            let queue = DelayingQueue::new(Options::new());
+            let queue = DelayingQueue::new(QueueOptions::new());
             let in_work = Arc::new(AtomicBool::new(false));
             let workers: Vec<_> = (0..2)
                 .map(|_| {
@@ -229,7 +227,7 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
     for drains in [false, true] {
         shuttle::check_random(
             move || {
-                let queue = DelayingQueue::new(Options::new());
+                let queue = DelayingQueue::new(QueueOptions::new());
                 let workers: Vec<_> = (0..2)
                     .map(|_| {
                         let queue = queue.clone();
@@ -272,10 +270,10 @@ fn a_shutdown_drops_delayed_keys_and_ends_all_waiting() {
 
 // WQ-11: when the timekeeper is dropped or takes a key, another worker becomes timekeeper.
 #[test]
-fn somebody_else_watches_the_clock_when_a_worker_gives_up() {
+fn another_worker_takes_over_the_timer_when_one_is_cancelled() {
     shuttle::check_random(
         || {
-            let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), Options::new());
+            let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), QueueOptions::new());
             let impatient = thread::spawn({
                 let queue = queue.clone();
                 move || poll_once(&queue)

@@ -1,8 +1,10 @@
-//! Metrics as a scrape shows them, on simulated time.
+//! Metrics as shown by a scrape, in simulated time.
 
 use std::time::Duration;
 
-use kubewright_workqueue::{AddOptions, Ageing, DelayingQueue, Metrics, Options, PriorityQueue, WorkQueue, limiter};
+use kubewright_workqueue::{
+    AddOptions, Ageing, DelayingQueue, PriorityQueue, QueueMetrics, QueueOptions, WorkQueue, limiter,
+};
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tokio::time::sleep;
 
@@ -22,8 +24,8 @@ fn value(registry: &Registry, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name} in:\n{text}")).parse().unwrap()
 }
 
-fn options<T>(metrics: &Metrics) -> Options<T> {
-    Options::new().name("pods").controller("pod-watcher").metrics(metrics)
+fn options<T>(metrics: &QueueMetrics) -> QueueOptions<T> {
+    QueueOptions::new().name("pods").controller("pod-watcher").metrics(metrics)
 }
 
 fn depths(registry: &Registry) -> Vec<String> {
@@ -34,23 +36,23 @@ fn depths(registry: &Registry) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_depth_of_a_priority_queue_is_told_by_priority() {
+async fn the_depth_of_a_priority_queue_is_labelled_by_priority() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
     assert_eq!(depths(&registry), [r#"priority="0"} 0"#]);
     queue.add_initial(1);
     queue.add_initial(2);
     queue.add(3);
     assert_eq!(depths(&registry), [r#"priority="-100"} 2"#, r#"priority="0"} 1"#]);
-    // A key that is raised counts where it is now.
+    // A key with raised priority counts under its new priority.
     queue.add(1);
     assert_eq!(depths(&registry), [r#"priority="-100"} 1"#, r#"priority="0"} 2"#]);
     assert!(queue.set_priority(&2, 7));
     assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 2"#, r#"priority="7"} 1"#]);
     let claim = queue.get().await.unwrap();
     assert_eq!(depths(&registry)[2], r#"priority="7"} 0"#);
-    // Added again in work, and raised there.
+    // Added again during processing, with a higher priority.
     queue.add_with(*claim, AddOptions::new().priority(-100));
     queue.add(*claim);
     assert_eq!(depths(&registry), [r#"priority="-100"} 0"#, r#"priority="0"} 3"#, r#"priority="7"} 0"#]);
@@ -69,7 +71,7 @@ async fn the_depth_of_a_priority_queue_is_told_by_priority() {
 #[tokio::test(start_paused = true)]
 async fn more_than_25_priorities_share_one_series() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = PriorityQueue::new(limiter::item_default(), Ageing::default(), options(&metrics));
     for priority in 1..=30 {
         queue.add_with(priority, AddOptions::new().priority(priority));
@@ -87,10 +89,10 @@ async fn more_than_25_priorities_share_one_series() {
 #[tokio::test(start_paused = true)]
 async fn each_number_is_exact() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = QueueMetrics::register(&mut registry);
     let queue = WorkQueue::new(options(&metrics));
     queue.add("foo");
-    // The first time of adding counts; adding again does not.
+    // Only the first add counts.
     sleep(Duration::from_micros(50_000)).await;
     queue.add("foo");
     assert_eq!((value(&registry, "workqueue_adds_total"), value(&registry, "workqueue_depth")), (1.0, 1.0));
@@ -98,7 +100,7 @@ async fn each_number_is_exact() {
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 0.05);
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_count"), 1.0);
     assert_eq!(value(&registry, "workqueue_depth"), 0.0);
-    // Added in work, it needs processing, though it is not in line.
+    // A key added during processing counts, although it is not queued.
     sleep(Duration::from_millis(25)).await;
     queue.add("foo");
     queue.add("foo");
@@ -120,7 +122,7 @@ async fn each_number_is_exact() {
 #[tokio::test(start_paused = true)]
 async fn unfinished_work_is_a_sum_and_the_longest_is_not() {
     let mut registry = Registry::default();
-    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = WorkQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add(1);
     queue.add(2);
     let _first = queue.get().await.unwrap();
@@ -135,7 +137,7 @@ async fn unfinished_work_is_a_sum_and_the_longest_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
     let mut registry = Registry::default();
-    let queue = DelayingQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = DelayingQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add_after("foo", Duration::from_secs(1));
     queue.add_after("bar", Duration::ZERO);
     assert_eq!((value(&registry, "workqueue_retries_total"), value(&registry, "workqueue_adds_total")), (2.0, 1.0));
@@ -152,9 +154,9 @@ async fn a_delayed_key_counts_as_a_retry_and_as_added_when_due() {
 
 // WQ-8
 #[tokio::test(start_paused = true)]
-async fn buckets_are_those_of_go() {
+async fn histogram_buckets_equal_those_of_client_go() {
     let mut registry = Registry::default();
-    let queue = WorkQueue::new(options(&Metrics::register(&mut registry)));
+    let queue = WorkQueue::new(options(&QueueMetrics::register(&mut registry)));
     queue.add("foo");
     sleep(Duration::from_millis(100)).await;
     queue.get().await.unwrap().done();
@@ -179,8 +181,8 @@ async fn buckets_are_those_of_go() {
 #[tokio::test]
 async fn only_named_queues_are_shown_and_only_while_they_live() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
-    let unnamed = WorkQueue::new(Options::new().metrics(&metrics));
+    let metrics = QueueMetrics::register(&mut registry);
+    let unnamed = WorkQueue::new(QueueOptions::new().metrics(&metrics));
     unnamed.add(1);
     assert_eq!(scrape(&registry), "# EOF\n");
     let queue = WorkQueue::new(options(&metrics));

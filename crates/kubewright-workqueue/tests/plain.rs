@@ -1,16 +1,16 @@
-//! The plain queue, driven as a user would; Go's cases and a model of all histories.
+//! The plain queue: client-go's cases, and comparison with a model.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kubewright_workqueue::{Claim, Options, WorkQueue};
+use kubewright_workqueue::{Claim, QueueOptions, WorkQueue};
 use proptest::{collection::vec, prelude::*};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// The next key, which must be there already.
+/// The next key, which must be available.
 async fn next<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &WorkQueue<T>) -> Claim<'_, T> {
     timeout(Duration::ZERO, queue.get()).await.expect("a key waits").expect("the queue is open")
 }
@@ -22,7 +22,7 @@ async fn has_nothing(queue: &WorkQueue<&'static str>) -> bool {
 // WQ-2, WQ-5: Go's TestBasic.
 #[tokio::test(start_paused = true)]
 async fn fifty_producers_and_ten_consumers_never_share_a_key() {
-    let queue = WorkQueue::new(Options::new());
+    let queue = WorkQueue::new(QueueOptions::new());
     let in_work = Arc::new((0..50).map(|_| AtomicUsize::new(0)).collect::<Vec<_>>());
     let mut producers = JoinSet::new();
     for key in 0..50usize {
@@ -54,7 +54,7 @@ async fn fifty_producers_and_ten_consumers_never_share_a_key() {
 
 // WQ-3
 #[tokio::test]
-async fn keys_come_out_in_the_order_they_went_in() {
+async fn keys_are_delivered_in_fifo_order() {
     let queue = WorkQueue::default();
     (0..1000).rev().for_each(|key| queue.add(key));
     for expected in (0..1000).rev() {
@@ -64,7 +64,7 @@ async fn keys_come_out_in_the_order_they_went_in() {
 
 // WQ-4, WQ-6: Go's TestAddWhileProcessing, TestReinsert and TestLen.
 #[tokio::test(start_paused = true)]
-async fn a_key_added_in_work_comes_back_once() {
+async fn a_key_added_during_processing_is_requeued_once() {
     let queue = WorkQueue::default();
     queue.add("foo");
     let claim = next(&queue).await;
@@ -80,7 +80,7 @@ async fn a_key_added_in_work_comes_back_once() {
 
 // WQ-2: Go's TestCollapse.
 #[tokio::test(start_paused = true)]
-async fn a_key_added_while_it_waits_keeps_its_place() {
+async fn a_key_added_while_queued_keeps_its_position() {
     let queue = WorkQueue::default();
     ["bar", "foo", "bar"].into_iter().for_each(|key| queue.add(key));
     assert_eq!(queue.len(), 2);
@@ -222,7 +222,7 @@ async fn a_queue_without_a_name_shows_the_order_and_no_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_get_hands_its_turn_to_another() {
+async fn a_cancelled_get_wakes_another_worker() {
     let queue = WorkQueue::default();
     let mut first = tokio_test_task(&queue);
     let mut second = tokio_test_task(&queue);
@@ -245,7 +245,7 @@ async fn poll(future: &mut Pinned<'_>) -> Option<Option<&'static str>> {
 
 // WQ-3, WQ-7
 #[tokio::test(start_paused = true)]
-async fn what_waits_at_shutdown_is_still_handed_out() {
+async fn keys_queued_at_shutdown_are_still_delivered() {
     let queue = WorkQueue::default();
     queue.add("foo");
     queue.shut_down();
@@ -271,7 +271,7 @@ async fn shutdown_ends_the_waiting_of_all_workers() {
 
 // WQ-7: client-go's drain tests, plus queued keys and keys added again, which those do not cover.
 #[tokio::test(start_paused = true)]
-async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
+async fn draining_waits_for_queued_processing_and_dirty_keys() {
     let queue = WorkQueue::default();
     ["foo", "bar"].into_iter().for_each(|key| queue.add(key));
     let foo = next(&queue).await;
@@ -300,7 +300,7 @@ async fn draining_waits_for_what_is_queued_in_work_and_dirty() {
 
 // WQ-7
 #[tokio::test(start_paused = true)]
-async fn draining_an_idle_queue_returns_at_once() {
+async fn draining_an_idle_queue_returns_immediately() {
     let queue: WorkQueue<u32> = WorkQueue::default();
     timeout(Duration::ZERO, queue.shut_down_with_drain()).await.unwrap();
     timeout(Duration::ZERO, queue.shut_down_with_drain()).await.unwrap();
@@ -326,7 +326,7 @@ async fn a_later_shutdown_ends_the_draining() {
 
 // WQ-13: Go's TestGarbageCollection.
 #[tokio::test(start_paused = true)]
-async fn the_queue_keeps_no_key_it_is_done_with() {
+async fn the_queue_keeps_no_finished_key() {
     let queue = WorkQueue::default();
     let key = Arc::new("foo");
     queue.add(key.clone());
@@ -336,8 +336,9 @@ async fn the_queue_keeps_no_key_it_is_done_with() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_take_turns() {
-    let queue =
-        WorkQueue::new(Options::new().fair_by(|key: &&str| key.split_once('/').map(|(group, _)| group.to_owned())));
+    let queue = WorkQueue::new(
+        QueueOptions::new().fair_by(|key: &&str| key.split_once('/').map(|(group, _)| group.to_owned())),
+    );
     ["a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "c/2"].into_iter().for_each(|key| queue.add(key));
     let mut order = Vec::new();
     while !queue.is_empty() {
@@ -346,7 +347,7 @@ async fn groups_take_turns() {
     assert_eq!(order, ["a/1", "b/1", "c/1", "a/2", "c/2", "a/3", "a/4"]);
 }
 
-/// The queue in the words of its contract: three sets and an order.
+/// The model: three sets and an order.
 #[derive(Default)]
 struct Model {
     queue: VecDeque<u8>,
@@ -455,7 +456,7 @@ proptest! {
     fn a_group_never_has_two_turns_while_another_waits(keys in vec((0..5u8, 0..40u8), 0..200)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let queue = WorkQueue::new(Options::new().fair_by(|&(group, _): &(u8, u8)| group));
+            let queue = WorkQueue::new(QueueOptions::new().fair_by(|&(group, _): &(u8, u8)| group));
             keys.iter().for_each(|&key| queue.add(key));
             let mut waiting: BTreeMap<u8, VecDeque<u8>> = BTreeMap::new();
             let mut seen = BTreeSet::new();

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use kubewright_workqueue::limiter::{ItemFastSlow, item_default};
-use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQueue};
+use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions};
 use proptest::{collection::vec, prelude::*};
 use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn queue<T: Clone + Eq + std::hash::Hash + Send + 'static>() -> PriorityQueue<T> {
-    PriorityQueue::new(item_default(), Ageing::default(), Options::new())
+    PriorityQueue::new(item_default(), Ageing::default(), QueueOptions::new())
 }
 
 async fn all_keys<T: Clone + Eq + std::hash::Hash + Send + 'static>(queue: &PriorityQueue<T>) -> Vec<T> {
@@ -27,7 +27,7 @@ fn at(priority: i32) -> AddOptions {
 }
 
 #[tokio::test(start_paused = true)]
-async fn higher_priorities_go_first_and_equal_ones_by_arrival() {
+async fn higher_priorities_are_delivered_first_and_equal_ones_in_order() {
     let queue = queue();
     for (key, priority) in [("a", 0), ("b", 5), ("c", 0), ("d", 5), ("e", -7)] {
         queue.add_with(key, at(priority));
@@ -66,7 +66,7 @@ async fn a_second_add_raises_the_priority_and_never_lowers_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_priority_of_what_waits_can_be_changed_both_ways() {
+async fn the_priority_of_a_queued_key_can_be_raised_and_lowered() {
     let queue = queue();
     ["a", "b", "c"].into_iter().for_each(|key| queue.add(key));
     assert!(queue.set_priority(&"c", 1));
@@ -77,7 +77,7 @@ async fn the_priority_of_what_waits_can_be_changed_both_ways() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_in_work_keeps_the_priority_it_is_added_with() {
+async fn a_key_added_during_processing_keeps_its_new_priority() {
     let queue = queue();
     queue.add_with("a", at(50));
     let claim = queue.get().await.unwrap();
@@ -89,9 +89,9 @@ async fn a_key_in_work_keeps_the_priority_it_is_added_with() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limit_and_a_delay_are_both_kept() {
+async fn rate_limit_and_delay_both_apply() {
     let limiter = ItemFastSlow::new(2 * SECOND, 2 * SECOND, 1);
-    let queue = PriorityQueue::new(limiter, Ageing::default(), Options::new());
+    let queue = PriorityQueue::new(limiter, Ageing::default(), QueueOptions::new());
     let start = Instant::now();
     for (key, delay) in [("shorter", SECOND), ("longer", 3 * SECOND)] {
         queue.add_with(key, at(7).after(delay).rate_limited());
@@ -127,7 +127,7 @@ async fn it_drains_like_any_queue() {
 
 #[tokio::test(start_paused = true)]
 async fn priorities_decide_within_a_group() {
-    let options = Options::new().fair_by(|&(group, _): &(char, u8)| group);
+    let options = QueueOptions::new().fair_by(|&(group, _): &(char, u8)| group);
     let queue = PriorityQueue::new(item_default(), Ageing::default(), options);
     for (key, priority) in [(('a', 1), 0), (('a', 2), 9), (('a', 3), 5), (('b', 1), -50)] {
         queue.add_with(key, at(priority));
@@ -159,14 +159,14 @@ type Waiting = (u8, i32, u64, usize);
 
 proptest! {
     #[test]
-    fn every_history_goes_by_rank_and_the_wait_is_bounded(steps in vec(step(), 0..200)) {
+    fn every_history_follows_priority_and_waits_are_bounded(steps in vec(step(), 0..200)) {
         const STEP: i128 = 100;
         const LIMIT: i128 = 3000;
         let head_start = |priority: i32| (i128::from(priority) * STEP).clamp(-LIMIT, LIMIT);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let ageing = Ageing::default().step(Duration::from_millis(100)).limit(Duration::from_millis(3000));
-            let queue = PriorityQueue::new(item_default(), ageing, Options::new());
+            let queue = PriorityQueue::new(item_default(), ageing, QueueOptions::new());
             let mut now = 0;
             let mut arrivals = 0;
             let mut model: Vec<Waiting> = Vec::new();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kubewright_workqueue::{DelayingQueue, Options};
+use kubewright_workqueue::{DelayingQueue, QueueOptions};
 use tokio::task::{JoinSet, yield_now};
 
 const KEYS: usize = 200;
@@ -21,7 +21,7 @@ struct Object {
 // WQ-4, WQ-5, WQ-7
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn every_key_is_processed_after_its_last_add_and_by_one_worker_at_a_time() {
-    let queue = DelayingQueue::<usize>::new(Options::new());
+    let queue = DelayingQueue::<usize>::new(QueueOptions::new());
     let objects: Arc<Vec<Object>> = Arc::new((0..KEYS).map(|_| Object::default()).collect());
     let mut consumers = JoinSet::new();
     for consumer in 0..64 {

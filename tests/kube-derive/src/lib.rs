@@ -1,1 +1,1 @@
-//! Nothing but tests: see `tests/derived.rs`.
+//! This crate has only tests: see `tests/derived.rs`.

@@ -25,7 +25,7 @@ struct FooStatus {
 kubewright::interop!(Foo { group: "example.com", version: "v1", kind: "Foo", plural: "foos", namespaced: true });
 
 #[test]
-fn what_is_said_again_agrees_with_the_derived_type() {
+fn the_resource_agrees_with_the_derived_type() {
     let resource = Foo::RESOURCE;
     assert_eq!(resource.kind.group, Foo::group(&()));
     assert_eq!(resource.kind.version, Foo::version(&()));

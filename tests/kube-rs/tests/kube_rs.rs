@@ -1,4 +1,4 @@
-//! What users of kube-rs do, done to the embedded server over TLS with its own kubeconfig.
+//! Uses the embedded server through kube-rs, over TLS, with the kubeconfig that the server writes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::timeout;
 
-/// Longer than any machine should need, so that only what never comes fails.
+/// A generous timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is wanted of a document.
+/// The desired state of a document.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone, PartialEq)]
 #[kube(group = "kube.rs", version = "v1", kind = "Document", namespaced, status = "DocumentStatus")]
 #[kube(shortname = "doc", scale(spec_replicas_path = ".spec.copies", status_replicas_path = ".status.copies"))]
@@ -90,7 +90,7 @@ async fn objects_are_created_listed_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_watch_and_a_watcher_see_what_happens() {
+async fn a_watch_and_a_watcher_see_all_changes() {
     let (_server, client) = start().await;
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let version = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
@@ -100,7 +100,7 @@ async fn a_watch_and_a_watcher_see_what_happens() {
     let events: Vec<_> = timeout(PATIENCE, events.take(2).try_collect()).await.unwrap().unwrap();
     assert!(matches!(&events[..], [WatchEvent::Added(_), WatchEvent::Deleted(_)]), "{events:?}");
 
-    // Both ways of a first list: page by page, and as the beginning of the watch.
+    // Both kinds of initial list: paginated, and streaming.
     for config in [watcher::Config::default().page_size(1), watcher::Config::default().streaming_lists()] {
         for name in ["x", "y"] {
             let _ = maps.create(&PostParams::default(), &config_map(name, "1")).await;
@@ -137,7 +137,7 @@ async fn a_custom_resource_by_derive_is_served_applied_and_scaled() {
     let made = documents.patch("a", &apply, &Patch::Apply(&made)).await.unwrap();
     assert_eq!(made.metadata.generation, Some(1));
 
-    // Another manager cannot take a field that somebody owns, unless it insists.
+    // Another manager needs force to take an owned field.
     let other = json!({"apiVersion": "kube.rs/v1", "kind": "Document", "spec": {"title": "abc"}});
     let polite = documents.patch("a", &PatchParams::apply("other"), &Patch::Apply(&other)).await.unwrap_err();
     assert!(matches!(&polite, kube::Error::Api(status) if status.code == 409), "{polite:?}");
@@ -161,7 +161,7 @@ async fn a_custom_resource_by_derive_is_served_applied_and_scaled() {
 }
 
 #[tokio::test]
-async fn a_controller_keeps_what_its_objects_own() {
+async fn a_controller_restores_owned_objects() {
     let (_server, client) = start().await;
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.create(&PostParams::default(), &Document::crd()).await.unwrap();
@@ -198,13 +198,13 @@ async fn a_controller_keeps_what_its_objects_own() {
     let patch = json!({"spec": {"title": "two"}});
     documents.patch("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     timeout(PATIENCE, await_condition(maps.clone(), "a", has("two"))).await.unwrap().unwrap();
-    // What it owns comes back when somebody takes it away.
+    // The controller creates a deleted owned object again.
     let uid = maps.get("a").await.unwrap().uid();
     maps.delete("a", &DeleteParams::default()).await.unwrap();
     let is_new = move |map: Option<&ConfigMap>| map.is_some_and(|map| map.uid() != uid);
     timeout(PATIENCE, await_condition(maps.clone(), "a", is_new)).await.unwrap().unwrap();
     running.abort();
-    // And goes with its owner.
+    // The garbage collector deletes it with its owner.
     documents.delete("a", &DeleteParams::default()).await.unwrap();
     timeout(PATIENCE, await_condition(maps, "a", |map: Option<&ConfigMap>| map.is_none())).await.unwrap().unwrap();
 }

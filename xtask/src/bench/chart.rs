@@ -1,5 +1,4 @@
-//! The metric of each row that matters most, as bars: one SVG, no script, readable in both light
-//! and dark.
+//! A bar chart of the main metric of each row: one SVG without scripts, for light and dark themes.
 
 use std::fmt::Write;
 
@@ -30,7 +29,7 @@ pub fn svg(plays: &[Played]) -> String {
         );
         y += 10;
         for (case, contestant, value) in &shown {
-            // Bars are to be compared within a case, whose longest fills the width.
+            // Bars are scaled per case; the longest has the full width.
             let most =
                 shown.iter().filter(|other| other.0 == *case).map(|other| other.2).fold(f64::MIN_POSITIVE, f64::max);
             let length = (value / most * (WIDTH - LEFT - 110) as f64).max(1.0);

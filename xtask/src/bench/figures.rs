@@ -1,11 +1,11 @@
-//! What was measured, by case, contestant and metric: medians and spreads.
+//! Measurements by case, contestant and metric, with medians and spreads.
 
 use std::collections::HashMap;
 
-/// Values in the order in which their cases, contestants and metrics first came.
+/// Values, in the order in which cases, contestants and metrics were first added.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Cases and contestants; each is a line of the table, those of a case together.
+    /// Cases and contestants. Each pair is a line of the table; lines of a case are adjacent.
     pub lines: Vec<(String, String)>,
     /// Metrics, whose names carry their units; each is a column.
     pub metrics: Vec<String>,
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_case_stand_together() {
+    fn rows_of_a_case_are_adjacent() {
         let mut figures = Figures::default();
         for (case, contestant) in [("get", "ours"), ("list", "ours"), ("get", "theirs")] {
             figures.add(case, contestant, "ns", 1.0);

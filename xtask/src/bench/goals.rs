@@ -1,4 +1,4 @@
-//! Whether the goals are met; one whose figures are missing is neither met nor missed, and says so.
+//! Checks the goals. A goal without figures is reported as not measured.
 
 /// The goals of a row.
 #[derive(Debug, Default)]
@@ -9,7 +9,7 @@ pub struct Goals {
 #[derive(Debug)]
 pub struct Goal {
     pub text: String,
-    /// What was measured, if it was, and the bound.
+    /// The measured value, if there is one.
     pub value: Option<f64>,
     pub bound: f64,
     pub met: bool,
@@ -30,13 +30,13 @@ impl Goals {
         self.all.iter()
     }
 
-    /// Those that were measured and not met.
+    /// Goals that were measured and missed.
     pub fn missed(&self) -> impl Iterator<Item = &Goal> {
         self.all.iter().filter(|goal| goal.value.is_some() && !goal.met)
     }
 }
 
-/// How many times `of` the value is.
+/// The ratio of the value to `of`.
 pub fn ratio(value: Option<f64>, of: Option<f64>) -> Option<f64> {
     Some(value? / of?).filter(|ratio| ratio.is_finite())
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_measured_is_not_missed() {
+    fn an_unmeasured_goal_is_not_missed() {
         let mut goals = Goals::default();
         goals.at_most("memory", ratio(Some(3.0), None), 0.5);
         goals.at_most("time", ratio(Some(3.0), Some(4.0)), 0.5);

@@ -1,5 +1,5 @@
-//! Informers of all contestants over the pods of the replay server: the runs that the rows `sync`,
-//! `updates`, `relist` and `growth` look at.
+//! Informers of all contestants over the pods of the replay server: the runs behind the rows
+//! `sync`, `updates`, `relist` and `growth`.
 
 use std::process::Command;
 
@@ -8,20 +8,20 @@ use super::process::{self, Server};
 use super::programs::Programs;
 use super::session::Session;
 
-/// Events that are played after each sync.
+/// Number of events after each sync.
 pub const EVENTS: u64 = 50_000;
 
 /// One run of one contestant.
 pub struct Run {
     pub contestant: &'static str,
-    /// Encoding, and how the first state comes: `pb-list`, `json-watchlist`.
+    /// Encoding and kind of the initial list: `pb-list`, `json-watchlist`.
     pub variant: &'static str,
     pub pods: u64,
     pub line: Line,
 }
 
-/// All runs, and what went wrong with others: one contestant that breaks must not take the others'
-/// figures with it.
+/// All runs, and the errors of failed ones: a failing contestant must not invalidate the others'
+/// figures.
 #[derive(Default)]
 pub struct Runs {
     pub done: Vec<Run>,
@@ -35,10 +35,10 @@ impl Runs {
     }
 }
 
-/// A contestant in one variant, and what its program calls that.
+/// A contestant in one variant, with the program's name for it.
 type Entry = (&'static str, &'static str, &'static str);
 
-/// All drop managed fields, as a cache should: kubewright by itself, the others by their own hooks.
+/// All contestants drop managed fields: kubewright by default, the others with hooks.
 const ENTRIES: &[Entry] = &[
     ("kubewright", "pb-list", "pb-list"),
     ("client-go", "pb-list", "pb-list-drop"),
@@ -49,8 +49,7 @@ const ENTRIES: &[Entry] = &[
     ("kubewright, compact", "pb-watchlist", "pb-watchlist-compact"),
 ];
 
-/// Left out of quick runs with many pods: slow (client-go takes 80 s for one), and near to the
-/// others.
+/// Skipped in quick runs with many pods: slow (client-go needs 80 s), and similar to the others.
 const MORE: &[Entry] = &[
     ("kubewright", "json-watchlist", "json-watchlist"),
     ("kube-rs", "json-watchlist", "json-watchlist-drop"),
@@ -76,15 +75,15 @@ pub fn play(session: &Session) -> Result<Runs, String> {
     Ok(runs)
 }
 
-/// So many pods as protobuf lists, or JSON lists where a contestant knows no protobuf, without
-/// events: how costs grow.
+/// This many pods without events, to measure growth: protobuf lists, or JSON for contestants
+/// without protobuf.
 pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
     let free = free_memory_gb();
     let wanted = |&&(contestant, variant, _): &&Entry| {
         if !(variant == "pb-list" || (contestant == "kube-rs" && variant == "json-list")) {
             return false;
         }
-        // What a million pods take of each at most, and 4 GB for those of the server.
+        // Upper bounds for a million pods: the contestant's memory, plus 4 GB for the server.
         let needed = if pods < 1_000_000 { 0.0 } else { 4.0 + if contestant == "kubewright" { 4.0 } else { 28.0 } };
         if needed > free {
             eprintln!(
@@ -97,7 +96,7 @@ pub fn play_growth(session: &Session, pods: u64) -> Result<Runs, String> {
     play_size(&session.programs, &entries, pods, 0, if pods < 100_000 { 3 } else { 1 }, false, false)
 }
 
-/// 10,000 pods, each with a template of its own: what sharing between siblings cannot save.
+/// 10,000 pods with different templates, so that sibling pods share few values.
 pub fn play_diverse(session: &Session) -> Result<Runs, String> {
     let repetitions = if session.quick { 2 } else { 3 };
     play_size(&session.programs, ENTRIES, 10_000, EVENTS, repetitions, false, true)
@@ -128,7 +127,7 @@ fn play_size(
     let server = Server::start(command.args(["--formats", if kube { "json,pb" } else { "pb" }]))?;
     let url = server.url()?;
     let mut runs = Runs::default();
-    // Repetitions are the outer loop, so that a noisy minute hits all alike.
+    // Repetitions are the outer loop, so that noise affects all contestants alike.
     for repetition in 0..repetitions {
         for &(contestant, variant, word) in entries {
             let Some(mut command) = program(programs, contestant) else { continue };
@@ -136,7 +135,7 @@ fn play_size(
             command
                 .args(["-pods", &pods.to_string(), "-events", &events.to_string()].map(|word| flag(contestant, word)));
             if relist {
-                // Go's flags take no value of their own for a choice.
+                // Go's boolean flags take no separate value.
                 command.args(if contestant == "client-go" { vec!["-relist=true"] } else { vec!["--relist", "true"] });
             }
             let run = process::line(&mut command).and_then(|line| checked(line, pods, events));
@@ -156,7 +155,7 @@ fn play_size(
     Ok(runs)
 }
 
-/// A run that lost nothing.
+/// A run without lost events.
 fn checked(line: Line, pods: u64, events: u64) -> Result<Line, String> {
     let (held, seen) = (line.number("store_len")?, line.number("events_seen").unwrap_or(0.0));
     if held != pods as f64 || (events > 0 && seen != events as f64) {

@@ -1,7 +1,7 @@
-//! Instructions that codec, store and queue execute, against the committed baseline: what a busy
-//! machine does not blur.
+//! Instruction counts of codec, store and queue, compared with the committed baseline. They do not
+//! depend on the machine's load.
 //!
-//! Needs valgrind; without it nothing is checked, and that is said.
+//! Needs valgrind; without it the check is skipped with a message.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

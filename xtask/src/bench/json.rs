@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// The numbers and strings of an object; what is nested is left out.
+/// The numbers and strings of an object; nested values are skipped.
 #[derive(Debug, Default)]
 pub struct Line {
     numbers: HashMap<String, f64>,
@@ -10,7 +10,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Reads a line, or says that it is none. Knows no escapes, because contestants write none.
+    /// Parses a line. Escapes are not supported, because contestants write none.
     pub fn parse(text: &str) -> Option<Line> {
         let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?;
         let mut line = Line::default();

@@ -1,11 +1,11 @@
-//! How busy the machine was while something was measured.
+//! Load of the machine during a measurement.
 
 use std::fs;
 
-/// A look at the kernel's counters.
+/// A sample of the kernel's counters.
 pub struct Machine {
     load: String,
-    /// Ticks of all cores, and those that the host gave to others.
+    /// Ticks of all cores, and the ticks stolen by the host.
     ticks: u64,
     stolen: u64,
 }
@@ -25,7 +25,7 @@ impl Machine {
         }
     }
 
-    /// What a reader has to know of the time between two looks.
+    /// Describes the load of the machine between two samples.
     pub fn until(&self, later: &Machine) -> String {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         let (ticks, stolen) = (later.ticks.saturating_sub(self.ticks), later.stolen.saturating_sub(self.stolen));

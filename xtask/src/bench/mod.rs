@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: kubewright beside client-go and kube-rs on the same input, each contestant
 //! in its own process.
 //!
-//! Builds what it can, plays the rows in `rows/`, writes `bench/results/LATEST.md` with a chart,
-//! and fails when a goal is missed. What is measured, and with which programs: `bench/README.md`.
+//! Builds the available contestants, runs the rows in `rows/`, writes `bench/results/LATEST.md`
+//! with a chart, and fails if a goal is missed. `bench/README.md` describes rows and programs.
 
 #![allow(clippy::print_stderr, reason = "progress is no part of the report that goes to standard output")]
 
@@ -34,7 +34,7 @@ use session::Session;
 pub const USAGE: &str =
     "cargo xtask bench [--quick] [--no-build] [--pods MOST] [--only PART|PART…] [--list] [--instructions [--update]]";
 
-/// Does what the words after `bench` say.
+/// Runs the command with the arguments after `bench`.
 pub fn run(words: &[&str]) -> Result<String, String> {
     let (mut quick, mut only, mut words) = (false, "", words.iter());
     let mut most_pods = u64::MAX;
@@ -76,8 +76,7 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     for row in rows {
         eprintln!("== {}: {}", row.name, row.title);
         let mut figures = figures::Figures::default();
-        // A row that breaks must not take the others' figures with it, but nobody may miss that it
-        // broke.
+        // A failed row must not invalidate the others' figures, but the run must fail.
         let failure = (row.play)(&session, &mut figures).err();
         if let Some(failure) = &failure {
             eprintln!("FAILED {}: {failure}", row.name);
@@ -85,7 +84,7 @@ pub fn run(words: &[&str]) -> Result<String, String> {
         let mut goals = Goals::default();
         (row.goals)(&figures, &mut goals);
         plays.push(report::Played { row, figures, goals, failure });
-        // After each row: a run that is broken off after half an hour has not been for nothing.
+        // Written after each row, so that an interrupted run keeps its results.
         let is_partial = partial || plays.len() < count;
         let kind = report::Kind { quick, partial: is_partial, machine: began.until(&Machine::now()) };
         markdown = save(&plays, &kind, &session.programs.skipped)?;
@@ -99,7 +98,7 @@ pub fn run(words: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Writes what has been measured so far. Parts of a run do not replace the whole.
+/// Writes the results so far. A partial run does not replace the report of a complete one.
 fn save(plays: &[report::Played], kind: &report::Kind, skipped: &[String]) -> Result<String, String> {
     let (results, name) = (bench_folder().join("results"), if kind.partial { "PARTIAL" } else { "LATEST" });
     let markdown = report::markdown(plays, kind, skipped).replace("LATEST.svg", &format!("{name}.svg"));

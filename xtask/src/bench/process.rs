@@ -1,5 +1,4 @@
-//! Contestants and servers as processes of their own: none outlives the bench, and none is waited
-//! for in vain.
+//! Contestants and servers as child processes, which are killed with the bench and have a timeout.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -9,7 +8,7 @@ use std::{fs, thread};
 
 use super::json::Line;
 
-/// Longer than any contestant takes on a busy machine.
+/// Timeout of a contestant, generous for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Runs a program to its end and returns the lines of JSON that it printed.
@@ -43,41 +42,41 @@ pub fn line(command: &mut Command) -> Result<Line, String> {
     lines(command)?.pop().ok_or_else(|| format!("{name}: printed no JSON"))
 }
 
-/// A process that runs until this is dropped.
+/// A process, killed on drop.
 pub struct Background {
     child: Killed,
 }
 
 impl Background {
-    /// Starts a program whose output nobody wants.
+    /// Starts a program and discards its output.
     pub fn start(command: &mut Command) -> Result<Background, String> {
         let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         Ok(Background { child: Killed(spawned.map_err(|error| format!("{command:?}: {error}"))?) })
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.0.id()
     }
 
-    /// Mebibytes that it holds.
+    /// Its memory in MiB.
     pub fn resident_mib(&self) -> f64 {
         let statm = fs::read_to_string(format!("/proc/{}/statm", self.id())).unwrap_or_default();
         statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1048576.0
     }
 
-    /// CPU seconds that it has taken.
+    /// Its CPU time in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         ticks(&format!("/proc/{}/stat", self.child.0.id()), 11)
     }
 }
 
-/// A server that tells where it listens, and runs until this is dropped.
+/// A server that prints its address; killed on drop.
 pub struct Server {
     pub process: Background,
     /// The first line that it printed.
     pub greeting: String,
-    /// From before it was started until it had printed that.
+    /// Time from the start until that line.
     pub took: Duration,
 }
 
@@ -90,7 +89,7 @@ impl Server {
         let mut lines = BufReader::new(child.0.stdout.take().expect("it is piped")).lines();
         let greeting = lines.next().and_then(Result::ok).ok_or_else(|| format!("{name}: ended without a word"))?;
         let took = start.elapsed();
-        // Its output is drained, so that it never waits for a reader.
+        // Drains its output, so that it never blocks on the pipe.
         thread::spawn(move || lines.for_each(drop));
         Ok(Server { process: Background { child }, greeting, took })
     }
@@ -102,8 +101,7 @@ impl Server {
     }
 }
 
-/// Writes a kubeconfig for a server whose certificate nobody can know; an empty token for a server
-/// that asks for none.
+/// Writes a kubeconfig without certificate verification. An empty token means none.
 pub fn write_kubeconfig(path: &Path, url: &str, token: &str) -> Result<(), String> {
     let insecure = if url.starts_with("https") { ", insecure-skip-tls-verify: true" } else { "" };
     let user = if token.is_empty() { String::new() } else { format!("token: {token}") };

@@ -1,22 +1,22 @@
-//! The programs of all contestants: built here, or missing with a reason that the report repeats.
+//! Builds the programs of all contestants. The report lists missing ones with reasons.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::row::Row;
 
-/// Where the built programs are.
+/// The folder of the built programs.
 pub struct Programs {
     pub bench: PathBuf,
     pub target: PathBuf,
-    /// What could not be built, and why.
+    /// Programs that could not be built, with the reasons.
     pub skipped: Vec<String>,
     has_go: bool,
 }
 
 impl Programs {
-    /// Builds what the rows name, or takes what was built before. Ours and kube-rs's have to build;
-    /// client-go's only where Go and its sources are found.
+    /// Builds the programs of the rows, or uses existing builds. Programs of kubewright and kube-rs
+    /// must build; those of client-go are skipped without Go or its sources.
     pub fn find(bench: &Path, rows: &[&Row], build: bool) -> Result<Programs, String> {
         let bench = bench.canonicalize().map_err(|error| format!("{}: {error}", bench.display()))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| bench.join("target"), PathBuf::from);
@@ -48,7 +48,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Notes, and says at once, that something is not measured.
+    /// Records and prints that a program is skipped.
     fn skip(&mut self, what: String) {
         eprintln!("SKIPPED {what}");
         self.skipped.push(what);
@@ -59,14 +59,14 @@ impl Programs {
         Command::new(self.target.join("release").join(name))
     }
 
-    /// A program that Go built, if it could.
+    /// A program that Go built, if available.
     pub fn go_program(&self, name: &str) -> Option<Command> {
         self.has_go.then(|| Command::new(self.target.join("go").join(name)))
     }
 
     /// One package at a time, so that they do not share features.
     fn cargo(&self, package: &str) -> Result<(), String> {
-        // The command is the workspace's own; its peers are in the workspace of the bench.
+        // The command belongs to the main workspace, its peers to that of the bench.
         let folder = if package == "kubewright-cli" { self.bench.join("..") } else { self.bench.clone() };
         let mut command = Command::new("cargo");
         command
@@ -84,7 +84,7 @@ impl Programs {
     }
 }
 
-/// Sets what Go needs to build from a GOPATH with no module proxy.
+/// Sets the environment for a Go build from a GOPATH without a module proxy.
 fn go_environment<'a>(command: &'a mut Command, sources: &Path) -> &'a mut Command {
     command.env("GO111MODULE", "off").env("GOTOOLCHAIN", "local").env("GOFLAGS", "").env("GOPATH", sources)
 }

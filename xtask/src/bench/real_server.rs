@@ -1,5 +1,5 @@
-//! A real kube-apiserver over etcd, where `KUBEBUILDER_ASSETS` has both: what the embedded server
-//! is measured against.
+//! A real kube-apiserver with etcd from `KUBEBUILDER_ASSETS`, the contestant of the embedded
+//! server.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use super::process::{Background, write_kubeconfig};
 use super::programs::succeed;
 
-/// Both processes, ended when this is dropped.
+/// Both processes, killed on drop.
 pub struct RealServer {
     pub etcd: Background,
     pub apiserver: Background,
@@ -55,12 +55,12 @@ impl RealServer {
         Ok(RealServer { etcd, apiserver, kubeconfig })
     }
 
-    /// CPU seconds of both.
+    /// CPU seconds of both processes.
     pub fn cpu_seconds(&self) -> f64 {
         self.etcd.cpu_seconds() + self.apiserver.cpu_seconds()
     }
 
-    /// Mebibytes that both hold.
+    /// Memory of both processes in MiB.
     pub fn resident_mib(&self) -> f64 {
         self.etcd.resident_mib() + self.apiserver.resident_mib()
     }

@@ -1,4 +1,4 @@
-//! The figures as Markdown: a table for each row, goals below it.
+//! Formats the figures as Markdown: a table per row, with goals below it.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::figures::Figures;
 use super::goals::Goals;
 use super::row::Row;
 
-/// A row that has been played.
+/// A finished row.
 pub struct Played {
     pub row: &'static Row,
     pub figures: Figures,
@@ -14,11 +14,11 @@ pub struct Played {
     pub failure: Option<String>,
 }
 
-/// How the run was made.
+/// The command and options of the run.
 pub struct Kind {
     pub quick: bool,
     pub partial: bool,
-    /// How busy the machine was.
+    /// Load of the machine.
     pub machine: String,
 }
 
@@ -92,7 +92,7 @@ fn goals(out: &mut String, goals: &Goals) {
     out.push('\n');
 }
 
-/// Three digits that count, with commas between thousands.
+/// A number with three significant digits and thousands separators.
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,

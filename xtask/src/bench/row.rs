@@ -14,7 +14,7 @@ pub struct Row {
     pub packages: &'static [&'static str],
     /// Folders of Go programs, and the programs' names.
     pub go: &'static [(&'static str, &'static str)],
-    /// Measures all contestants that there are.
+    /// Measures all available contestants.
     pub play: fn(&Session, &mut Figures) -> Result<(), String>,
     pub goals: fn(&Figures, &mut Goals),
 }

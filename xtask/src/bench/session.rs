@@ -5,24 +5,24 @@ use std::cell::OnceCell;
 use super::informer;
 use super::programs::Programs;
 
-/// What a row needs to play.
+/// The shared state of a bench run.
 pub struct Session {
     pub programs: Programs,
     /// Fewer repetitions: half an hour in all.
     pub quick: bool,
-    /// Sizes above this are left out, for small machines.
+    /// Larger sizes are skipped, for small machines.
     pub most_pods: u64,
-    /// Several rows look at the same runs.
+    /// Runs shared by several rows.
     pub informers: OnceCell<Result<informer::Runs, String>>,
 }
 
 impl Session {
-    /// The runs of informers, played for the first row that asks.
+    /// The informer runs, executed for the first row that needs them.
     pub fn informers(&self) -> Result<&informer::Runs, String> {
         self.informers.get_or_init(|| informer::play(self)).as_ref().map_err(Clone::clone)
     }
 
-    /// How often a case is played.
+    /// Number of repetitions of a case.
     pub fn repetitions(&self) -> usize {
         if self.quick { 3 } else { 5 }
     }

@@ -1,4 +1,4 @@
-//! The description of the API as the generator sees it, read from the files in `api/`.
+//! The parsed API description from the files in `api/`.
 //!
 //! The format is explained in `api/README.md`.
 
@@ -13,12 +13,12 @@ use std::{fs, io};
 /// One file: a version of a group.
 #[derive(Debug)]
 pub struct GroupVersion {
-    /// The word that modules and features use, such as `core` or `rbac`.
+    /// The name in modules and features, such as `core` or `rbac`.
     pub module: String,
-    /// The group as Kubernetes writes it; empty for core.
+    /// The Kubernetes name of the group; empty for core.
     pub group: String,
     pub version: String,
-    /// What names of its types begin with in OpenAPI.
+    /// The prefix of its type names in OpenAPI.
     pub package: String,
     pub resources: Vec<Resource>,
     pub types: Vec<Type>,
@@ -96,7 +96,7 @@ pub struct Field {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldType {
-    /// A scalar, by its word in the description.
+    /// A scalar, by its name in the description.
     Scalar(String),
     /// Module, version and name of a type.
     Message(String, String, String),

@@ -1,7 +1,6 @@
 //! Reads one file of the description, line by line.
 //!
-//! A word that is not known is an error, so that a misspelt modifier does not silently change the
-//! API.
+//! Unknown words are errors, so that a misspelt modifier does not silently change the API.
 
 use super::{Column, Field, FieldType, GroupVersion, Resource, Subresource, Type};
 
@@ -27,10 +26,10 @@ const FLAGS: &[&str] =
     &["required", "ptr", "always", "omitzero", "omitempty", "nodefault", "secret", "unique", "typed", "rare", "inline"];
 /// Modifiers of fields that have a value.
 const OPTIONS: &[&str] = &["list", "map", "patch", "enum", "items-enum", "default"];
-/// Lines of the files are no longer than those of the code.
+/// Maximum line length.
 const MAX_WIDTH: usize = 120;
 
-/// The version of a group that `text` describes, or the number of a line and why it cannot be read.
+/// Parses a group version. Errors name the line.
 pub fn parse(module: &str, text: &str) -> Result<GroupVersion, (usize, String)> {
     let file = GroupVersion {
         module: module.to_owned(),
@@ -67,7 +66,7 @@ impl Parser {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let doc = self.doc.take();
         let is_inner = line.starts_with(' ');
-        // Resources come first: below a type, the words of their parts are names of fields.
+        // Resources come first: below a type, the same words are field names.
         let has_types = !self.file.types.is_empty();
         match (is_inner, &words[..]) {
             (false, ["type", name, rest @ ..]) => self.read_type(doc, name, rest),

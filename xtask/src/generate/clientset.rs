@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::names;
 use crate::description::{GroupVersion, Resource};
 
-/// Parts of objects for which the client has a trait, and the name of that trait.
+/// Subresources for which the client has a trait, with the name of that trait.
 const TRAITS: [(&str, &str); 3] = [("proxy", "HasProxy"), ("scale", "HasScale"), ("status", "HasStatus")];
 
 /// The file of one version of a group.
@@ -42,7 +42,8 @@ pub fn file(gv: &GroupVersion) -> String {
          instead.\n\nuse kubewright_api::{module}::{version}::{{{kinds}}};\n{text}\nuse crate::api::{{{used}}};\n\
          use crate::rest::Client;\n\n/// The resources of `{group}/{version}`.\n#[derive(Debug, Clone, Copy)]\n\
          #[doc(alias = \"{go}Client\")]\npub struct {client}<'a>(&'a Client);\n\nimpl Client {{\n\
-         /// The resources of `{group}/{version}`.\n#[doc(alias = \"{go}\")]\npub fn {module}_{version}(&self) -> {client}<'_> \
+         /// The resources of `{group}/{version}`.\n#[doc(alias = \"{go}\")]\npub fn
+         /// {module}_{version}(&self) -> {client}<'_> \
          {{\n{client}(self)\n}}\n}}\n\nimpl {client}<'_> {{\n{body}}}\n\n{traits}",
         version = gv.version,
         module = gv.module,
@@ -89,7 +90,7 @@ fn write_accessor(out: &mut String, resource: &Resource) {
     );
 }
 
-/// A resource offers the verbs that it has.
+/// A resource offers only its verbs.
 fn wrapper_of(resource: &Resource) -> &'static str {
     let verbs: Vec<&str> = resource.verbs.iter().map(String::as_str).collect();
     match verbs[..] {

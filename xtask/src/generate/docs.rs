@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::description::{Field, FieldType, GroupVersion};
 
-/// The doc comment of a field: its sentence, then what neither the sentence nor the Rust type says.
+/// The doc comment of a field: its sentence, then facts that neither the sentence nor the Rust type
+/// states.
 pub fn write_field(out: &mut String, field: &Field) {
     let _ = writeln!(out, "/// {}", rust(&field.doc));
     let mut facts = Vec::new();

@@ -1,16 +1,15 @@
 //! Informers by name: for each version of a group one method for each resource that can be watched,
 //! thin over the factory.
 //!
-//! They are `#[inline]` so that an informer is compiled where it is asked for and nowhere else:
-//! without it the crate holds one for each kind of the chosen groups, which was four fifths of what
-//! it cost to build.
+//! They are `#[inline]`, so that an informer is compiled only where it is used. Otherwise the crate
+//! compiles one for each kind of the chosen groups, which was four fifths of its build time.
 
 use std::fmt::Write;
 
 use super::names;
 use crate::description::{GroupVersion, Resource};
 
-/// Whether a version has anything to watch.
+/// Whether a version has watchable resources.
 pub fn is_watched(gv: &GroupVersion) -> bool {
     watched(gv).next().is_some()
 }

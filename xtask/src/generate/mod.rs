@@ -1,4 +1,4 @@
-//! Writes the code that is derived from the description.
+//! Generates code from the API description.
 
 mod clientset;
 mod docs;
@@ -16,7 +16,7 @@ use std::{env, fs};
 
 use crate::description::{self, FieldType, GroupVersion};
 
-/// Writes all generated files, or with `check` compares them with what is there.
+/// Writes all generated files, or with `check` compares them with the existing ones.
 pub fn run(check: bool) -> Result<String, String> {
     let root = root();
     let api = description::read(&root.join("api"))?;
@@ -124,7 +124,7 @@ fn modules(api: &[GroupVersion]) -> String {
     out
 }
 
-/// Each group is a feature that brings the groups whose types it uses; the manifest has to say so.
+/// Each group is a feature that brings the groups whose types it uses; the manifest must list them.
 fn check_features(manifest: &Path, api: &[GroupVersion]) -> Result<(), String> {
     let mut needs: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for gv in api.iter().filter(|gv| gv.module != "meta") {

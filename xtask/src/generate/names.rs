@@ -1,4 +1,4 @@
-//! Names in Rust for names of the API.
+//! Converts API names to Rust names.
 
 /// `podIPs` → `pod_ips`, `hostPID` → `host_pid`, `x-kubernetes-list-type` →
 /// `x_kubernetes_list_type`.
@@ -26,7 +26,7 @@ pub fn plural(kind: &str, plural: &str) -> String {
     format!("{}{}", snake(&kind[..common]), &plural[common..])
 }
 
-/// The same as Go spells it: `NetworkPolicies`.
+/// The same in Go's spelling: `NetworkPolicies`.
 pub fn go_plural(kind: &str, plural: &str) -> String {
     let common = common(kind, plural);
     format!("{}{}", &kind[..common], &plural[common..])
@@ -38,7 +38,7 @@ pub fn go(name: &str) -> String {
     name.split('_').map(capital).collect()
 }
 
-/// How far two names go together, in bytes.
+/// Length of the common prefix of two names, in bytes.
 fn common(kind: &str, plural: &str) -> usize {
     kind.bytes().zip(plural.bytes()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_are_plurals_in_words() {
+    fn method_names_are_plural_words() {
         for (kind, name, expected, go) in [
             ("NetworkPolicy", "networkpolicies", "network_policies", "NetworkPolicies"),
             ("Endpoints", "endpoints", "endpoints", "Endpoints"),

@@ -73,7 +73,7 @@ fn numbers(ty: &Type, mut fields: Vec<(usize, &[u32])>, embedded: &mut Vec<Strin
     format!("&[{}]", entries.join(", "))
 }
 
-/// The flags that decoding protobuf asks for.
+/// The flags for protobuf decoding.
 fn wire_flags(field: &Field) -> String {
     let repeated = matches!(field.ty, FieldType::List(_) | FieldType::Map(_));
     join(&[
@@ -84,7 +84,7 @@ fn wire_flags(field: &Field) -> String {
     ])
 }
 
-/// Whether Go writes it also where it is not set.
+/// Whether Go writes the field even if it is unset.
 pub fn is_absent_if_zero(field: &Field) -> bool {
     matches!(field.ty, FieldType::Scalar(_)) && !field.pointer && !field.required
 }

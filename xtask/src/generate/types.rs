@@ -1,8 +1,7 @@
-//! Structs and the two functions that reach their fields.
+//! Generates structs and the two functions that access their fields.
 //!
-//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program compiles
-//! those of the types that it uses, and not of all in a group, with the lists and sub-objects that
-//! belong to them.
+//! All functions are `#[inline]`, here and in the macros of `message_impls`: a program
+//! compiles only the functions of the types that it uses, with their lists and sub-objects.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -10,8 +9,8 @@ use std::fmt::Write;
 use super::{docs, names, tables};
 use crate::description::{Field, FieldType, GroupVersion, Type};
 
-/// Types that most bytes of a cluster's objects belong to: each of their fields has code of its own
-/// when protobuf is decoded. A type more costs a program that uses it 1 to 10 kB.
+/// The most frequent types in clusters. Protobuf decoding has specialised code for each of their
+/// fields. Each additional type costs programs that use it 1 to 10 kB.
 const OWN_LOOP: &[&str] = &[
     "Container",
     "ContainerState",
@@ -27,7 +26,7 @@ const OWN_LOOP: &[&str] = &[
     "VolumeMount",
 ];
 
-/// What a file of types uses.
+/// The `use` items of a file of types.
 pub fn imports(gv: &GroupVersion) -> String {
     let core = if gv.module == "meta" { "crate" } else { "kubewright_core" };
     let mut out = format!("#[allow(unused_imports)]\nuse {core}::generated_support::*;\n");
@@ -80,8 +79,7 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
             write_field(out, gv, field);
         }
         out.push_str("}\n");
-        // All unset, spelt out: a constant needs no code to make it, and that of `Default` would
-        // bring along how to drop each field.
+        // All fields unset, as a constant: `Default` would generate code to drop each field.
         let unset = |field: &Field| match &field.ty {
             FieldType::List(_) => "List::new()",
             FieldType::Map(_) => "Map::new()",
@@ -134,9 +132,9 @@ fn write_own_loop(out: &mut String, ty: &Type) {
     let _ = writeln!(out, "own_loop!({table}, {values:?}, {integers:?}, {empty:?}, {zero:?});");
 }
 
-/// All types of a file, each with a way to make an empty one.
+/// All types of a file, each with a constructor of an empty value.
 pub fn write_list(out: &mut String, gv: &GroupVersion) {
-    // Only servers and tests want them all.
+    // Only servers and tests need all types.
     out.push_str("\n/// All types of this version of the group.\n#[cfg(feature = \"registry\")]\n");
     out.push_str("pub static TYPES: &[&TypeEntry] = &[\n");
     for ty in &gv.types {
@@ -181,7 +179,7 @@ fn write_accessor(
     let _ = writeln!(out, "_ => {none},\n}}\n}}");
 }
 
-/// How a field is held: which variant of `Ref` and `Slot` it is.
+/// The variant of `Ref` and `Slot` of a field.
 fn shape(field: &Field) -> &'static str {
     match &field.ty {
         FieldType::Scalar(scalar) => match (scalar.as_str(), field.required) {

@@ -13,7 +13,7 @@ pub struct Graph {
 /// Entries that import each other.
 pub struct Cycle {
     pub nodes: Vec<String>,
-    /// One import for each pair of them, in words.
+    /// One import of each pair, as text.
     pub edges: Vec<String>,
     pub has_folder: bool,
 }

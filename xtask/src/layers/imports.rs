@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// What the tokens of a file say of other modules.
+/// The imports and exports of a file, parsed from its tokens.
 #[derive(Default)]
 pub struct Imports {
     /// Paths that begin with `crate`, `self`, `super` or the name of a child module.
@@ -32,7 +32,7 @@ impl Imports {
                 continue;
             }
             match &tokens[at] {
-                // `pub(in crate::a)` says who may use an item, and imports nothing.
+                // `pub(in crate::a)` is a visibility, not an import.
                 TokenTree::Ident(word) if *word == "pub" && is_parenthesis(tokens.get(at + 1)) => at += 1,
                 TokenTree::Ident(word) if *word == "use" => {
                     let is_public = at > 0 && is_visibility(tokens, at);
@@ -55,7 +55,7 @@ impl Imports {
         }
     }
 
-    /// Notes a path if it leads to another module of the crate.
+    /// Records a path if it leads to another module of the crate.
     fn add(&mut self, path: Vec<String>, children: &BTreeSet<String>) {
         if path.len() > 1 && is_local(&path, children) {
             self.paths.insert(path);

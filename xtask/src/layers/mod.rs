@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use graph::Graph;
 use modules::Modules;
 
-/// Says that all is well, or prints the problems. `shows_files` adds cycles between the files of
+/// Reports success, or prints the problems. `shows_files` adds cycles between the files of
 /// one folder.
 pub fn run(shows_files: bool) -> Result<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
@@ -45,7 +45,7 @@ fn source_folders(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(folders)
 }
 
-/// The import cycles of a crate, in words.
+/// The import cycles of a crate, as text.
 fn cycles(root: &Path, source: &Path, shows_files: bool) -> Result<Vec<String>, String> {
     let modules = Modules::read(source)?;
     let mut graphs: BTreeMap<Vec<String>, Graph> = BTreeMap::new();

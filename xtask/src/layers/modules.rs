@@ -45,7 +45,7 @@ impl Modules {
         self.modules.iter()
     }
 
-    /// Where the file of a module is.
+    /// The path of a module's file.
     pub fn place(&self, path: &[String]) -> Option<&[String]> {
         self.modules.get(path).map(|module| module.place.as_slice())
     }
@@ -71,7 +71,7 @@ impl Modules {
                     }
                     let exports = &self.modules.get(&module)?.exports;
                     let Some((_, target)) = exports.iter().find(|(exported, _)| exported == name) else { break };
-                    // Exports of exports end somewhere: the compiler has seen them.
+                    // Chains of re-exports are finite, because the code compiles.
                     if depth > 16 {
                         return None;
                     }

@@ -8,7 +8,7 @@ const SECTION: &str = "## Layers";
 
 type Dependencies = BTreeMap<String, BTreeSet<String>>;
 
-/// The differences between the table and the manifests, in words.
+/// The differences between the table and the manifests, as text.
 pub fn problems(root: &Path) -> Result<Vec<String>, String> {
     let architecture = read(&root.join("ARCHITECTURE.md"))?;
     let listed = listed(&architecture).ok_or_else(|| format!("ARCHITECTURE.md has no section {SECTION:?}"))?;
@@ -53,7 +53,7 @@ fn names(cell: &str) -> BTreeSet<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The crates of the workspace that each crate depends on, tests apart.
+/// The workspace dependencies of each crate, without dev-dependencies.
 fn used(crates: &Path) -> Result<Dependencies, String> {
     let entries = std::fs::read_dir(crates).map_err(|error| format!("{}: {error}", crates.display()))?;
     let mut used = Dependencies::new();

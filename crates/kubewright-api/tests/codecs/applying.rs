@@ -14,7 +14,7 @@ fn applied(message: &dyn Message) -> Value {
 }
 
 #[test]
-fn of_an_empty_object_of_any_type_nothing_is_sent() {
+fn an_empty_object_of_any_type_encodes_to_nothing() {
     for entry in types() {
         let mut wanted = json!({});
         with_kind(entry.info, &mut wanted);
@@ -66,8 +66,7 @@ fn of_an_object_with_everything_set_everything_is_sent() {
     }
 }
 
-/// Everything sets each field once. Where a type would contain itself there are empty structs,
-/// which may be left out.
+/// `Everything` sets each field once. Recursive types contain empty structs, which may be omitted.
 fn without_unset(value: &Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -1,5 +1,4 @@
-//! JSON that is broken, wrong or hostile: an error that says where, never a panic, never memory
-//! beyond measure.
+//! Invalid and hostile JSON causes an error with its position, never a panic or unbounded memory.
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_api::core::v1::{ConfigMap, Pod, Secret};
@@ -20,7 +19,7 @@ fn error<T: Message + Default>(json: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn an_error_says_where_it_is_and_what_was_expected() {
+fn an_error_names_its_position_and_the_expected_type() {
     for (json, wanted) in [
         (
             r#"{"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"containerPort":"80"}]}]}}"#,
@@ -155,14 +154,14 @@ fn absurd_nesting_is_an_error() {
         assert!(dynamic.parse::<DynamicObject>().is_err());
         assert!(nested("[", "]", depth).parse::<RawJson>().is_err());
     }
-    // Ninety levels are schemas that exist.
+    // Schemas with ninety levels exist.
     let schema = format!("{}{{}}{}", r#"{"not":"#.repeat(90), "}".repeat(90));
     let crd = format!(r#"{{"spec":{{"versions":[{{"schema":{{"openAPIV3Schema":{schema}}}}}]}}}}"#);
     decode::<CustomResourceDefinition>(crd).expect("decodes");
 }
 
 #[test]
-fn huge_numbers_are_an_error_where_they_do_not_fit_and_passed_over_where_nobody_looks() {
+fn out_of_range_numbers_fail_in_known_fields_and_are_skipped_in_unknown_ones() {
     let digits = "9".repeat(100_000);
     assert_eq!(
         error::<Pod>(format!(r#"{{"metadata":{{"generation":{digits}}}}}"#)),
@@ -176,14 +175,14 @@ fn huge_numbers_are_an_error_where_they_do_not_fit_and_passed_over_where_nobody_
     decode::<CustomResourceDefinition>(crd("1e308")).expect("fits");
     for quantity in [&digits, &format!("1e{digits}"), "1e999999999", "0.1e-999999999"] {
         let json = format!(r#"{{"spec":{{"overhead":{{"cpu":"{quantity}"}}}}}}"#);
-        // Whether it is cut to what fits or refused, it takes no time and no memory.
+        // It may be truncated or rejected, but must take little time and memory.
         let _ = decode::<Pod>(json);
     }
     assert!("1e400".parse::<Value>().is_err());
 }
 
 #[test]
-fn a_field_that_comes_twice_is_an_error() {
+fn a_repeated_field_is_an_error() {
     for (json, path) in [
         (r#"{"spec":{"nodeName":"a","nodeName":"b"}}"#, "spec.nodeName"),
         (r#"{"spec":{},"spec":{}}"#, "spec"),
@@ -197,7 +196,7 @@ fn a_field_that_comes_twice_is_an_error() {
         assert_eq!(decoder.take_findings(), [Finding::DuplicateField(path.into())]);
         assert_eq!(decoder.take_findings(), []);
     }
-    // The last one counts.
+    // The last of the repeated fields wins.
     let mut decoder = Decoder::new().report_findings();
     let json = br#"{"metadata":{"labels":{"a":"1"},"labels":{"b":"2"},"finalizers":["a"],"finalizers":["b"],"name":"a","name":"b"}}"#;
     let pod: Pod = decoder.json(json).expect("decodes");
@@ -242,10 +241,9 @@ fn null_leaves_a_field_unset() {
     assert_eq!(pod.metadata.finalizers[..], [""]);
 }
 
-/// What is kept as text was only looked over; taking it apart later must not be worse than an
-/// error.
+/// Raw JSON is stored as text after a syntax check. Parsing it later may fail, but never panics.
 #[test]
-fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
+fn invalid_raw_json_is_an_error_when_it_is_parsed() {
     let deep = format!("{}{}", "[".repeat(400), "]".repeat(400));
     for odd in [&deep[..], "1e999", r#"{"a":1,"a":2}"#] {
         let raw: RawJson = odd.parse().expect("is JSON");
@@ -253,7 +251,7 @@ fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
         let json =
             format!(r#"{{"kind":"Foo","metadata":{{"name":"a","managedFields":[{{"fieldsV1":{{"f:a":{odd}}}}}]}}}}"#);
         let mut object: DynamicObject = json.parse().expect("decodes");
-        // Neither of them may panic, whatever they answer.
+        // Neither may panic, whatever the result.
         let _ = object.get(&["metadata", "name"]);
         let _ = object.set(&["metadata", "labels", "a"], "b");
         let _ = object.remove(&["metadata", "name"]);
@@ -262,8 +260,8 @@ fn raw_json_that_makes_no_tree_is_an_error_when_it_is_asked_for() {
     }
 }
 
-/// What decoding holds at the most, compared to what it was given: an empty object of a few bytes
-/// makes one of some hundred, and nothing more than that.
+/// Decoding uses memory in proportion to its input. The worst case is an empty object: a few bytes
+/// of text become a struct of a few hundred bytes.
 #[test]
 fn memory_is_in_proportion_to_the_text() {
     let largest = crate::model::types().iter().map(|entry| size_of_val(&*(entry.new)())).max().expect("types");
@@ -281,7 +279,7 @@ fn memory_is_in_proportion_to_the_text() {
         let factor = measured.bytes_max as usize / json.len();
         assert!(factor <= largest, "{factor} times the text: {}", &json[..60]);
     }
-    // An array of numbers, which as a tree takes more than its text.
+    // An array of numbers, whose tree is larger than its text.
     let json = format!(r#"{{"spec":[{}1]}}"#, "1,".repeat(50_000));
     let measured = allocation_counter::measure(|| drop(json.parse::<DynamicObject>()));
     assert!(measured.bytes_max as usize / json.len() <= 3 * size_of::<Value>());
@@ -308,12 +306,12 @@ proptest! {
     }
 
     #[test]
-    fn text_made_of_json_parts_is_judged_as_serde_json_judges_it(parts in prop::collection::vec(0..PARTS.len(), 0..24)) {
+    fn random_json_text_is_accepted_exactly_when_serde_json_accepts_it(parts in prop::collection::vec(0..PARTS.len(), 0..24)) {
         let json: String = parts.into_iter().map(|part| PARTS[part]).collect();
         let (ours, theirs) = (Value::from_json(json.as_bytes()), serde_json::from_str::<serde_json::Value>(&json));
-        // The sign of zero is lost on us, because zero is an integer.
+        // We drop the sign of zero, because zero is an integer.
         prop_assume!(!json.contains("-0"));
-        // They keep the last of two equal keys, where we refuse both.
+        // serde_json keeps the last of two equal keys; we reject them.
         if ours.as_ref().is_err_and(|error| error.to_string().contains("duplicate field")) {
             return Ok(());
         }
@@ -327,7 +325,7 @@ proptest! {
     }
 }
 
-/// Pieces that JSON is made of, and some that it is not.
+/// Fragments of valid and invalid JSON.
 const PARTS: &[&str] = &[
     "{",
     "}",

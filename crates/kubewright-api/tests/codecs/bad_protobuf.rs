@@ -1,5 +1,5 @@
-//! Protobuf that is broken, wrong or hostile: an error that says where, never a panic, never memory
-//! beyond measure.
+//! Invalid and hostile protobuf causes an error with its position, never a panic or unbounded
+//! memory.
 
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_api::core::v1::{ConfigMap, Pod, Service};
@@ -31,20 +31,19 @@ fn bytes_that_end_early_are_an_error_wherever_they_end() {
     let envelope = Envelope::decode(POD_PROTOBUF).expect("whole");
     for end in 0..POD_PROTOBUF.len() - 4 {
         let cut = Decoder::new().protobuf::<Pod>(&POD_PROTOBUF[..end]);
-        // After the kind and version, what follows could just as well be missing; Go takes it for
-        // empty, too.
+        // The bytes after kind and version are optional; Go also treats them as empty.
         match cut {
             Ok(pod) => assert_eq!((pod, end < 20), (Pod::default(), true), "cut at {end}"),
             Err(error) => assert!(error.is_truncated(), "cut at {end}: {error}"),
         }
     }
-    // A message that ends between two fields is whole; anywhere else it is not.
+    // A message is complete only at a field boundary.
     let whole = (0..envelope.raw.len()).filter(|end| decode::<Pod>(&envelope.raw[..*end]).is_ok()).count();
     assert_eq!(whole, 3, "empty, after the metadata, after the specification");
 }
 
 #[test]
-fn an_error_says_where_it_is_and_what_was_expected() {
+fn an_error_names_its_position_and_the_expected_type() {
     let port = written(|port| port.bytes(3, b"80"));
     let pod = written(|pod| {
         pod.delimited(2, |spec| {
@@ -119,7 +118,7 @@ fn lengths_beyond_the_end_are_an_error_and_take_no_memory() {
     }
     let mut watch = WatchDecoder::<Pod>::new(Encoding::Protobuf);
     let measured = allocation_counter::measure(|| {
-        // Just below the limit: it is waited for, and no room made before it comes.
+        // Just below the limit: the decoder waits for the bytes without allocating for them.
         watch.push(&[0x00, 0xff, 0xff, 0xff, 1, 2, 3]);
         assert_eq!(watch.next(&mut Decoder::new()), Ok(None));
     });
@@ -182,7 +181,7 @@ fn absurd_nesting_is_an_error() {
 }
 
 #[test]
-fn the_fields_of_a_message_may_come_in_any_order_and_in_parts() {
+fn the_fields_of_a_message_may_be_split_and_reordered() {
     let pod: Pod = Decoder::new()
         .json(br#"{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"containers":[{"name":"c"},{"name":"d"}],"nodeName":"n"}}"#)
         .expect("decodes");

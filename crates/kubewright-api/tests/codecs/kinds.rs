@@ -1,4 +1,4 @@
-//! All kinds of the API, each with the two types of other projects that it is compared to.
+//! All kinds of the API, each with the corresponding types of k8s-pb and k8s-openapi.
 
 use kubewright_core::Kind;
 use kubewright_core::message::Message;
@@ -7,15 +7,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// A kind, and what others make of it.
+/// A kind with its counterparts.
 pub struct KindCase {
     pub info: &'static TypeInfo,
-    /// Decodes, clones, compares, and goes through serde.
+    /// Decodes, clones, compares, and converts through serde.
     pub sanity: fn(json: &str),
-    /// Decodes protobuf as k8s-pb does; returns the bytes it writes, and what it prints if that is
-    /// asked for.
+    /// Decodes protobuf with k8s-pb; returns its encoding, and on request its debug form.
     pub k8s_pb: Option<ThroughK8sPb>,
-    /// Decodes JSON as k8s-openapi does, and returns what that writes.
+    /// Decodes JSON with k8s-openapi, and returns its encoding.
     pub k8s_openapi: fn(Value) -> serde_json::Result<Value>,
 }
 
@@ -41,7 +40,7 @@ macro_rules! kinds {
                     $(all.push(case::<ours::$kind, openapi::$kind>(Some(through_k8s_pb::<pb::$kind>)));)*
                 }
             )*
-            // Kinds that are younger than k8s-pb.
+            // Kinds that k8s-pb does not have yet.
             {
                 use k8s_openapi::api::admissionregistration::v1 as openapi;
                 use kubewright_api::admissionregistration::v1::{MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding};

@@ -1,9 +1,8 @@
-//! JSON that fits a type, made from the type's table: what random values and complete samples
-//! consist of.
+//! Generates JSON for a type from its table, with random or complete values.
 //!
-//! The text is made without the type's own code, so that a round trip compares the type with its
-//! table. It is in the form that encoding gives back: nothing empty, nothing `null`, and no zero
-//! where Go holds a field by value, because protobuf says nothing of those.
+//! The generator does not use the type's own code, so that a round trip compares the type with its
+//! table. The text is canonical: no empty values, no `null`, and no zero of Go value fields,
+//! because protobuf cannot represent them.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -33,14 +32,14 @@ pub fn new(info: &TypeInfo) -> Box<dyn Message> {
     (TYPES[info.name].new)()
 }
 
-/// The text of a message as a request carries it.
+/// The JSON of a message in a request.
 pub fn to_json(message: &dyn Message) -> String {
     let mut out = Vec::new();
     Writer::new(&mut out).object(message);
     String::from_utf8(out).expect("strings are UTF-8")
 }
 
-/// The text of a message as a server answers it.
+/// The JSON of a message in a server's response.
 pub fn to_server_json(message: &dyn Message) -> String {
     let mut out = Vec::new();
     Writer::new(&mut out).as_server().object(message);
@@ -55,8 +54,7 @@ pub fn with_kind(info: &TypeInfo, object: &mut Value) {
     }
 }
 
-/// Says where two values differ first, rather than show both: objects that hold everything are
-/// long.
+/// Panics with the first difference of two values; the complete objects are too long to print.
 #[track_caller]
 pub fn assert_same(found: &Value, wanted: &Value, context: impl std::fmt::Display) {
     if let Some(difference) = difference(found, wanted) {
@@ -85,19 +83,19 @@ fn shown(value: Option<&Value>) -> String {
     value.map_or("nothing".into(), Value::to_string)
 }
 
-/// Decides what a value is made of, where there is a choice.
+/// Makes the choices of the generator.
 pub trait Choices {
-    /// Which fields are set, as indices in any order.
+    /// The indices of the set fields, in any order.
     fn fields(&mut self, info: &TypeInfo, depth: usize) -> Vec<usize>;
-    /// How many items a list or map has; at least one.
+    /// The number of items of a list or map; at least one.
     fn count(&mut self) -> usize;
     /// A value of a type that is neither a message, a list nor a map.
     fn scalar(&mut self, ty: &Type) -> Value;
     /// A key of a map.
     fn key(&mut self) -> String;
-    /// Called around everything inside of a field.
+    /// Called before the content of a field.
     fn enter(&mut self, _: &'static str) {}
-    /// The other end of `enter`.
+    /// Called after the content of a field.
     fn leave(&mut self) {}
 }
 
@@ -108,7 +106,7 @@ pub fn message(info: &'static TypeInfo, choices: &mut dyn Choices, depth: usize)
     for (index, field) in info.fields.iter().enumerate() {
         match empty.get(index) {
             Ref::Absent => {}
-            // Written whether it is set or not; what it is then, its own type says.
+            // Always written; its type defines the unset form.
             Ref::Message(inner) => {
                 fields.insert(field.name.into(), serde_json::from_str(&to_json(inner)).expect("we wrote it"));
             }
@@ -156,7 +154,7 @@ fn schema(ty: &'static Type, choices: &mut dyn Choices, depth: usize) -> Value {
     }
 }
 
-/// Whether protobuf takes the value for absent: zero, where Go holds no pointer.
+/// Whether protobuf treats the value as absent: a zero in a field that is no Go pointer.
 pub fn is_lost(field: &FieldInfo, value: &Value) -> bool {
     let zero = match value {
         Value::Null => true,
@@ -168,8 +166,8 @@ pub fn is_lost(field: &FieldInfo, value: &Value) -> bool {
     zero && !field.flags.has(Flags::POINTER | Flags::REQUIRED) && !matches!(field.ty, Type::SchemaOrBool | Type::Raw)
 }
 
-/// Choices that random bytes make. When they are used up, everything is absent or zero, so that
-/// fewer and smaller bytes make smaller values.
+/// Choices from random bytes. After the last byte everything is absent or zero, so that shorter
+/// input yields smaller values.
 pub struct Entropy<'a> {
     bytes: &'a [u8],
 }
@@ -321,8 +319,7 @@ impl Choices for Entropy<'_> {
     }
 }
 
-/// Choices that set every field once, except where a type would contain itself, to values that tell
-/// the field.
+/// Choices that set every field once, except in recursive types, to values that identify the field.
 #[derive(Default)]
 pub struct Everything {
     types: Vec<&'static str>,
@@ -371,18 +368,18 @@ impl Choices for Everything {
     }
 }
 
-/// A truth value that depends on the name of the field.
+/// A boolean derived from the field name.
 pub fn bool_of(name: &str) -> bool {
     integer_of(name) & 1 == 1
 }
 
-/// A number that depends on the name of the field, without regard to how words are joined in it.
+/// A number derived from the field name, independent of its spelling (see [`plain`]).
 pub fn integer_of(name: &str) -> i32 {
     let letters = plain(name);
     letters.bytes().fold(7, |hash: i32, byte| (hash.wrapping_mul(31) + i32::from(byte)) & 0x3fff_ffff)
 }
 
-/// A name without regard to how words are joined in it: `podIP` and `pod_ip` are the same.
+/// A name without separators and case: `podIP` and `pod_ip` are equal.
 pub fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
 }

@@ -1,6 +1,6 @@
-//! What other projects make of our bytes: k8s-pb of protobuf, k8s-openapi of JSON.
+//! Other decoders read our output: k8s-pb the protobuf, k8s-openapi the JSON.
 //!
-//! Two mistakes that cancel each other out pass every round trip of our own; here they show.
+//! Our own round trips cannot detect an encoder and a decoder with the same mistake.
 
 use kubewright_core::Decoder;
 use kubewright_core::scheme::{Type, TypeInfo};
@@ -12,7 +12,7 @@ use crate::kinds;
 use crate::model::{self, Choices, Entropy, Everything, assert_same, to_json};
 use crate::round_trip::{decode, protobuf};
 
-/// Fields that are younger than k8s-pb, which passes over them.
+/// Fields that k8s-pb does not have yet, and skips.
 const UNKNOWN_TO_K8S_PB: &[(&str, &[&str])] = &[
     ("io.k8s.api.core.v1.PodSpec", &["schedulingGroup"]),
     ("io.k8s.api.core.v1.PodStatus", &["nodeAllocatableResourceClaimStatuses"]),
@@ -23,7 +23,7 @@ const UNKNOWN_TO_K8S_PB: &[(&str, &[&str])] = &[
     ("io.k8s.api.storage.v1.CSIDriverSpec", &["preventPodSchedulingIfMissing"]),
 ];
 
-/// Leaves out what k8s-pb does not know.
+/// Removes fields that k8s-pb does not have.
 struct KnownToK8sPb<C>(C);
 
 impl<C: Choices> Choices for KnownToK8sPb<C> {
@@ -70,9 +70,8 @@ fn k8s_pb_reads_our_bytes_and_we_read_its() {
     }
 }
 
-/// Makes sure that k8s-pb has put each value into the field of its name: [`Everything`] consists of
-/// values that tell their field, and two fields that had exchanged their numbers would otherwise
-/// pass.
+/// Checks that k8s-pb decodes each value into the field of its name. The values of [`Everything`]
+/// identify their fields, so swapped field numbers are detected.
 fn check_names(printed: &str) {
     let mut path: Vec<(usize, String)> = Vec::new();
     for line in printed.lines() {
@@ -96,8 +95,7 @@ fn check_names(printed: &str) {
         if let Some(text) = leaf.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
             match text.parse::<i32>() {
                 Ok(number) => assert_eq!(number, model::integer_of(name), "quantity {names:?}"),
-                // The path in JSON is that of k8s-pb without the messages that JSON shows as part
-                // of their parent.
+                // The JSON path is that of k8s-pb without embedded messages, which JSON inlines.
                 Err(_) if text.contains('.') || text == *name => {
                     let mut rest = names.iter();
                     let found = text.split('.').all(|step| rest.any(|name| *name == model::plain(step)));
@@ -126,7 +124,7 @@ fn k8s_openapi_reads_our_json_and_writes_the_same() {
 }
 
 #[test]
-fn every_kind_clones_compares_and_goes_through_serde() {
+fn every_kind_supports_clone_eq_and_serde() {
     for kind in kinds::all() {
         (kind.sanity)(&model::message(kind.info, &mut Everything::default(), 0).to_string());
     }

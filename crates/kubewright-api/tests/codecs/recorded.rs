@@ -1,9 +1,8 @@
-//! Objects that a real API server has written: decoded and written again, they are the same.
+//! Objects of a real API server round-trip unchanged.
 //!
-//! They are the answers in the scenarios of the conformance kit, which lies beside the workspace in
-//! `../shared`, or where `KUBEWRIGHT_SHARED` says. An object counts if it says of which kind it is
-//! and we have that kind; custom resources, tables and answers that were recorded in part, by
-//! pointers, thereby fall out.
+//! The objects are responses in the scenarios of the conformance kit, in `../shared` next to the
+//! workspace or in `KUBEWRIGHT_SHARED`. Only objects with a known kind are used, which excludes
+//! custom resources, tables and partially recorded responses.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -15,12 +14,12 @@ use serde_json::Value;
 
 use crate::model::{self, assert_same, to_server_json};
 
-/// What the kit holds at least, lest the test passes because it finds nothing.
+/// The minimum content of the kit, so that the test cannot pass on an empty one.
 const FEWEST_OBJECTS: usize = 600;
 const FEWEST_PROTOBUF_BODIES: usize = 2;
 
 #[test]
-fn recorded_objects_are_written_as_they_came() {
+fn recorded_objects_round_trip_byte_for_byte() {
     let Some(scenarios) = scenarios() else { return };
     let mut found = Found::default();
     for (name, scenario) in &scenarios {
@@ -56,7 +55,7 @@ impl Found {
         }
         if let Some(entry) = kind.strip_suffix("List").and_then(|kind| entry_of(api_version, kind)) {
             for item in answer["items"].as_array().into_iter().flatten() {
-                // Items say what they are only where the type of the list does not.
+                // List items have kind and version only if the list type does not imply them.
                 let mut item = item.clone();
                 model::with_kind(entry.info, &mut item);
                 self.object(entry, &item, &[], context);
@@ -97,7 +96,7 @@ fn entry_of(api_version: &str, kind: &str) -> Option<&'static TypeEntry> {
     model::TYPES.values().find(is).copied()
 }
 
-/// Removes what the kit has not recorded; `*` stands for all items of a list.
+/// Removes unrecorded fields; `*` matches all items of a list.
 fn remove(value: &mut Value, steps: &[&str]) {
     match (value, steps) {
         (Value::Array(items), ["*", rest @ ..]) => items.iter_mut().for_each(|item| remove(item, rest)),
@@ -109,7 +108,7 @@ fn remove(value: &mut Value, steps: &[&str]) {
     }
 }
 
-/// Puts valid values where the kit has put tokens for those that a server chooses.
+/// Replaces the kit's placeholders for server-chosen values by valid ones.
 fn replace_tokens(value: &mut Value) {
     match value {
         Value::String(text) if text == "<nodePort>" => *value = 30080.into(),

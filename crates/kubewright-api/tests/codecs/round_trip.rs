@@ -1,4 +1,4 @@
-//! Every type of the API survives every way through the codecs, whatever it holds.
+//! Every API type round-trips through all codecs with random values.
 
 use std::cell::RefCell;
 
@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use crate::model::{self, Entropy, Everything, assert_same, to_json, to_server_json};
 
-/// Random values for each type; with some 580 types, a few for each are many.
+/// Number of random values per type, for some 580 types.
 const CASES: u32 = 16;
 
 #[test]
-fn every_type_survives_json_protobuf_and_both_in_turn() {
+fn every_type_round_trips_through_json_and_protobuf() {
     for entry in model::types() {
         let pooled = RefCell::new(Decoder::new().pool(StringPool::default()));
         check(entry, &model::message(entry.info, &mut Everything::default(), 0), &mut pooled.borrow_mut());
@@ -32,7 +32,7 @@ fn every_type_survives_json_protobuf_and_both_in_turn() {
 }
 
 #[test]
-fn lists_that_come_again_are_shared_also_where_few_pods_have_them() {
+fn repeated_lists_are_shared_even_if_few_pods_have_them() {
     let pod = |name: &str| -> Pod {
         let json = format!(
             r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"containers": [], "topologySpreadConstraints": [
@@ -53,7 +53,7 @@ fn lists_that_come_again_are_shared_also_where_few_pods_have_them() {
     assert!(std::ptr::eq(&*one, &*two));
 }
 
-/// `pooled` has seen the values before this one, and shares what comes again.
+/// `pooled` has decoded the earlier values, and shares repeated ones.
 fn check(entry: &TypeEntry, model: &Value, pooled: &mut Decoder) {
     let mut object = model.clone();
     model::with_kind(entry.info, &mut object);

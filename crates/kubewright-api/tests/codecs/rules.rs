@@ -1,4 +1,4 @@
-//! What the tables promise: how presence works, what is secret, how large the types of caches are.
+//! Rules of the type tables: field presence, secret fields, and the sizes of cached types.
 
 use std::mem::size_of;
 
@@ -14,10 +14,10 @@ use kubewright_core::{Decoder, Object};
 
 use crate::model;
 
-/// Go writes zeros of what it holds by value into protobuf and leaves them out of JSON; so both are
-/// absent. What it points to can be zero, and is kept.
+/// Go writes zeros of value fields into protobuf and omits them from JSON, so both decode as
+/// absent. A zero in a pointer field is kept.
 #[test]
-fn zero_is_absent_after_protobuf_unless_go_holds_a_pointer() {
+fn a_protobuf_zero_is_absent_unless_the_go_field_is_a_pointer() {
     let json = br#"{"spec":{"nodeName":"","hostNetwork":false,"priority":0,"enableServiceLinks":false,
         "terminationGracePeriodSeconds":0,"runtimeClassName":""}}"#;
     let pod: Pod = Decoder::new().json(json).expect("decodes");
@@ -32,7 +32,7 @@ fn zero_is_absent_after_protobuf_unless_go_holds_a_pointer() {
     let pointers = (spec.priority, spec.enable_service_links, spec.termination_grace_period_seconds);
     assert_eq!(pointers, (Some(0), Some(false), Some(0)), "held by pointer");
     assert_eq!(spec.runtime_class_name.as_deref(), Some(""), "held by pointer");
-    // A server writes the same for both.
+    // The server form of both is equal.
     assert_eq!(model::to_server_json(&pod), model::to_server_json(&again));
 }
 
@@ -80,10 +80,10 @@ fn tables_are_sound() {
     assert!(types.len() >= 500, "{} types", types.len());
     for entry in types {
         let info = entry.info;
-        // The decoder notes which fields it has seen as bits of one word.
+        // The decoder tracks seen fields in a 64-bit word.
         assert!(info.fields.len() <= 64, "{} has {} fields", info.name, info.fields.len());
         for numbers in [info.numbers].iter().chain(info.embedded) {
-            // Protobuf has no number 0, and a table ends with the largest number there is.
+            // Protobuf has no field number 0, and a table ends with the largest number.
             assert!(numbers.first().is_none_or(|zero| *zero == Number::NONE), "{}", info.name);
             assert!(numbers.last().is_none_or(|last| *last != Number::NONE), "{}", info.name);
         }
@@ -120,7 +120,7 @@ fn resources_belong_to_types() {
     }
 }
 
-/// Caches hold these by the ten thousand. A bound that is too small may be raised, but knowingly.
+/// Caches hold thousands of these. A bound may be raised deliberately.
 #[test]
 fn types_of_caches_stay_small() {
     let sizes = [

@@ -1,4 +1,4 @@
-//! One pod of everyday size, as JSON and as protobuf: bytes as a Go server writes them.
+//! A typical pod as JSON and protobuf, as a Go server encodes it.
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::protobuf::encode_message;
@@ -16,7 +16,7 @@ fn both_forms_of_a_pod_are_the_same_object() {
     let mut decoder = Decoder::new();
     let from_json: Pod = decoder.json(POD_JSON).expect("JSON");
     let mut from_protobuf: Pod = decoder.protobuf(POD_PROTOBUF).expect("protobuf");
-    // Go sorts the keys of raw JSON on its way into protobuf.
+    // Go sorts the keys of raw JSON when it encodes protobuf.
     for (ours, theirs) in from_protobuf.metadata.managed_fields.iter_mut().zip(from_json.metadata.managed_fields.iter())
     {
         let value = |raw: &Option<kubewright_core::RawJson>| raw.as_ref().and_then(|raw| raw.to_value().ok());
@@ -29,7 +29,7 @@ fn both_forms_of_a_pod_are_the_same_object() {
 }
 
 #[test]
-fn a_watch_event_holds_the_same_pod() {
+fn a_watch_event_decodes_to_the_same_pod() {
     let mut stream = WatchDecoder::<Pod>::new(Encoding::Protobuf);
     let mut decoder = Decoder::new().skip_managed_fields().pool(StringPool::default());
     stream.push(POD_EVENT);
@@ -39,8 +39,7 @@ fn a_watch_event_holds_the_same_pod() {
     assert_eq!(pod.name(), "search-worker-1-k99lc5ljkh-pmcxc11");
 }
 
-/// Go writes more than we do: zero values of fields that it holds by value. Ours is what remains
-/// without them.
+/// Go also writes zero values of value fields. Without them, the encodings are equal.
 #[test]
 fn our_protobuf_is_no_longer_than_that_of_go() {
     let pod: Pod = Decoder::new().protobuf(POD_PROTOBUF).expect("protobuf");

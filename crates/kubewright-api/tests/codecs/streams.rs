@@ -1,4 +1,4 @@
-//! Lists and watches that arrive in pieces give what they give when they arrive whole.
+//! Lists and watches decode to the same objects regardless of chunk boundaries.
 
 use kubewright_api::core::v1::Pod;
 use kubewright_core::json::Writer;
@@ -37,7 +37,7 @@ fn a_list_in_pieces_of_any_size_is_the_list() {
 fn a_list_that_ends_early_is_an_error_wherever_it_ends() {
     for encoding in ENCODINGS {
         let bytes = list(encoding, &pods(2));
-        // Two empty fields end the envelope, and nobody would miss them.
+        // The envelope ends with two empty fields, which may be missing.
         let tail = if encoding == Encoding::Protobuf { 4 } else { 0 };
         for end in 0..bytes.len() - tail {
             let error = decode_list::<Pod>(encoding, [&bytes[..end]]).expect_err("is cut");
@@ -46,8 +46,8 @@ fn a_list_that_ends_early_is_an_error_wherever_it_ends() {
     }
 }
 
-/// A list may be larger than memory, so that waiting for its end is no way to find the end of an
-/// item.
+/// A list may be larger than memory, so the decoder must find the end of an item without the end of
+/// the list.
 #[test]
 fn an_item_is_given_as_soon_as_it_is_whole_wherever_the_pieces_end() {
     let pods = pods(3);
@@ -97,7 +97,7 @@ fn a_watch_in_pieces_of_any_size_is_the_watch() {
 }
 
 #[test]
-fn a_watch_that_is_cut_says_so() {
+fn a_truncated_watch_is_an_error() {
     for encoding in ENCODINGS {
         let bytes = watch(encoding, &pods(1));
         let mut stream = WatchDecoder::<Pod>::new(encoding);
@@ -108,13 +108,13 @@ fn a_watch_that_is_cut_says_so() {
             while stream.next(&mut decoder).expect("decodes").is_some() {}
             boundaries += usize::from(!stream.is_mid_event());
         }
-        // JSON has a line end after each event, at which nothing is missing either.
+        // In JSON, each event is complete before its line break.
         assert_eq!(boundaries, if encoding == Encoding::Json { 10 } else { 5 });
     }
 }
 
 #[test]
-fn an_event_may_say_its_type_last() {
+fn the_type_of_an_event_may_follow_its_object() {
     let mut stream = WatchDecoder::<DynamicObject>::new(Encoding::Json);
     stream.push(br#"{"object":{"kind":"Foo","metadata":{"name":"a"}},"type":"ADDED"}"#);
     let event = stream.next(&mut Decoder::new());
@@ -132,8 +132,8 @@ fn a_number_may_be_cut_after_its_sign() {
     }
 }
 
-/// A failed stream leaves its decoder as it was: the next stream has the whole depth and no
-/// findings of the last.
+/// A failed stream resets its decoder: the next stream has the full depth limit and no old
+/// findings.
 #[test]
 fn a_decoder_outlives_the_streams_that_fail() {
     let mut decoder = Decoder::new();

@@ -7,7 +7,7 @@ use crate::admission::state::ClusterState;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// The deprecated annotation with the storage class of a claim.
 const OLD_STORAGE_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
@@ -51,7 +51,7 @@ pub(crate) fn check(cluster: &dyn ClusterState, resource: &Resource, value: &Val
 
 /// The newest class with the default-class annotation.
 fn default_of(cluster: &dyn ClusterState, classes: &str, mark: &str) -> Option<Str> {
-    let all = cluster.all(&Scope::resource(classes.to_owned()));
+    let all = cluster.all(&KeyRange::resource(classes.to_owned()));
     let is_default =
         |class: &&Value| text_map(class.meta("annotations")).get(mark).is_some_and(|is| is.as_str() == "true");
     let made = |class: &Value| class.meta("creationTimestamp").and_then(Value::as_str).unwrap_or_default().to_owned();

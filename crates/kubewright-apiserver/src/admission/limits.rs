@@ -9,7 +9,7 @@ use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::Scope;
+use kubewright_storage::KeyRange;
 use kubewright_validation::defaulting;
 use kubewright_validation::pod_totals::{amounts, pod_totals, quantity};
 
@@ -170,7 +170,7 @@ fn bounds(item: &Value, field: &str) -> Vec<(Str, Quantity)> {
 }
 
 fn all(cluster: &dyn ClusterState, namespace: &str) -> Vec<Value> {
-    let entries = cluster.all(&Scope::namespace("limitranges", namespace));
+    let entries = cluster.all(&KeyRange::namespace("limitranges", namespace));
     entries.into_iter().map(|entry| entry.object.value().clone()).collect()
 }
 

@@ -6,7 +6,7 @@ use kubewright_core::{List, Value};
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// Default toleration of unreachable and not-ready nodes, in seconds.
 const TOLERATION_SECONDS: i64 = 300;
@@ -61,7 +61,7 @@ fn class(cluster: &dyn ClusterState, name: &str) -> Option<Class> {
 }
 
 fn default_class(cluster: &dyn ClusterState) -> Option<Class> {
-    let classes = cluster.all(&Scope::resource("priorityclasses.scheduling.k8s.io"));
+    let classes = cluster.all(&KeyRange::resource("priorityclasses.scheduling.k8s.io"));
     let defaults = classes.iter().filter(|class| tree::is_true(class.object.value(), &["globalDefault"]));
     defaults.map(|class| read(class.object.value())).min_by_key(|(_, value, _)| *value)
 }

@@ -1,7 +1,7 @@
 //! The registry as admission sees it.
 
 use kubewright_core::Value;
-use kubewright_storage::{ListOptions, Page, Scope};
+use kubewright_storage::{KeyRange, Page, StoreListOptions};
 
 use crate::lookup::ObjectReader;
 use crate::object::StoredObject;
@@ -21,7 +21,7 @@ pub(crate) trait ClusterState: ObjectReader {
     fn assigns_accounts(&self) -> bool;
 
     /// A part of the objects of a scope. None if the revision of an earlier part is too old.
-    fn page(&self, scope: &Scope, options: ListOptions) -> Option<Page<StoredObject>>;
+    fn page(&self, scope: &KeyRange, options: StoreListOptions) -> Option<Page<StoredObject>>;
 
     /// Changes an object on behalf of the server, without admission.
     ///

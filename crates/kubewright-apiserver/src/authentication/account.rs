@@ -45,7 +45,7 @@ pub(crate) struct Accounts {
 }
 
 /// The account and the properties of a token.
-pub(crate) struct Grant<'a> {
+pub(crate) struct TokenClaims<'a> {
     pub(crate) account: &'a Value,
     pub(crate) audiences: &'a [Str],
     pub(crate) seconds: i64,
@@ -87,7 +87,7 @@ impl Accounts {
     }
 
     /// Issues a token. Returns it with its expiry time.
-    pub(crate) fn issue(&self, grant: &Grant<'_>) -> io::Result<(String, Time)> {
+    pub(crate) fn issue(&self, grant: &TokenClaims<'_>) -> io::Result<(String, Time)> {
         let now = Time::now().as_unix();
         let (namespace, name) = (grant.account.namespace(), grant.account.name());
         let named = |name: &str, uid: &str| tree::map([("name", name.into()), ("uid", uid.into())]);

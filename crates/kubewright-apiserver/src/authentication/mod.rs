@@ -11,10 +11,10 @@ use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str};
 
-pub(crate) use account::{Accounts, Grant, ISSUER, KEY_SET_PATH};
+pub(crate) use account::{Accounts, ISSUER, KEY_SET_PATH, TokenClaims};
 pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
-pub use token::{TokenFileError, Tokens};
+pub use token::{StaticTokens, TokenFileError};
 
 use crate::lookup::ObjectReader;
 use crate::rejection::Rejection;
@@ -42,7 +42,7 @@ pub(crate) enum Peer {
 /// Verifies static tokens and service account tokens.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: StaticTokens,
     pub(crate) accounts: Accounts,
 }
 

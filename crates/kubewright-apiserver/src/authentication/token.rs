@@ -9,7 +9,7 @@ use crate::user::User;
 
 /// Static tokens and their users. `Debug` does not print them.
 #[derive(Clone, Default)]
-pub struct Tokens {
+pub struct StaticTokens {
     users: HashMap<String, User>,
 }
 
@@ -46,14 +46,14 @@ impl std::error::Error for TokenFileError {
     }
 }
 
-impl Tokens {
+impl StaticTokens {
     /// Reads a file of lines `token,user,uid,"group,group"`. The groups are optional.
     ///
     /// # Errors
     ///
     /// The file cannot be read, or a line is malformed.
     pub fn from_file(path: &Path) -> Result<Self, TokenFileError> {
-        Tokens::from_csv(&std::fs::read_to_string(path).map_err(TokenFileError::Read)?)
+        StaticTokens::from_csv(&std::fs::read_to_string(path).map_err(TokenFileError::Read)?)
     }
 
     /// Like [`from_file`](Self::from_file), from text.
@@ -62,7 +62,7 @@ impl Tokens {
     ///
     /// A line is malformed.
     pub fn from_csv(text: &str) -> Result<Self, TokenFileError> {
-        let mut tokens = Tokens::default();
+        let mut tokens = StaticTokens::default();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let malformed = || TokenFileError::Line { line: index + 1 };
             let fields = fields(line).ok_or_else(malformed)?;
@@ -93,7 +93,7 @@ impl Tokens {
     }
 }
 
-impl fmt::Debug for Tokens {
+impl fmt::Debug for StaticTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} tokens", self.users.len())
     }
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_line_names_a_user_and_groups() {
-        let tokens = Tokens::from_csv("s3cret,jane,7,\"dev,ops\"\nother,bob,8\n").expect("both lines are fine");
+        let tokens = StaticTokens::from_csv("s3cret,jane,7,\"dev,ops\"\nother,bob,8\n").expect("both lines are fine");
         let jane = tokens.user("s3cret").expect("the token is known");
         assert_eq!((jane.name.as_str(), jane.uid.as_str()), ("jane", "7"));
         assert!(jane.is_in("dev") && jane.is_in("ops") && jane.is_in("system:authenticated"));
@@ -133,6 +133,6 @@ mod tests {
 
     #[test]
     fn a_malformed_line_is_named() {
-        assert!(matches!(Tokens::from_csv("a,b,c\nlonely"), Err(TokenFileError::Line { line: 2 })));
+        assert!(matches!(StaticTokens::from_csv("a,b,c\nlonely"), Err(TokenFileError::Line { line: 2 })));
     }
 }

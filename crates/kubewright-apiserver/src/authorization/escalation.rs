@@ -3,7 +3,7 @@
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
-use super::rule::{Rule, Shown, Single};
+use super::rule::{PolicyRule, RuleDisplay, Single};
 use super::{Action, decide, rbac};
 use crate::lookup::ObjectReader;
 use crate::object::{Meta, tree};
@@ -88,7 +88,7 @@ pub(crate) fn check(
     if may(objects, user, verb, about.0, namespace, about.1) {
         return Ok(());
     }
-    let actions = granted.iter().fold(0_usize, |sum, rule| sum.saturating_add(Rule(rule).count_single_actions()));
+    let actions = granted.iter().fold(0_usize, |sum, rule| sum.saturating_add(PolicyRule(rule).count_single_actions()));
     if actions > MAX_ACTIONS {
         let why = format!(
             "the rules grant {actions} single permissions, and at most {MAX_ACTIONS} can be compared with those held. \
@@ -99,8 +99,8 @@ pub(crate) fn check(
     let owned = rbac::rules_of(objects, user, namespace);
     let missing: Vec<Single<'_>> = granted
         .iter()
-        .flat_map(|rule| Rule(rule).single_actions())
-        .filter(|single| !owned.iter().any(|rule| single.is_covered_by(Rule(rule))))
+        .flat_map(|rule| PolicyRule(rule).single_actions())
+        .filter(|single| !owned.iter().any(|rule| single.is_covered_by(PolicyRule(rule))))
         .take(MAX_MISSING)
         .collect();
     if missing.is_empty() {
@@ -111,7 +111,7 @@ pub(crate) fn check(
         "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:{}",
         user.name.as_str(),
         groups.join(" "),
-        Shown(&missing)
+        RuleDisplay(&missing)
     );
     Err(Status::forbidden(&resource.group_resource(), value.name(), why).into())
 }

@@ -46,8 +46,8 @@ pub(crate) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>
 
 /// The wanted rules that `have` does not cover.
 pub(crate) fn missing_rules(have: &[Value], wanted: &[Value]) -> Vec<Value> {
-    let is_covered = |single: &rule::Single<'_>| have.iter().any(|have| single.is_covered_by(rule::Rule(have)));
-    let is_missing = |wanted: &&Value| !rule::Rule(wanted).single_actions().iter().all(is_covered);
+    let is_covered = |single: &rule::Single<'_>| have.iter().any(|have| single.is_covered_by(rule::PolicyRule(have)));
+    let is_missing = |wanted: &&Value| !rule::PolicyRule(wanted).single_actions().iter().all(is_covered);
     wanted.iter().filter(is_missing).cloned().collect()
 }
 

@@ -5,12 +5,12 @@ use std::ops::ControlFlow;
 
 use kubewright_core::{Str, Value};
 
-use super::rule::Rule;
+use super::rule::PolicyRule;
 use super::{Action, Decision};
-use crate::lookup::{ObjectReader, Term};
+use crate::lookup::{IndexTerm, ObjectReader};
 use crate::object::{Meta, StoredObject, tree};
 use crate::user::User;
-use kubewright_storage::{Entry, Key};
+use kubewright_storage::{Key, VersionedValue};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 /// Prefix of service account user names.
@@ -51,12 +51,12 @@ pub(super) fn rules_of_reference(objects: &dyn ObjectReader, binding: &Value) ->
 }
 
 /// The binding and the subject by which a rule applies.
-struct Grant<'a> {
+struct RuleGrant<'a> {
     binding: &'a Value,
     subject: &'a Value,
 }
 
-impl Grant<'_> {
+impl RuleGrant<'_> {
     fn reason(&self) -> String {
         let (binding, subject) = (self.binding, self.subject);
         let role =
@@ -82,7 +82,7 @@ fn visit(
     user: &User,
     namespace: &str,
     errors: &mut Vec<String>,
-    mut found: impl FnMut(&Grant<'_>, Rule<'_>) -> ControlFlow<()>,
+    mut found: impl FnMut(&RuleGrant<'_>, PolicyRule<'_>) -> ControlFlow<()>,
 ) {
     for key in bindings_of(objects, user, namespace) {
         let Some(entry) = objects.durable(&key) else { continue };
@@ -92,7 +92,7 @@ fn visit(
         match role_of(objects, binding) {
             Ok(role) => {
                 for rule in tree::items(role.object.value(), &["rules"]) {
-                    if found(&Grant { binding, subject }, Rule(rule)).is_break() {
+                    if found(&RuleGrant { binding, subject }, PolicyRule(rule)).is_break() {
                         return;
                     }
                 }
@@ -109,25 +109,25 @@ fn bindings_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> BTre
     let mut keys = BTreeSet::new();
     for namespace in namespaces.map(Str::from) {
         let name = user.name.clone();
-        keys.extend(terms.keys(&Term::User { namespace: namespace.clone(), name }).cloned());
+        keys.extend(terms.keys(&IndexTerm::User { namespace: namespace.clone(), name }).cloned());
         for name in user.groups.iter().cloned() {
-            keys.extend(terms.keys(&Term::Group { namespace: namespace.clone(), name }).cloned());
+            keys.extend(terms.keys(&IndexTerm::Group { namespace: namespace.clone(), name }).cloned());
         }
     }
     keys
 }
 
 /// The users and groups that a binding names. Service accounts are users.
-pub(crate) fn subject_terms(key: &Key, binding: &Value) -> Vec<Term> {
+pub(crate) fn subject_terms(key: &Key, binding: &Value) -> Vec<IndexTerm> {
     let namespace = Str::from(key.namespace().unwrap_or_default());
     let term = |subject: &Value| {
         let (namespace, name) = (namespace.clone(), tree::text(subject, &["name"]));
         match tree::text(subject, &["kind"]) {
-            "User" => Some(Term::User { namespace, name: name.into() }),
-            "Group" => Some(Term::Group { namespace, name: name.into() }),
+            "User" => Some(IndexTerm::User { namespace, name: name.into() }),
+            "Group" => Some(IndexTerm::Group { namespace, name: name.into() }),
             "ServiceAccount" => {
                 let name = format!("{ACCOUNT_PREFIX}{}:{name}", account_namespace(binding, subject));
-                Some(Term::User { namespace, name: name.into() })
+                Some(IndexTerm::User { namespace, name: name.into() })
             }
             _ => None,
         }
@@ -156,7 +156,7 @@ fn account_namespace<'a>(binding: &'a Value, subject: &'a Value) -> &'a str {
     }
 }
 
-fn role_of(objects: &dyn ObjectReader, binding: &Value) -> Result<Entry<StoredObject>, String> {
+fn role_of(objects: &dyn ObjectReader, binding: &Value) -> Result<VersionedValue<StoredObject>, String> {
     let name = tree::text(binding, &["roleRef", "name"]);
     let (kind, key) = match tree::text(binding, &["roleRef", "kind"]) {
         "Role" => ("role", Key::namespaced(format!("roles.{GROUP}"), binding.namespace(), name)),

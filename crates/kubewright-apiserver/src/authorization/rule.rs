@@ -9,9 +9,9 @@ use crate::object::tree;
 
 /// A policy rule in a role.
 #[derive(Clone, Copy)]
-pub(crate) struct Rule<'a>(pub(crate) &'a Value);
+pub(crate) struct PolicyRule<'a>(pub(crate) &'a Value);
 
-impl<'a> Rule<'a> {
+impl<'a> PolicyRule<'a> {
     /// Whether the rule allows an action.
     pub(crate) fn allows(self, action: Action<'_>) -> bool {
         match action {
@@ -95,7 +95,7 @@ pub(crate) struct Single<'a> {
 
 impl Single<'_> {
     /// Whether a rule covers this action. Only a wildcard covers a wildcard.
-    pub(crate) fn is_covered_by(&self, rule: Rule<'_>) -> bool {
+    pub(crate) fn is_covered_by(&self, rule: PolicyRule<'_>) -> bool {
         if !self.path.is_empty() {
             let covers = |have: &str| match have.strip_suffix('*') {
                 Some(prefix) => self.path.starts_with(prefix),
@@ -117,9 +117,9 @@ impl Single<'_> {
 }
 
 /// Formats single actions as rules like Go does, with the verbs of a resource grouped.
-pub(crate) struct Shown<'a>(pub(crate) &'a [Single<'a>]);
+pub(crate) struct RuleDisplay<'a>(pub(crate) &'a [Single<'a>]);
 
-impl fmt::Display for Shown<'_> {
+impl fmt::Display for RuleDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut seen: Vec<Single<'_>> = Vec::new();
         for single in self.0 {
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     fn allows(rule: &str, action: Action<'_>) -> bool {
-        Rule(&Value::from_json(rule.as_bytes()).unwrap()).allows(action)
+        PolicyRule(&Value::from_json(rule.as_bytes()).unwrap()).allows(action)
     }
 
     fn pods<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> Action<'a> {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_allows_what_it_names_and_no_more() {
+    fn a_rule_allows_exactly_the_actions_it_names() {
         let reads = r#"{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/scale"]}"#;
         assert!(allows(reads, pods("get", "", "web")));
         assert!(!allows(reads, pods("delete", "", "web")));
@@ -184,7 +184,7 @@ mod tests {
         let all = value(r#"{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}"#);
         let some = value(r#"{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}"#);
         let covered = |servant: &Value, owner: &Value| {
-            Rule(servant).single_actions().iter().all(|single| single.is_covered_by(Rule(owner)))
+            PolicyRule(servant).single_actions().iter().all(|single| single.is_covered_by(PolicyRule(owner)))
         };
         assert!(covered(&some, &all));
         assert!(!covered(&all, &some));
@@ -200,7 +200,10 @@ mod tests {
             ("{}", 0),
         ] {
             let rule = Value::from_json(rule.as_bytes()).unwrap();
-            assert_eq!((Rule(&rule).count_single_actions(), Rule(&rule).single_actions().len()), (count, count));
+            assert_eq!(
+                (PolicyRule(&rule).count_single_actions(), PolicyRule(&rule).single_actions().len()),
+                (count, count)
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use kubewright_core::{Str, Value};
 
 use crate::object::{to_json, tree};
 use kubewright_resources::catalog;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 
 /// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
 /// `target` or `current`.
@@ -117,7 +117,7 @@ pub(super) fn from_v1(value: &mut Value) {
 fn is_proper(value: &Value) -> bool {
     let (api_version, kind) = ("autoscaling/v2", "HorizontalPodAutoscaler");
     let entry = catalog::type_entry(api_version, kind);
-    let expected = Expected { api_version, kind, entry, schema: None, keeps_null: false };
+    let expected = ExpectedType { api_version, kind, entry, schema: None, keeps_null: false };
     let mut value = value.clone();
     tree::set(&mut value, &["apiVersion"], api_version);
     tree::set(&mut value, &["kind"], kind);

@@ -15,7 +15,7 @@ use kubewright_core::{Str, Value};
 
 use crate::object::tree;
 use crate::rejection::Rejection;
-use kubewright_resources::catalog::{Converter, Resource};
+use kubewright_resources::catalog::{ConversionWebhook, Resource};
 
 /// Converts objects for a write, which cannot wait for a webhook.
 pub(crate) trait ConvertWrite {
@@ -23,7 +23,7 @@ pub(crate) trait ConvertWrite {
     ///
     /// # Errors
     /// [`Rejection::NeedsWebhook`] if the webhook has to be asked first.
-    fn converted(&self, converter: &Arc<Converter>, object: &Value, version: &Str) -> Result<Value, Rejection>;
+    fn converted(&self, converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Result<Value, Rejection>;
 }
 
 /// Fields of an event: the name in the core group, and the name in `events.k8s.io`.
@@ -104,7 +104,7 @@ pub(crate) fn across<'v>(
 pub(crate) async fn across_now(from: &Resource, to: &Resource, value: &Value) -> Result<Value, String> {
     match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
         _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(value.clone()),
-        Some(converter) => webhook::Pending::new(converter, value, &to.api_version).ask().await,
+        Some(converter) => webhook::PendingConversion::new(converter, value, &to.api_version).ask().await,
         None => Ok(plainly_across(from, to, value)),
     }
 }

@@ -10,19 +10,19 @@ use std::time::Duration;
 use kubewright_core::validation::{label_value, qualified_name};
 use kubewright_core::{Str, Value};
 
-use crate::object::{Draft, Meta, StoredObject, text_map, to_json, tree};
+use crate::object::{Meta, ObjectDraft, StoredObject, text_map, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
-use kubewright_resources::catalog::{Converter, Resource};
+use kubewright_resources::catalog::{ConversionWebhook, Resource};
 
 /// Timeout of a webhook call.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A conversion that a write waits for.
 #[derive(Debug)]
-pub(crate) struct Pending {
-    converter: Arc<Converter>,
+pub(crate) struct PendingConversion {
+    converter: Arc<ConversionWebhook>,
     object: Value,
     version: Str,
 }
@@ -30,10 +30,10 @@ pub(crate) struct Pending {
 /// The converted object, or the reason why it could not be converted.
 pub(crate) type Converted = Result<Value, String>;
 
-impl Pending {
+impl PendingConversion {
     /// A conversion of this object.
-    pub(crate) fn new(converter: &Arc<Converter>, object: &Value, version: &Str) -> Self {
-        Pending { converter: Arc::clone(converter), object: object.clone(), version: version.clone() }
+    pub(crate) fn new(converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Self {
+        PendingConversion { converter: Arc::clone(converter), object: object.clone(), version: version.clone() }
     }
 
     /// Whether this is the conversion of `object` to `version`.
@@ -49,7 +49,7 @@ impl Pending {
 }
 
 /// Converts objects of one version to another, in one review.
-async fn convert(converter: &Converter, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
+async fn convert(converter: &ConversionWebhook, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
     let review = converter.review.ok_or("no supported conversion review versions")?;
     let kind = objects.first().map(|first| shown_kind(first)).unwrap_or_default();
     let fail = |why: String| format!("conversion webhook for {kind} failed: {why}");
@@ -189,7 +189,7 @@ pub(crate) async fn in_version(
         let converted = convert(converter, &values, &resource.api_version).await.map_err(Rejection::unexpected)?;
         drop(trees);
         for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
-            let draft = Draft::new(value);
+            let draft = ObjectDraft::new(value);
             objects[place] =
                 Arc::new(revision.map_or_else(|_| draft.clone().unstamped(), |at| draft.clone().stamp(at)));
         }

@@ -13,18 +13,18 @@ use kubewright_resources::catalog::Resource;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FrameType {
     Added,
     Modified,
     Deleted,
 }
 
-impl Kind {
+impl FrameType {
     const fn as_str(self) -> &'static str {
         match self {
-            Kind::Added => "ADDED",
-            Kind::Modified => "MODIFIED",
-            Kind::Deleted => "DELETED",
+            FrameType::Added => "ADDED",
+            FrameType::Modified => "MODIFIED",
+            FrameType::Deleted => "DELETED",
         }
     }
 }
@@ -57,7 +57,7 @@ impl Frames {
     }
 
     /// Appends an event about an object.
-    pub(crate) fn object(&mut self, kind: Kind, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+    pub(crate) fn object(&mut self, kind: FrameType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
         match (self.wanted.form, self.wanted.format) {
             (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::frame::Kind;
+use super::frame::FrameType;
 use kubewright_resources::accept::Format;
 use kubewright_resources::catalog::Resource;
 
@@ -19,7 +19,7 @@ pub(crate) struct SharedFrames {
 
 struct CachedFrame {
     revision: u64,
-    kind: Kind,
+    kind: FrameType,
     format: Format,
     /// Keeps the resource alive, so that no other one gets the same address.
     resource: Arc<Resource>,
@@ -37,7 +37,7 @@ impl SharedFrames {
     pub(crate) fn get(
         &self,
         revision: u64,
-        (kind, format): (Kind, Format),
+        (kind, format): (FrameType, Format),
         resource: &Arc<Resource>,
         encode: impl FnOnce() -> Vec<u8>,
     ) -> Bytes {

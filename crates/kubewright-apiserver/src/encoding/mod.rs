@@ -13,7 +13,7 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{StatusReason, Value, yaml};
 
-pub(crate) use frame::{Frames, Kind};
+pub(crate) use frame::{FrameType, Frames};
 pub(crate) use frame_cache::SharedFrames;
 pub(crate) use list::{JsonList, ListBody, ListMeta, list};
 pub(crate) use wanted::Wanted;
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_says_its_kind_first() {
+    fn the_kind_is_the_first_field_of_a_status() {
         let refusal = Status::from_code(404, "get", &Default::default(), "web", "no");
         let json = status(Wanted::JSON, &refusal);
         assert!(

@@ -4,7 +4,7 @@ use hyper::HeaderMap;
 use hyper::header::{ACCEPT, USER_AGENT};
 use kubewright_core::Time;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::options::Query;
+use kubewright_core::options::QueryParameters;
 
 use crate::rejection::Rejection;
 use kubewright_printers::{Include, RowOptions};
@@ -27,7 +27,7 @@ impl Wanted {
         Wanted { format: Format::Json, form: Form::Object, pretty: false, include: Include::Metadata };
 
     /// Negotiates the best format and form that the client accepts and the path offers.
-    pub(crate) fn negotiate(headers: &HeaderMap, query: &Query, offer: Offer) -> Result<Wanted, Rejection> {
+    pub(crate) fn negotiate(headers: &HeaderMap, query: &QueryParameters, offer: Offer) -> Result<Wanted, Rejection> {
         let accepted = accept::negotiate(accept_header(headers).as_deref(), offer);
         let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
         let mut wanted = Wanted::new(accepted, headers, query);
@@ -38,14 +38,14 @@ impl Wanted {
     }
 
     /// The format of errors. JSON if negotiation fails.
-    pub(crate) fn of_errors(headers: &HeaderMap, query: &Query) -> Wanted {
+    pub(crate) fn of_errors(headers: &HeaderMap, query: &QueryParameters) -> Wanted {
         match accept::negotiate(accept_header(headers).as_deref(), Offer::Plain) {
             Ok(accepted) => Wanted::new(accepted, headers, query),
             Err(error) => Wanted { format: error.format, ..Wanted::JSON },
         }
     }
 
-    fn new(accepted: Accepted, headers: &HeaderMap, query: &Query) -> Self {
+    fn new(accepted: Accepted, headers: &HeaderMap, query: &QueryParameters) -> Self {
         let Accepted { format, form, pretty } = accepted;
         Wanted { format, form, pretty: pretty || is_pretty(headers, query), include: Include::Metadata }
     }
@@ -73,7 +73,7 @@ fn accept_header(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Indentation is for explicit requests, browsers and curl.
-fn is_pretty(headers: &HeaderMap, query: &Query) -> bool {
+fn is_pretty(headers: &HeaderMap, query: &QueryParameters) -> bool {
     let is_person = || {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         agent.starts_with("curl") || agent.starts_with("Wget") || agent.starts_with("Mozilla/5.0")

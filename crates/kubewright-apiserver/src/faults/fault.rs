@@ -11,7 +11,7 @@ use crate::request::RequestInfo;
 /// limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
-    pub(super) effect: Effect,
+    pub(super) effect: FaultEffect,
     verb: Option<Str>,
     resource: Option<Str>,
     namespace: Option<Str>,
@@ -22,7 +22,7 @@ pub struct Fault {
 
 /// The effect on a request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
+pub(crate) enum FaultEffect {
     /// Respond with this error instead.
     Answer { code: u16, retry_after: Option<u32> },
     /// Delay the request.
@@ -37,25 +37,25 @@ impl Fault {
     /// Responds with an error instead of processing the request: 409, 410, 429, 500, 503 or any
     /// other.
     pub fn answer(code: u16) -> Self {
-        Fault::new(Effect::Answer { code, retry_after: None })
+        Fault::new(FaultEffect::Answer { code, retry_after: None })
     }
 
     /// Delays the request.
     pub fn delay(time: Duration) -> Self {
-        Fault::new(Effect::Delay(time))
+        Fault::new(FaultEffect::Delay(time))
     }
 
     /// Closes the connection without a response, and without processing the request.
     pub fn drop_request() -> Self {
-        Fault::new(Effect::Drop)
+        Fault::new(FaultEffect::Drop)
     }
 
     /// Processes the request, and closes the connection after this many bytes of the response body.
     pub fn cut_after(bytes: usize) -> Self {
-        Fault::new(Effect::Cut(bytes))
+        Fault::new(FaultEffect::Cut(bytes))
     }
 
-    fn new(effect: Effect) -> Self {
+    fn new(effect: FaultEffect) -> Self {
         Fault { effect, verb: None, resource: None, namespace: None, name: None, times: None, probability: 1.0 }
     }
 
@@ -106,7 +106,7 @@ impl Fault {
     /// Sets `Retry-After` of an [`answer`](Self::answer), in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
-        if let Effect::Answer { retry_after, .. } = &mut self.effect {
+        if let FaultEffect::Answer { retry_after, .. } = &mut self.effect {
             *retry_after = Some(seconds);
         }
         self

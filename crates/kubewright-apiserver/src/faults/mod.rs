@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
 pub use fault::Fault;
-pub(crate) use fault::{Effect, status};
+pub(crate) use fault::{FaultEffect, status};
 
 use crate::registry::Registry;
 use crate::request::RequestInfo;
@@ -116,7 +116,7 @@ impl Faults {
     }
 
     /// The effect of the first matching fault, if there is one.
-    pub(crate) fn next_effect(&self, info: &RequestInfo) -> Option<Effect> {
+    pub(crate) fn next_effect(&self, info: &RequestInfo) -> Option<FaultEffect> {
         self.state(|state| {
             let FaultState { faults, random } = state;
             let at = faults.iter().position(|fault| fault.fits(info) && fault.is_due(random))?;

@@ -2,7 +2,7 @@
 
 use kubewright_core::Value;
 
-use crate::lookup::Term;
+use crate::lookup::IndexTerm;
 use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::registry::claims::{claims_of, ephemeral_claim, is_ephemeral};
@@ -45,7 +45,7 @@ fn is_used(registry: &Registry, claim: &Key, value: &Value) -> bool {
     let is_controller = |owner: &&Value| tree::get(owner, &["controller"]).and_then(Value::as_bool) == Some(true);
     let controller = value.owner_references().iter().find(is_controller).map(|owner| tree::text(owner, &["uid"]));
     let namespace = claim.namespace().unwrap_or_default().into();
-    let term = Term::Claim { namespace, name: claim.name().into() };
+    let term = IndexTerm::Claim { namespace, name: claim.name().into() };
     let pods: Vec<Key> = registry.indices.terms().keys(&term).cloned().collect();
     pods.iter().filter_map(|key| registry.store.newest(key)).any(|entry| {
         let pod = entry.object.value();

@@ -21,9 +21,9 @@ pub(super) const NAMESPACES: &str = "namespaces";
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Maximum age of the reported remaining content.
-const REFRESH: Duration = Duration::from_secs(1);
+const MAX_AGE: Duration = Duration::from_secs(1);
 /// Number of objects processed before yielding.
-const TURN: usize = 64;
+const YIELD_AFTER: usize = 64;
 
 /// Terminating namespaces and definitions that still have content.
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl ContentCleanup {
 
     fn mark_stale(&mut self, container: Key) {
         self.stale.insert(container);
-        self.refresh.get_or_insert_with(|| Instant::now() + REFRESH);
+        self.refresh.get_or_insert_with(|| Instant::now() + MAX_AGE);
     }
 
     /// Records the outcome of a webhook call for an object. It may be one of many, so the report
@@ -145,9 +145,9 @@ impl ContentCleanup {
     }
 }
 
-/// Yields after every [`TURN`] objects.
+/// Yields after every [`YIELD_AFTER`] objects.
 pub(super) async fn yield_regularly(count: usize) {
-    if count.is_multiple_of(TURN) {
+    if count.is_multiple_of(YIELD_AFTER) {
         yield_now().await;
     }
 }
@@ -174,7 +174,7 @@ mod tests {
         // The report catches up eventually.
         let start = Instant::now();
         content.refresh_due().await;
-        assert_eq!(start.elapsed().as_secs(), REFRESH.as_secs());
+        assert_eq!(start.elapsed().as_secs(), MAX_AGE.as_secs());
         content.refresh();
         assert_eq!(content.due, BTreeSet::from([shop]));
     }

@@ -6,7 +6,7 @@ use kubewright_core::options::DeleteOptions;
 use super::content::{DEFINITIONS, RemainingContent, yield_regularly};
 use crate::object::{Meta, tree};
 use crate::registry::{CUSTOM_CLEANUP, Registry, set_condition};
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// Deletes the objects of a terminating definition, then releases it. Returns what it still waits
 /// for.
@@ -20,7 +20,7 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<RemainingCon
         return None;
     }
     let catalog = registry.catalog();
-    let objects = registry.all(&Scope::resource(name));
+    let objects = registry.all(&KeyRange::resource(name));
     if let Some(resource) = catalog.of_storage(name) {
         for (count, entry) in (1..).zip(&objects) {
             let value = entry.object.tree();
@@ -33,7 +33,7 @@ pub(super) async fn empty(registry: &Registry, key: &Key) -> Option<RemainingCon
         }
     }
     let definitions = catalog.of_storage(DEFINITIONS)?;
-    let staying = registry.all(&Scope::resource(name)).len();
+    let staying = registry.all(&KeyRange::resource(name)).len();
     // A failure means that the definition is gone or that the disk is full. Both lead to another
     // call.
     if staying > 0 {

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::admission::control::Control;
 use crate::object::StoredObject;
-use crate::registry::{Deleted, Registry};
+use crate::registry::{DeleteOutcome, Registry};
 use crate::rejection::Rejection;
 use crate::user::User;
 use kubewright_resources::catalog::Resource;
@@ -28,16 +28,16 @@ const MAX_WEBHOOK_CALLS: usize = 16;
 
 /// The controller that deletes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Controller {
+pub(super) enum DeletingController {
     GarbageCollector,
     Namespaces,
 }
 
-impl Controller {
+impl DeletingController {
     fn user(self) -> User {
         let name = match self {
-            Controller::GarbageCollector => "generic-garbage-collector",
-            Controller::Namespaces => "namespace-controller",
+            DeletingController::GarbageCollector => "generic-garbage-collector",
+            DeletingController::Namespaces => "namespace-controller",
         };
         let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system"];
         User::authenticated(format!("system:serviceaccount:kube-system:{name}"), "", groups.map(Str::from).into())
@@ -47,7 +47,7 @@ impl Controller {
 /// A requested deletion.
 #[derive(Debug, Clone)]
 pub(super) struct Deletion {
-    pub(super) by: Controller,
+    pub(super) by: DeletingController,
     pub(super) key: Key,
     pub(super) uid: Str,
     pub(super) policy: PropagationPolicy,
@@ -67,12 +67,12 @@ pub(super) enum DeletionState {
     Rejected(Str),
 }
 
-type Id = (Controller, Key);
+type Id = (DeletingController, Key);
 
 /// Deletions that wait for webhooks, and those that were rejected.
 pub(super) struct Deletions {
     registry: Arc<Registry>,
-    tasks: JoinSet<(Deletion, Result<Deleted, Rejection>)>,
+    tasks: JoinSet<(Deletion, Result<DeleteOutcome, Rejection>)>,
     permits: Arc<Semaphore>,
     in_progress: HashSet<Id>,
     refused: HashMap<Id, RejectedDeletion>,
@@ -139,14 +139,14 @@ impl Deletions {
     }
 
     /// Records the result of a deletion.
-    fn settle(&mut self, deletion: Deletion, result: Result<Deleted, Rejection>) -> DeletionState {
+    fn settle(&mut self, deletion: Deletion, result: Result<DeleteOutcome, Rejection>) -> DeletionState {
         let id = (deletion.by, deletion.key.clone());
         match result {
             Ok(deleted) => {
                 self.forget_one(&id);
                 match deleted {
-                    Deleted::Gone(_) => DeletionState::Gone,
-                    Deleted::Pending(object) => DeletionState::Pending(object),
+                    DeleteOutcome::Gone(_) => DeletionState::Gone,
+                    DeleteOutcome::Pending(object) => DeletionState::Pending(object),
                 }
             }
             Err(Rejection::Status(status)) if !matches!(status.code, Some(404 | 409)) => {
@@ -197,7 +197,7 @@ impl Deletions {
     /// Drops rejections of a deleted object.
     pub(super) fn forget(&mut self, key: &Key) {
         if !self.refused.is_empty() {
-            for by in [Controller::GarbageCollector, Controller::Namespaces] {
+            for by in [DeletingController::GarbageCollector, DeletingController::Namespaces] {
                 self.forget_one(&(by, key.clone()));
             }
         }
@@ -223,7 +223,7 @@ fn attempt(
     resource: &Resource,
     deletion: &Deletion,
     control: &Control<'_>,
-) -> Result<Deleted, Rejection> {
+) -> Result<DeleteOutcome, Rejection> {
     let Deletion { key, uid, policy, .. } = deletion;
     let mut options = DeleteOptions::default().uid(uid.clone());
     options.propagation_policy = Some(*policy);

@@ -16,10 +16,10 @@ use kubewright_storage::Key;
 /// The storage name of events of both groups.
 const EVENTS: &str = "events";
 /// Number of events deleted before yielding.
-const TURN: usize = 256;
+const YIELD_AFTER: usize = 256;
 
 /// Events with their deadlines, soonest first.
-pub(super) struct Expiry {
+pub(super) struct EventExpiry {
     /// How long an event is kept. Zero keeps it forever.
     time_to_live: Duration,
     /// Invariant: holds `(deadline, key)` exactly when `known[key]` has that deadline.
@@ -28,9 +28,9 @@ pub(super) struct Expiry {
     known: HashMap<Key, (Instant, u64)>,
 }
 
-impl Expiry {
+impl EventExpiry {
     pub(super) fn new(time_to_live: Duration) -> Self {
-        Expiry { time_to_live, by_deadline: BTreeSet::new(), known: HashMap::new() }
+        EventExpiry { time_to_live, by_deadline: BTreeSet::new(), known: HashMap::new() }
     }
 
     /// Records a write that just happened.
@@ -73,7 +73,7 @@ impl Expiry {
 
     /// Deletes expired events.
     pub(super) fn expire(&mut self, registry: &Registry) {
-        for _ in 0..TURN {
+        for _ in 0..YIELD_AFTER {
             let Some((deadline, key)) = self.by_deadline.first() else { return };
             if *deadline > Instant::now() {
                 return;

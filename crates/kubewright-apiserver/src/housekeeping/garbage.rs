@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{List, Str, Value};
 
-use super::deletions::{Controller, Deletion, Deletions};
+use super::deletions::{DeletingController, Deletion, Deletions};
 use super::{change, remove_finalizer};
 use crate::lookup::TermIndex;
 use crate::object::{Meta, tree};
@@ -218,7 +218,7 @@ impl GarbageCollector {
         };
         // A rejected deletion returns as a retry.
         deletions.delete(Deletion {
-            by: Controller::GarbageCollector,
+            by: DeletingController::GarbageCollector,
             key: key.clone(),
             uid: value.uid().into(),
             policy,

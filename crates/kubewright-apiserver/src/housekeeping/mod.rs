@@ -29,10 +29,10 @@ use crate::admission::quota;
 use crate::object::{Meta, StoredObject, tree};
 use crate::registry::Registry;
 use content::{ContentCleanup, yield_regularly};
-use deletions::{Controller, Deletion, Deletions};
-use expiry::Expiry;
+use deletions::{DeletingController, Deletion, Deletions};
+use expiry::EventExpiry;
 use garbage::GarbageCollector;
-use kubewright_storage::{Entry, Event, EventKind, Key, ListOptions, Recovery, Scope, Watcher};
+use kubewright_storage::{EventKind, Key, KeyRange, Recovery, StoreEvent, StoreListOptions, VersionedValue, Watcher};
 
 /// Period of trimming old events from the log, in addition to each write.
 const COMPACTION_PERIOD: Duration = Duration::from_secs(30);
@@ -61,9 +61,9 @@ pub(crate) async fn run(registry: Arc<Registry>, recovery: Option<Recovery>, mut
     let mut housekeeper = Housekeeper::new(Arc::clone(&registry));
     loop {
         let store = registry.store.clone();
-        let Ok(mut watcher) = store.watch(&Scope::everything(), store.current_revision()) else { continue };
+        let Ok(mut watcher) = store.watch(&KeyRange::everything(), store.current_revision()) else { continue };
         // Listing all objects may take long, so do it on a blocking thread.
-        let listed = spawn_blocking(move || store.list(&Scope::everything(), ListOptions::default())).await;
+        let listed = spawn_blocking(move || store.list(&KeyRange::everything(), StoreListOptions::default())).await;
         let Ok(Ok(page)) = listed else { return };
         housekeeper.listed = page.revision;
         let end = tokio::select! {
@@ -95,7 +95,7 @@ struct Housekeeper {
     garbage: GarbageCollector,
     content: ContentCleanup,
     deletions: Deletions,
-    expiry: Expiry,
+    expiry: EventExpiry,
     /// The revision of the last list. Events up to it are already known.
     listed: u64,
     /// Namespaces whose quota status may be outdated.
@@ -111,7 +111,7 @@ impl Housekeeper {
             garbage: GarbageCollector::default(),
             content: ContentCleanup::default(),
             deletions: Deletions::new(Arc::clone(&registry)),
-            expiry: Expiry::new(registry.event_ttl),
+            expiry: EventExpiry::new(registry.event_ttl),
             listed: 0,
             stale_quotas: BTreeSet::new(),
             compaction,
@@ -120,7 +120,7 @@ impl Housekeeper {
     }
 
     /// Examines all objects of a list.
-    async fn begin(&mut self, entries: Vec<(Key, Entry<StoredObject>)>) {
+    async fn begin(&mut self, entries: Vec<(Key, VersionedValue<StoredObject>)>) {
         self.garbage.restart();
         self.content = ContentCleanup::default();
         self.deletions.forget_all();
@@ -181,7 +181,7 @@ impl Housekeeper {
     }
 
     /// Reacts to a write.
-    fn follow(&mut self, event: &Event<StoredObject>) {
+    fn follow(&mut self, event: &StoreEvent<StoredObject>) {
         if event.revision <= self.listed {
             return;
         }
@@ -209,8 +209,8 @@ impl Housekeeper {
     /// Examines an object again after its deletion completed or became due for a retry.
     fn reconsider(&mut self, Deletion { by, key, gone, .. }: &Deletion) {
         match by {
-            Controller::GarbageCollector => self.garbage.check(key, gone),
-            Controller::Namespaces => self.content.reconsider(key),
+            DeletingController::GarbageCollector => self.garbage.check(key, gone),
+            DeletingController::Namespaces => self.content.reconsider(key),
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
 
     use super::*;
     use crate::complexity::{assert_linear, processor_time};
-    use crate::registry::{CreateRequest, Deleted, Ownership};
+    use crate::registry::{CreateRequest, DeleteOutcome, Ownership};
     use kubewright_storage::{Directory, Durability, OpenDisk, StoreOptions};
 
     fn create(registry: &Registry, storage: &str, namespace: &str, object: &str) -> Arc<StoredObject> {
@@ -301,7 +301,7 @@ mod tests {
         create(&registry, "persistentvolumeclaims", "default", claim);
         let claims = registry.catalog().of_storage("persistentvolumeclaims").cloned().expect("it is built in");
         let deleted = registry.delete(&claims, "default", "data", &DeleteOptions::default(), &mut Vec::new(), None);
-        assert!(matches!(deleted, Ok(Deleted::Pending(_))), "it is protected");
+        assert!(matches!(deleted, Ok(DeleteOutcome::Pending(_))), "it is protected");
         disk.wait(0, registry.store.newest_revision()).await.expect("there is room");
 
         is_full.store(true, Ordering::SeqCst);
@@ -353,7 +353,7 @@ mod tests {
     fn delete_owner(policy: PropagationPolicy, dependents: usize) -> Duration {
         let registry = registry();
         let (mut housekeeper, start) = (Housekeeper::new(Arc::clone(&registry)), registry.store.current_revision());
-        let mut watcher = registry.store.watch(&Scope::everything(), start).expect("it is now");
+        let mut watcher = registry.store.watch(&KeyRange::everything(), start).expect("it is now");
         let owner = create(&registry, "configmaps", "default", &config_map("owner", ""));
         let metadata = format!(
             r#","finalizers":["example.com/hold"],"ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap",
@@ -401,7 +401,7 @@ mod tests {
     async fn a_removed_reference_no_longer_blocks_the_owner() {
         let registry = registry();
         let (mut housekeeper, start) = (Housekeeper::new(Arc::clone(&registry)), registry.store.current_revision());
-        let mut watcher = registry.store.watch(&Scope::everything(), start).expect("it is now");
+        let mut watcher = registry.store.watch(&KeyRange::everything(), start).expect("it is now");
         let owner = create(&registry, "configmaps", "default", &config_map("owner", ""));
         let metadata = format!(
             r#","deletionGracePeriodSeconds":0,"finalizers":["example.com/hold"],"ownerReferences":[{{"apiVersion":"v1",

@@ -6,11 +6,11 @@ use kubewright_core::options::PropagationPolicy;
 use kubewright_core::{Str, Value};
 
 use super::content::{NAMESPACES, RemainingContent, yield_regularly};
-use super::deletions::{Controller, Deletion, DeletionState, Deletions};
+use super::deletions::{DeletingController, Deletion, DeletionState, Deletions};
 use crate::object::{Meta, tree};
 use crate::registry::{Registry, set_condition};
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// The finalizer of namespaces, which blocks until their content is deleted.
 const CONTENT: &str = "kubernetes";
@@ -79,14 +79,14 @@ fn release(namespace: &mut Value) {
 impl NamespaceContent {
     /// Deletes the objects of a resource and counts those that stay.
     async fn clear(&mut self, registry: &Registry, deletions: &mut Deletions, resource: &Resource, namespace: &str) {
-        for (count, entry) in (1..).zip(registry.all(&Scope::namespace(resource.storage.clone(), namespace))) {
+        for (count, entry) in (1..).zip(registry.all(&KeyRange::namespace(resource.storage.clone(), namespace))) {
             self.found += 1;
             let value = entry.object.tree();
             let outcome = if value.is_being_deleted() {
                 DeletionState::Pending(entry.object.clone())
             } else {
                 deletions.delete(Deletion {
-                    by: Controller::Namespaces,
+                    by: DeletingController::Namespaces,
                     key: resource.key(namespace, value.name()),
                     uid: value.uid().into(),
                     policy: PropagationPolicy::Background,

@@ -13,13 +13,13 @@ use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 use super::connection_limit::ActiveRequest;
-use super::in_flight::Place;
-use super::memory::Reservation;
+use super::in_flight::InFlightPermit;
+use super::memory::MemoryReservation;
 use crate::backup::Backup;
 use crate::channel_condition::ChannelCondition;
 use crate::encoding::JsonList;
 use crate::faults::ActiveFaults;
-use crate::registry::{FrameSlot, WatchStream};
+use crate::registry::{FrameSlot, RegistryWatch};
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -57,7 +57,7 @@ impl ChunkSource for JsonList {
 /// The body of a response.
 ///
 /// It fails if a fault is injected, or if it is not read before the deadline of its request.
-pub struct Body {
+pub struct ResponseBody {
     inner: Inner,
     /// Maximum size of a data frame.
     frame_max: usize,
@@ -67,8 +67,8 @@ pub struct Body {
     /// Number of bytes left before an injected fault cuts the body.
     rest: Option<usize>,
     // Held until the response is sent.
-    _place: Place,
-    _memory: Reservation,
+    _place: InFlightPermit,
+    _memory: MemoryReservation,
     _request: Option<ActiveRequest>,
 }
 
@@ -101,21 +101,21 @@ struct WatchFaults {
     thaw: Option<ChannelCondition<ActiveFaults>>,
 }
 
-impl Body {
+impl ResponseBody {
     /// A body that is encoded while it is sent.
     pub(crate) fn chunked(source: impl ChunkSource + 'static) -> Self {
-        Body::new(Inner::List { list: Box::new(source), encoded: Bytes::new() })
+        ResponseBody::new(Inner::List { list: Box::new(source), encoded: Bytes::new() })
     }
 
     fn new(inner: Inner) -> Self {
-        Body {
+        ResponseBody {
             inner,
             frame_max: usize::MAX,
             yields: false,
             deadline: None,
             rest: None,
-            _place: Place::default(),
-            _memory: Reservation::default(),
+            _place: InFlightPermit::default(),
+            _memory: MemoryReservation::default(),
             _request: None,
         }
     }
@@ -148,7 +148,7 @@ impl Body {
     }
 
     /// Holds a memory reservation until the body is dropped.
-    pub(crate) fn holding(mut self, memory: Reservation) -> Self {
+    pub(crate) fn holding(mut self, memory: MemoryReservation) -> Self {
         self._memory = memory;
         self
     }
@@ -163,7 +163,7 @@ impl Body {
     }
 
     /// Counts the request as in flight until the body is dropped.
-    pub(crate) fn in_place(mut self, place: Place) -> Self {
+    pub(crate) fn in_place(mut self, place: InFlightPermit) -> Self {
         self._place = place;
         self
     }
@@ -218,25 +218,25 @@ fn broken() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionReset, "a fault was injected: the stream was cut")
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
-        Body::new(Inner::Whole(bytes))
+        ResponseBody::new(Inner::Whole(bytes))
     }
 }
 
-impl From<JsonList> for Body {
+impl From<JsonList> for ResponseBody {
     fn from(list: JsonList) -> Self {
-        Body::chunked(list)
+        ResponseBody::chunked(list)
     }
 }
 
-impl From<WatchStream> for Body {
-    fn from(stream: WatchStream) -> Self {
+impl From<RegistryWatch> for ResponseBody {
+    fn from(stream: RegistryWatch) -> Self {
         let slot = FrameSlot::default();
         // The watches of a connection share its task, and one event for each would exceed the
         // task's coop budget. The work per poll is bounded anyway: at most one frame.
         let running = Some(Box::pin(unconstrained(stream.run(slot.clone()))) as Running);
-        Body::new(Inner::Watch { running, slot, active_faults: None })
+        ResponseBody::new(Inner::Watch { running, slot, active_faults: None })
     }
 }
 
@@ -303,7 +303,7 @@ impl Inner {
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -347,7 +347,7 @@ impl hyper::body::Body for Body {
 }
 
 /// Shows the size only, because the content may be secret.
-impl fmt::Debug for Body {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner {
             Inner::Whole(bytes) => write!(f, "{} bytes", bytes.len()),

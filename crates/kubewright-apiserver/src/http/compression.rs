@@ -3,13 +3,17 @@
 use hyper::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderMap, HeaderValue, VARY};
 use hyper::{Method, Response};
 
-use super::Body;
+use super::ResponseBody;
 
 /// Smaller responses are not compressed.
 const THRESHOLD: usize = 128 << 10;
 
 /// Compresses a large response to a read if the client accepts it.
-pub(crate) fn compress(method: &Method, accepted: bool, mut response: Response<Body>) -> Response<Body> {
+pub(crate) fn compress(
+    method: &Method,
+    accepted: bool,
+    mut response: Response<ResponseBody>,
+) -> Response<ResponseBody> {
     let is_large = response.body().length().is_some_and(|length| length >= THRESHOLD);
     if !accepted || !is_large || method != Method::GET {
         return response;
@@ -17,7 +21,7 @@ pub(crate) fn compress(method: &Method, accepted: bool, mut response: Response<B
     let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    response.map(Body::compressed)
+    response.map(ResponseBody::compressed)
 }
 
 /// Whether a client accepts gzip.

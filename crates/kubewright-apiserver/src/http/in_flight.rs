@@ -16,7 +16,7 @@ pub(crate) struct InFlight {
 
 /// The permit of a request, released on drop. Watches have none.
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct InFlightPermit {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -28,13 +28,13 @@ impl InFlight {
     }
 
     /// A permit for a request. `None` if the limit is reached.
-    pub(crate) fn enter(&self, verb: &str) -> Option<Place> {
+    pub(crate) fn enter(&self, verb: &str) -> Option<InFlightPermit> {
         let room = match verb {
-            "watch" => return Some(Place::default()),
+            "watch" => return Some(InFlightPermit::default()),
             "get" | "list" | "head" | "options" => &self.reading,
             _ => &self.writing,
         };
         let permit = Arc::clone(room).try_acquire_owned().ok()?;
-        Some(Place { _permit: Some(permit) })
+        Some(InFlightPermit { _permit: Some(permit) })
     }
 }

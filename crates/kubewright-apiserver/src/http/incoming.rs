@@ -1,7 +1,7 @@
 //! A request on its way to the service.
 
 use hyper::http::request::Parts;
-use kubewright_core::options::Query;
+use kubewright_core::options::QueryParameters;
 
 use super::RequestBody;
 use crate::request::{RequestInfo, unescape};
@@ -9,14 +9,14 @@ use crate::request::{RequestInfo, unescape};
 /// A request whose body may still have to be read.
 pub(crate) struct IncomingRequest {
     pub(crate) parts: Parts,
-    pub(crate) query: Query,
+    pub(crate) query: QueryParameters,
     pub(crate) info: RequestInfo,
     pub(crate) body: RequestBody,
 }
 
 impl IncomingRequest {
     pub(crate) fn new(parts: Parts, body: RequestBody) -> Self {
-        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let query = QueryParameters::parse(parts.uri.query().unwrap_or_default());
         let info = RequestInfo::new(&parts.method, &unescape(parts.uri.path()), &query);
         IncomingRequest { parts, query, info, body }
     }

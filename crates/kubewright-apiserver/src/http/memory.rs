@@ -18,7 +18,7 @@ pub(crate) struct MemoryBudget {
 
 /// Reserved bytes, released on drop.
 #[derive(Debug, Default)]
-pub(crate) struct Reservation(Option<OwnedSemaphorePermit>);
+pub(crate) struct MemoryReservation(Option<OwnedSemaphorePermit>);
 
 impl MemoryBudget {
     pub(crate) fn new(total: usize) -> Self {
@@ -27,7 +27,7 @@ impl MemoryBudget {
     }
 
     /// Extends a reservation. Returns false if the budget is exhausted.
-    pub(crate) fn extend(&self, reservation: &mut Reservation, bytes: usize) -> bool {
+    pub(crate) fn extend(&self, reservation: &mut MemoryReservation, bytes: usize) -> bool {
         let Ok(bytes) = u32::try_from(bytes) else { return false };
         let Ok(permit) = Arc::clone(&self.free).try_acquire_many_owned(bytes) else { return false };
         match &mut reservation.0 {
@@ -39,8 +39,8 @@ impl MemoryBudget {
 
     /// Reserves memory for an existing buffer. One that exceeds the whole budget reserves all of
     /// it. `None` if the budget is exhausted.
-    pub(crate) fn reserve(&self, bytes: usize) -> Option<Reservation> {
-        let mut reservation = Reservation::default();
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<MemoryReservation> {
+        let mut reservation = MemoryReservation::default();
         (bytes == 0 || self.extend(&mut reservation, bytes.min(self.total))).then_some(reservation)
     }
 }
@@ -50,9 +50,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_free_again_when_a_reservation_is_dropped() {
+    fn dropping_a_reservation_releases_its_bytes() {
         let budget = MemoryBudget::new(10);
-        let mut first = Reservation::default();
+        let mut first = MemoryReservation::default();
         assert!(budget.extend(&mut first, 4) && budget.extend(&mut first, 4) && !budget.extend(&mut first, 4));
         assert!(budget.reserve(0).is_some() && budget.reserve(100).is_none());
         drop(first);

@@ -33,22 +33,22 @@ macro_rules! writes_to_stream {
 }
 pub(crate) use writes_to_stream;
 
-mod answer;
 mod body;
 mod compression;
 mod connection_limit;
 mod in_flight;
 mod incoming;
-pub(crate) mod lingering;
+pub(crate) mod lingering_close;
 mod memory;
 mod request_body;
+mod response;
 
-pub(crate) use answer::Answer;
-pub use body::Body;
 pub(crate) use body::ChunkSource;
+pub use body::ResponseBody;
 pub(crate) use compression::{accepts_gzip, compress};
 pub(crate) use connection_limit::{ActiveRequest, ConnectionLimit, ConnectionSlot, MAX_CONNECTIONS};
-pub(crate) use in_flight::{InFlight, MAX_IN_FLIGHT, Place};
+pub(crate) use in_flight::{InFlight, InFlightPermit, MAX_IN_FLIGHT};
 pub(crate) use incoming::IncomingRequest;
 pub(crate) use memory::{LIST_BYTES, MemoryBudget, REQUEST_BYTES};
 pub(crate) use request_body::{BufferedBody, RequestBody};
+pub(crate) use response::ApiResponse;

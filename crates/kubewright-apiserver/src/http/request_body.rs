@@ -10,8 +10,8 @@ use hyper::header::{EXPECT, HeaderMap};
 use kubewright_core::meta::v1::Status;
 use tokio::time::timeout;
 
-use super::lingering::Leftover;
-use super::memory::{MemoryBudget, Reservation};
+use super::lingering_close::Leftover;
+use super::memory::{MemoryBudget, MemoryReservation};
 use crate::rejection::Rejection;
 
 /// The maximum size of a body.
@@ -20,7 +20,7 @@ const BODY_MAX: usize = 3 << 20;
 /// again. As in Go's servers.
 const DISCARDED_MAX: u64 = 256 << 10;
 /// Time limit for draining.
-const DISCARD_TIME: Duration = Duration::from_secs(1);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A request body that may not have arrived yet.
 pub(crate) enum RequestBody {
@@ -34,7 +34,7 @@ pub(crate) enum RequestBody {
 #[derive(Default)]
 pub(crate) struct BufferedBody {
     pub(crate) bytes: Bytes,
-    _memory: Reservation,
+    _memory: MemoryReservation,
 }
 
 impl RequestBody {
@@ -50,7 +50,7 @@ impl RequestBody {
     /// 413 if it is too large, 429 if the memory budget is exhausted, 400 if it is incomplete.
     pub(crate) async fn read(&mut self, budget: &MemoryBudget) -> Result<BufferedBody, Rejection> {
         let mut collected =
-            Collected { budget, first: Bytes::new(), rest: BytesMut::new(), memory: Reservation::default() };
+            Collected { budget, first: Bytes::new(), rest: BytesMut::new(), memory: MemoryReservation::default() };
         match self {
             RequestBody::Whole(bytes) => collected.add(std::mem::take(bytes))?,
             RequestBody::Http1(body, leftover) => {
@@ -98,7 +98,7 @@ impl RequestBody {
             }
         };
         // On a timeout the connection is closed after the response.
-        let _ = timeout(DISCARD_TIME, reading).await;
+        let _ = timeout(DISCARD_TIMEOUT, reading).await;
     }
 }
 
@@ -107,7 +107,7 @@ struct Collected<'a> {
     budget: &'a MemoryBudget,
     first: Bytes,
     rest: BytesMut,
-    memory: Reservation,
+    memory: MemoryReservation,
 }
 
 impl Collected<'_> {

@@ -7,14 +7,14 @@ use kubewright_core::Value;
 
 use crate::call::Call;
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, Offer};
 use kubewright_resources::catalog::Catalog;
 use kubewright_resources::discovery::etag;
 
 /// Handles a request below `/api` or `/apis`.
-pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {
+pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rejection> {
     let catalog = call.registry.catalog();
     let discovery = catalog.discovery();
     let is_all = matches!(parts, ["api"] | ["apis"]);
@@ -47,11 +47,11 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejectio
     if call.method != Method::GET && !is_custom {
         return Err(Rejection::no_such_method());
     }
-    Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &document)?))
+    Ok(ApiResponse::document(StatusCode::OK, wanted, encoding::tree(wanted, &document)?))
 }
 
 /// Responds with aggregated discovery of the core group or of all others.
-fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool) -> Result<Answer, Rejection> {
+fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool) -> Result<ApiResponse, Rejection> {
     if call.method != Method::GET {
         return Err(Rejection::no_such_method());
     }
@@ -75,8 +75,8 @@ fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool)
     // Clients cache the large document and revalidate it.
     let known = call.headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let answer = match known {
-        Some(known) if known == tag => Answer::empty(StatusCode::NOT_MODIFIED),
-        _ => Answer::document(StatusCode::OK, wanted, body),
+        Some(known) if known == tag => ApiResponse::empty(StatusCode::NOT_MODIFIED),
+        _ => ApiResponse::document(StatusCode::OK, wanted, body),
     };
     Ok(answer.with_header(ETAG, &tag).with_header(VARY, "Accept").with_header(CACHE_CONTROL, "public"))
 }

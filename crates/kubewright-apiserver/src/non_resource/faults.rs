@@ -6,13 +6,13 @@ use kubewright_core::meta::v1::Status;
 use std::time::Duration;
 
 use crate::faults::{Fault, Faults};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::tree;
 use crate::rejection::Rejection;
 
 /// Handles a request below `/kubewright/faults`: `POST` a fault, `DELETE` all of them, or `POST` to
 /// one of the actions `compact`, `cut-watches`, `freeze`, `restart` and `thaw`.
-pub(crate) fn answer(faults: &Faults, method: &Method, action: &[&str], body: &[u8]) -> Result<Answer, Rejection> {
+pub(crate) fn answer(faults: &Faults, method: &Method, action: &[&str], body: &[u8]) -> Result<ApiResponse, Rejection> {
     match (method, action) {
         (&Method::DELETE, []) => faults.clear(),
         (&Method::POST, []) => faults.inject(read(body).map_err(Status::bad_request)?),
@@ -26,7 +26,7 @@ pub(crate) fn answer(faults: &Faults, method: &Method, action: &[&str], body: &[
         }
         _ => return Err(Rejection::NoSuchPage),
     }
-    Ok(Answer::text(StatusCode::OK, "ok\n"))
+    Ok(ApiResponse::text(StatusCode::OK, "ok\n"))
 }
 
 /// Parses a fault such as `{"answer": 429, "retryAfter": 1, "verb": "list", "resource": "pods",

@@ -14,7 +14,7 @@ pub(crate) use faults::answer as inject_faults;
 use crate::authentication::{Accounts, KEY_SET_PATH};
 use crate::call::Call;
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{to_json, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::accept::Format;
@@ -34,7 +34,7 @@ const PROVIDER_PATH: &str = "/.well-known/openid-configuration";
 const CHECKS: [&str; 4] = ["ping", "log", "storage", "housekeeping"];
 
 /// Handles a request for a non-resource URL.
-pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
+pub(crate) fn answer(call: &Call<'_>) -> Result<ApiResponse, Rejection> {
     let path = call.info.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match (&parts[..], call.method) {
@@ -42,7 +42,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
         (["version"], &Method::GET) => json(call, &version()),
         (["version"], _) => Err(Rejection::no_such_method()),
         ([health @ ("healthz" | "livez" | "readyz"), check @ ..], _) => self::health(call, health, check),
-        (["metrics"], _) => Ok(Answer::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
+        (["metrics"], _) => Ok(ApiResponse::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
         (["api" | "apis", ..], _) => discovery::answer(call, &parts),
         (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
         ([".well-known", "openid-configuration"], &Method::GET) => {
@@ -51,7 +51,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<Answer, Rejection> {
         }
         (["openid", "v1", "jwks"], &Method::GET) => {
             let keys = to_json(&call.authenticator.accounts.key_set());
-            Ok(Answer::binary("application/jwk-set+json", keys))
+            Ok(ApiResponse::binary("application/jwk-set+json", keys))
         }
         (["kubewright", "backup"], &Method::GET) => backup::answer(call),
         _ => Err(Rejection::NoSuchPage),
@@ -104,7 +104,7 @@ fn architecture() -> &'static str {
 
 /// Responds to a health check. A disk failure makes the server unready but not dead: a restart
 /// would not help.
-fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<Answer, Rejection> {
+fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<ApiResponse, Rejection> {
     let failure = call.disk.and_then(Disk::failure).filter(|_| endpoint != "livez");
     let report = |check: &str| match &failure {
         Some(why) if check == "storage" => format!("[-]{check} failed: {why}\n"),
@@ -115,20 +115,20 @@ fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<Answer, Rej
         [] if call.query.get("verbose").is_some() || !is_well => {
             let text: String = CHECKS.iter().copied().map(report).collect();
             Ok(if is_well {
-                Answer::text(StatusCode::OK, text + &format!("{endpoint} check passed\n"))
+                ApiResponse::text(StatusCode::OK, text + &format!("{endpoint} check passed\n"))
             } else {
-                Answer::text(StatusCode::INTERNAL_SERVER_ERROR, text + &format!("{endpoint} check failed\n"))
+                ApiResponse::text(StatusCode::INTERNAL_SERVER_ERROR, text + &format!("{endpoint} check failed\n"))
             })
         }
-        [] => Ok(Answer::text(StatusCode::OK, "ok")),
-        ["storage"] if !is_well => Ok(Answer::text(StatusCode::INTERNAL_SERVER_ERROR, report("storage"))),
-        [check] if CHECKS.contains(check) => Ok(Answer::text(StatusCode::OK, "ok")),
+        [] => Ok(ApiResponse::text(StatusCode::OK, "ok")),
+        ["storage"] if !is_well => Ok(ApiResponse::text(StatusCode::INTERNAL_SERVER_ERROR, report("storage"))),
+        [check] if CHECKS.contains(check) => Ok(ApiResponse::text(StatusCode::OK, "ok")),
         _ => Err(Rejection::NoSuchPage),
     }
 }
 
 /// A JSON document, whatever the client accepts.
-fn json(call: &Call<'_>, value: &Value) -> Result<Answer, Rejection> {
+fn json(call: &Call<'_>, value: &Value) -> Result<ApiResponse, Rejection> {
     let wanted = Wanted { format: Format::Json, ..Wanted::of_errors(call.headers, call.query) };
-    Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, value)?))
+    Ok(ApiResponse::document(StatusCode::OK, wanted, encoding::tree(wanted, value)?))
 }

@@ -8,17 +8,17 @@ use kubewright_core::{GroupVersion, Value};
 
 use crate::call::Call;
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::tree;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::{Catalog, Resource, ServedVersion};
-use kubewright_resources::openapi::{self, Document};
+use kubewright_resources::openapi::{self, OpenApiDocument};
 
 /// Handles a request below `/openapi`.
-pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<Answer, Rejection> {
+pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rejection> {
     let catalog = call.registry.catalog();
     match parts {
-        ["v3"] => Ok(Answer::text(StatusCode::OK, index(&catalog).to_string())),
+        ["v3"] => Ok(ApiResponse::text(StatusCode::OK, index(&catalog).to_string())),
         ["v3", path @ ..] => Ok(document(call, &catalog, path)),
         ["v2"] => version_2(call, &catalog),
         _ => Err(Rejection::NoSuchPage),
@@ -38,30 +38,30 @@ fn index(catalog: &Catalog) -> Value {
     openapi::index(documents.iter().map(|(path, hash)| (path.as_str(), *hash)))
 }
 
-fn document(call: &Call<'_>, catalog: &Catalog, path: &[&str]) -> Answer {
+fn document(call: &Call<'_>, catalog: &Catalog, path: &[&str]) -> ApiResponse {
     let (group, version) = match path {
         ["api", version] => ("", *version),
         ["apis", group, version] => (*group, *version),
-        _ => return Answer::empty(StatusCode::NOT_FOUND),
+        _ => return ApiResponse::empty(StatusCode::NOT_FOUND),
     };
-    let Some(served) = catalog.version(group, version) else { return Answer::empty(StatusCode::NOT_FOUND) };
+    let Some(served) = catalog.version(group, version) else { return ApiResponse::empty(StatusCode::NOT_FOUND) };
     if !takes(call, "json") {
-        return Answer::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept");
+        return ApiResponse::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept");
     }
     let hash = hash(group, version, served);
     let tag = format!("\"{hash}\"");
     let (answer, keep) = match call.query.get("hash").filter(|asked| !asked.is_empty()) {
         Some(asked) if *asked != *hash => {
             let place = openapi::place(&self::path(group, version), hash);
-            let answer = Answer::empty(StatusCode::MOVED_PERMANENTLY).with_header(LOCATION, &place);
+            let answer = ApiResponse::empty(StatusCode::MOVED_PERMANENTLY).with_header(LOCATION, &place);
             (answer, "no-cache, private")
         }
         asked => {
             let answer = if is_known(call, &tag) {
-                Answer::empty(StatusCode::NOT_MODIFIED)
+                ApiResponse::empty(StatusCode::NOT_MODIFIED)
             } else {
                 let body = served.document.get_or_init(|| make(group, version, served).to_json().into());
-                Answer::document(StatusCode::OK, Wanted::JSON, body.clone())
+                ApiResponse::document(StatusCode::OK, Wanted::JSON, body.clone())
             };
             // The content of a URL with a hash never changes.
             (answer, if asked.is_some() { "public, immutable" } else { "no-cache, private" })
@@ -85,14 +85,14 @@ fn takes(call: &Call<'_>, kind: &str) -> bool {
 }
 
 /// Responds with the v2 document, for clients that accept JSON.
-fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
+fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<ApiResponse, Rejection> {
     let accept = call.headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.contains("proto-openapi.spec.v2") {
         let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
-        return Ok(Answer::binary(kind, empty_version_2()).with_header(VARY, "Accept"));
+        return Ok(ApiResponse::binary(kind, empty_version_2()).with_header(VARY, "Accept"));
     }
     if !takes(call, "json") {
-        return Ok(Answer::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept"));
+        return Ok(ApiResponse::empty(StatusCode::NOT_ACCEPTABLE).with_header(VARY, "Accept"));
     }
     let (body, tag) = match catalog.openapi_v2.get() {
         Some(document) => document,
@@ -102,9 +102,9 @@ fn version_2(call: &Call<'_>, catalog: &Catalog) -> Result<Answer, Rejection> {
         }
     };
     let answer = if is_known(call, tag) {
-        Answer::empty(StatusCode::NOT_MODIFIED)
+        ApiResponse::empty(StatusCode::NOT_MODIFIED)
     } else {
-        Answer::document(StatusCode::OK, Wanted::JSON, body.clone())
+        ApiResponse::document(StatusCode::OK, Wanted::JSON, body.clone())
     };
     Ok(answer.with_header(ETAG, tag).with_header(VARY, "Accept"))
 }
@@ -136,8 +136,8 @@ fn empty_version_2() -> Vec<u8> {
     out
 }
 
-fn make(group: &str, version: &str, served: &ServedVersion) -> Document {
-    let mut document = Document::new(GroupVersion::new(group, version));
+fn make(group: &str, version: &str, served: &ServedVersion) -> OpenApiDocument {
+    let mut document = OpenApiDocument::new(GroupVersion::new(group, version));
     for resource in served.resources().values() {
         let served = resource.to_served();
         match &resource.custom {

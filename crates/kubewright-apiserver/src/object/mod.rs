@@ -1,8 +1,8 @@
 //! Stored objects: a tree to read, and JSON text to send.
 //!
-//! A [`Draft`] is encoded before the store's lock is taken. The store assigns its revision, which
-//! is then written into the text. The result is an immutable [`StoredObject`]. Older objects drop
-//! their tree, because lists and watches mostly need the text.
+//! An [`ObjectDraft`] is encoded before the store's lock is taken. The store assigns its revision,
+//! which is then written into the text. The result is an immutable [`StoredObject`]. Older objects
+//! drop their tree, because lists and watches mostly need the text.
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts, to_json};
 use crate::rejection::Rejection;
 
 /// Initial buffer capacity, enough for most objects.
-const ROOM: usize = 4 << 10;
+const INITIAL_CAPACITY: usize = 4 << 10;
 /// The maximum size of a stored object, in bytes of JSON. Equals etcd's default request limit.
 pub(crate) const MAX_STORED_BYTES: usize = 1_572_864;
 
@@ -78,19 +78,19 @@ impl Layout {
 
 /// An encoded object without a revision.
 #[derive(Clone)]
-pub(crate) struct Draft {
+pub(crate) struct ObjectDraft {
     value: Value,
     json: Vec<u8>,
     layout: Layout,
 }
 
-impl Draft {
+impl ObjectDraft {
     /// Encodes an object. Its `metadata.resourceVersion` is ignored.
     pub(crate) fn new(mut value: Value) -> Self {
         tree::object_mut(&mut value, &["metadata"]).remove("resourceVersion");
-        let mut json = Vec::with_capacity(ROOM);
+        let mut json = Vec::with_capacity(INITIAL_CAPACITY);
         let layout = encode(&value, &mut json);
-        Draft { value, json, layout }
+        ObjectDraft { value, json, layout }
     }
 
     /// Rejects an object that is too large, with the error of etcd that kube-apiserver passes on.
@@ -112,7 +112,7 @@ impl Draft {
 
     /// The object without a resource version, as in the response to a dry-run creation.
     pub(crate) fn unstamped(self) -> StoredObject {
-        let Draft { value, layout, .. } = self;
+        let ObjectDraft { value, layout, .. } = self;
         let labels = value.labels();
         // The draft's text has a placeholder for the version, so write the text anew.
         let mut json = Vec::new();
@@ -142,9 +142,9 @@ impl Draft {
     }
 }
 
-impl kubewright_storage::Draft<StoredObject> for Draft {
+impl kubewright_storage::Draft<StoredObject> for ObjectDraft {
     fn stamp(self, revision: u64) -> StoredObject {
-        Draft::stamp(self, revision)
+        ObjectDraft::stamp(self, revision)
     }
 }
 
@@ -168,7 +168,7 @@ impl StoredObject {
         if value.name().is_empty() {
             return Err("the object has no name".to_owned());
         }
-        Ok(Draft::new(value).stamp(revision).archived())
+        Ok(ObjectDraft::new(value).stamp(revision).archived())
     }
 
     /// The tree of the object. An archived object is parsed, and keeps its tree.
@@ -306,7 +306,7 @@ mod tests {
         // With the two counters of an `Arc`, 80 bytes besides the text.
         assert!(size_of::<StoredObject>() <= 64, "{}", size_of::<StoredObject>());
         let value = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#.parse().expect("valid JSON");
-        let object = Draft::new(value).stamp(41).archived();
+        let object = ObjectDraft::new(value).stamp(41).archived();
         assert_eq!(Arc::strong_count(&object.json), 1);
         drop(object.bytes());
         assert_eq!((Arc::strong_count(&object.json), object.has_tree()), (1, false));
@@ -317,7 +317,7 @@ mod tests {
         let text = r#"{"kind":"ConfigMap","apiVersion":"v1","data":{"k":"v"},
             "metadata":{"name":"a","labels":{"l":"v"}}}"#;
         let value: Value = text.parse().expect("valid JSON");
-        let object = Draft::new(value).stamp(41);
+        let object = ObjectDraft::new(value).stamp(41);
         assert_eq!(&Value::from_json(object.json()).expect("we wrote it"), object.value());
         assert_eq!((object.value().resource_version(), object.api_version()), ("41", "v1"));
 

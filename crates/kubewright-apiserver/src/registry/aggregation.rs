@@ -6,16 +6,16 @@ use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, List, Selector, Value};
 
 use super::Registry;
-use crate::lookup::Term;
+use crate::lookup::IndexTerm;
 use crate::object::{Meta, StoredObject, tree};
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 
 /// The index terms of a ClusterRole: marks roles with an aggregation rule.
-pub(crate) fn aggregation_terms(_: &Key, role: &Value) -> Vec<Term> {
-    if selectors(role).is_empty() { Vec::new() } else { vec![Term::AggregatedRole] }
+pub(crate) fn aggregation_terms(_: &Key, role: &Value) -> Vec<IndexTerm> {
+    if selectors(role).is_empty() { Vec::new() } else { vec![IndexTerm::AggregatedRole] }
 }
 
 /// Updates the aggregated roles that match a written role. `written` is that role before and after.
@@ -25,7 +25,7 @@ pub(crate) fn aggregation_terms(_: &Key, role: &Value) -> Vec<Term> {
 pub(crate) fn collect_rules(registry: &Registry, written: &[&StoredObject]) {
     let catalog = registry.catalog();
     let Some(resource) = catalog.of_storage(ROLES) else { return };
-    let keys: Vec<Key> = registry.indices.terms().keys(&Term::AggregatedRole).cloned().collect();
+    let keys: Vec<Key> = registry.indices.terms().keys(&IndexTerm::AggregatedRole).cloned().collect();
     for key in keys {
         let Some(role) = registry.store.newest(&key) else { continue };
         let selectors: Vec<Selector> = selectors(role.object.value()).iter().filter_map(selector).collect();
@@ -40,7 +40,7 @@ pub(crate) fn collect_rules(registry: &Registry, written: &[&StoredObject]) {
 
 /// Sets the rules of an aggregated role to those of all matching roles.
 fn collect(registry: &Registry, resource: &Resource, role: &Value, selectors: &[Selector]) {
-    let roles = registry.all(&Scope::resource(ROLES));
+    let roles = registry.all(&KeyRange::resource(ROLES));
     let (mut rules, mut known) = (List::<Value>::new(), HashSet::new());
     for selector in selectors {
         for chosen in roles.iter().filter(|other| selector.matches(&other.object.labels)) {

@@ -3,7 +3,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str, Time, Value};
 
-use super::{Origin, Ownership, Registry, UpdateRequest};
+use super::{Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
@@ -28,7 +28,7 @@ impl Registry {
         if node.is_empty() {
             return Err(Rejection::unexpected("target.name: Required value"));
         }
-        let (part, origin) = (Part::Internal, Origin::Patch);
+        let (part, origin) = (Part::Internal, UpdateKind::Patch);
         let request = UpdateRequest {
             resource: pods,
             namespace,

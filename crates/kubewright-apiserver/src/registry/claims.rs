@@ -3,13 +3,13 @@
 use kubewright_core::{Str, Value};
 use kubewright_storage::Key;
 
-use crate::lookup::Term;
+use crate::lookup::IndexTerm;
 use crate::object::{Meta, tree};
 
 /// The index terms of a pod: its claims.
-pub(crate) fn claim_terms(key: &Key, pod: &Value) -> Vec<Term> {
+pub(crate) fn claim_terms(key: &Key, pod: &Value) -> Vec<IndexTerm> {
     let namespace = Str::from(key.namespace().unwrap_or_default());
-    claims_of(pod).map(|name| Term::Claim { namespace: namespace.clone(), name }).collect()
+    claims_of(pod).map(|name| IndexTerm::Claim { namespace: namespace.clone(), name }).collect()
 }
 
 /// The claims that a pod names, and those of its ephemeral volumes.

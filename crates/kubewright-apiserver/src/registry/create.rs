@@ -12,7 +12,7 @@ use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
 use crate::conversion;
-use crate::object::{Draft, Meta, StoredObject};
+use crate::object::{Meta, ObjectDraft, StoredObject};
 use crate::random;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
@@ -128,7 +128,7 @@ impl Registry {
     /// Stores a new object, or reports that its name is taken. A dry run only checks.
     fn store_new(&self, resource: &Resource, value: Value, dry_run: bool) -> Result<StoredNew, Rejection> {
         let key = resource.key(value.namespace(), value.name());
-        let draft = Draft::new(value);
+        let draft = ObjectDraft::new(value);
         draft.check_size()?;
         if dry_run {
             return Ok(match self.store.newest(&key) {

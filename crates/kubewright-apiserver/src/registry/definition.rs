@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use kubewright_core::{Str, Time, Value};
 
-use super::{Origin, Ownership, Registry, UpdateRequest, Writer};
+use super::{FieldManager, Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
-use crate::lookup::Term;
+use crate::lookup::IndexTerm;
 use crate::object::{Meta, StoredObject, texts, tree};
 use kubewright_resources::catalog::{Resource, custom};
 use kubewright_storage::Key;
@@ -22,13 +22,13 @@ impl Registry {
     /// Accepts the names of a definition, so that its resources are served.
     fn establish(&self, resource: &Resource, name: &str) {
         // The server itself manages the status fields.
-        let writer = Writer::new(Some("kube-apiserver"), "", "status");
+        let writer = FieldManager::new(Some("kube-apiserver"), "", "status");
         let request = UpdateRequest {
             resource,
             namespace: "",
             name,
             part: Part::Internal,
-            origin: Origin::Patch,
+            origin: UpdateKind::Patch,
             control: None,
             ownership: Ownership::Track(writer),
             dry_run: false,
@@ -60,7 +60,7 @@ impl Registry {
 
     /// Assigns released names to definitions of the group that wait for them.
     pub(crate) fn reconsider_names(&self, resource: &Resource, group: &str) {
-        let waiting = Term::WaitingForNames { group: group.into() };
+        let waiting = IndexTerm::WaitingForNames { group: group.into() };
         let waiting: Vec<Key> = self.indices.terms().keys(&waiting).cloned().collect();
         for key in waiting {
             if self.store.newest(&key).is_some_and(|entry| !entry.object.value().is_being_deleted()) {
@@ -72,12 +72,12 @@ impl Registry {
     /// The names that a definition can have, and the conflict if some are taken.
     fn accepted_names(&self, definition: &Value) -> (Value, Option<(&'static str, String)>) {
         let group = Str::from(tree::text(definition, &["spec", "group"]));
-        let is_taken = |term: Term| {
+        let is_taken = |term: IndexTerm| {
             let terms = self.indices.terms();
             terms.keys(&term).any(|key| key.name() != definition.name())
         };
-        let is_taken_name = |name: &Str| is_taken(Term::ResourceName { group: group.clone(), name: name.clone() });
-        let is_taken_kind = |name: &Str| is_taken(Term::Kind { group: group.clone(), name: name.clone() });
+        let is_taken_name = |name: &Str| is_taken(IndexTerm::ResourceName { group: group.clone(), name: name.clone() });
+        let is_taken_kind = |name: &Str| is_taken(IndexTerm::Kind { group: group.clone(), name: name.clone() });
         let wanted = tree::get(definition, &["spec", "names"]).cloned().unwrap_or_default();
         let mut names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
         let mut conflict = None;

@@ -9,10 +9,10 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 use super::{Registry, note_write, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::conversion;
-use crate::object::{Draft, Meta, StoredObject, tree};
+use crate::object::{Meta, ObjectDraft, StoredObject, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Entry, Key, WriteError};
+use kubewright_storage::{Key, VersionedValue, WriteError};
 
 /// The finalizer of a foreground deletion. It blocks until all dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -36,25 +36,25 @@ const ANSWERED_WITH_OBJECT: [&str; 7] = [
 ];
 
 /// The outcome of a deletion.
-pub(crate) enum Deleted {
+pub(crate) enum DeleteOutcome {
     /// The object was removed. This is its last state.
     Gone(Arc<StoredObject>),
     /// The object is terminating. This is its current state.
     Pending(Arc<StoredObject>),
 }
 
-impl Deleted {
+impl DeleteOutcome {
     /// The last or current state of the object.
     pub(crate) fn object(&self) -> &Arc<StoredObject> {
         match self {
-            Deleted::Gone(object) | Deleted::Pending(object) => object,
+            DeleteOutcome::Gone(object) | DeleteOutcome::Pending(object) => object,
         }
     }
 
     /// Whether the response is the object instead of a Status.
     pub(crate) fn is_answered_with_object(&self, resource: &Resource) -> bool {
         let keeps = resource.group.is_empty() && ANSWERED_WITH_OBJECT.contains(&resource.plural.as_str());
-        matches!(self, Deleted::Pending(_)) || keeps
+        matches!(self, DeleteOutcome::Pending(_)) || keeps
     }
 }
 
@@ -68,7 +68,7 @@ impl Registry {
         options: &DeleteOptions,
         warnings: &mut Vec<String>,
         control: Option<&Control<'_>>,
-    ) -> Result<Deleted, Rejection> {
+    ) -> Result<DeleteOutcome, Rejection> {
         if resource.is("", "namespaces") && SYSTEM_NAMESPACES.contains(&name) {
             let why = "this namespace may not be deleted";
             return Err(Status::forbidden(&resource.group_resource(), name, why).into());
@@ -97,14 +97,14 @@ impl Registry {
                 control.validate(self, &attributes)?;
             }
             let Some(plan) = plan(resource, value, options, policy) else {
-                return Ok(Deleted::Pending(Arc::clone(&entry.object)));
+                return Ok(DeleteOutcome::Pending(Arc::clone(&entry.object)));
             };
             if options.dry_run {
                 return Ok(match plan {
-                    DeletionPlan::Remove => Deleted::Gone(Arc::clone(&entry.object)),
+                    DeletionPlan::Remove => DeleteOutcome::Gone(Arc::clone(&entry.object)),
                     DeletionPlan::Mark { value, then_remove } => {
-                        let object = Arc::new(Draft::new(value).stamp(entry.revision));
-                        if then_remove { Deleted::Gone(object) } else { Deleted::Pending(object) }
+                        let object = Arc::new(ObjectDraft::new(value).stamp(entry.revision));
+                        if then_remove { DeleteOutcome::Gone(object) } else { DeleteOutcome::Pending(object) }
                     }
                 });
             }
@@ -118,7 +118,7 @@ impl Registry {
     /// Removes an expired object if it still has this revision. Skips admission and finalizers.
     pub(crate) fn remove(&self, key: &Key, revision: u64) {
         let Some(entry) = self.store.newest(key) else { return };
-        let last = Draft::new(entry.object.tree().into_owned());
+        let last = ObjectDraft::new(entry.object.tree().into_owned());
         // A newer revision has a newer expiry time, so a conflict is fine.
         let _ = self.store.delete(key, revision, last);
     }
@@ -129,30 +129,30 @@ impl Registry {
         resource: &Resource,
         namespace: &str,
         name: &str,
-        entry: &Entry<StoredObject>,
+        entry: &VersionedValue<StoredObject>,
         plan: DeletionPlan,
-    ) -> Result<Option<Deleted>, Rejection> {
+    ) -> Result<Option<DeleteOutcome>, Rejection> {
         let key = resource.key(namespace, name);
-        let remove = |entry: &Entry<StoredObject>| {
-            let draft = Draft::new(entry.object.tree().into_owned());
+        let remove = |entry: &VersionedValue<StoredObject>| {
+            let draft = ObjectDraft::new(entry.object.tree().into_owned());
             let deleted = self.store.delete(&key, entry.revision, draft);
-            deleted.inspect(note_write).map(|entry| Deleted::Gone(entry.object))
+            deleted.inspect(note_write).map(|entry| DeleteOutcome::Gone(entry.object))
         };
         let outcome = match plan {
             DeletionPlan::Remove => remove(entry),
             DeletionPlan::Mark { value, then_remove } => {
-                let draft = Draft::new(value);
+                let draft = ObjectDraft::new(value);
                 let marked = self.store.update(&key, entry.revision, draft);
                 match marked.inspect(note_write) {
                     Ok(marked) if then_remove => match remove(&marked) {
                         // A concurrent writer must see the removal, too, so leave it to them.
-                        Err(WriteError::Conflict { .. }) => Ok(Deleted::Pending(marked.object)),
+                        Err(WriteError::Conflict { .. }) => Ok(DeleteOutcome::Pending(marked.object)),
                         // The kubelet may remove the pod as soon as it is marked. That is what the
                         // client asked for.
-                        Err(WriteError::NotFound) => Ok(Deleted::Gone(marked.object)),
+                        Err(WriteError::NotFound) => Ok(DeleteOutcome::Gone(marked.object)),
                         removed => removed,
                     },
-                    marked => marked.map(|entry| Deleted::Pending(entry.object)),
+                    marked => marked.map(|entry| DeleteOutcome::Pending(entry.object)),
                 }
             }
         };

@@ -11,7 +11,7 @@ use crate::admission::Part;
 use crate::object::{Meta, StoredObject, to_json, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::Scope;
+use kubewright_storage::KeyRange;
 
 /// `Retry-After` of a rejected eviction.
 const RETRY_SECONDS: i32 = 10;
@@ -62,7 +62,7 @@ impl Registry {
 
     /// The disruption budgets that select a pod.
     fn budgets(&self, namespace: &str, pod: &StoredObject) -> Vec<Value> {
-        let all = self.all(&Scope::namespace("poddisruptionbudgets.policy", namespace));
+        let all = self.all(&KeyRange::namespace("poddisruptionbudgets.policy", namespace));
         let covers = |budget: &Value| {
             let selector = tree::get(budget, &["spec", "selector"]);
             let selector: Option<LabelSelector> =
@@ -82,7 +82,7 @@ impl Registry {
         };
         let catalog = self.catalog();
         let Some(resource) = catalog.of_storage("poddisruptionbudgets.policy") else { return Ok(()) };
-        let (part, origin) = (Part::Internal, super::Origin::Patch);
+        let (part, origin) = (Part::Internal, super::UpdateKind::Patch);
         let request = UpdateRequest {
             resource,
             namespace,

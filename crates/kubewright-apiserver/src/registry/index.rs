@@ -12,18 +12,18 @@ use kubewright_core::Value;
 
 use super::{aggregation, claims, definition_names};
 use crate::admission::allocation::ServiceNumbers;
-use crate::admission::quota::Usage;
+use crate::admission::quota::QuotaUsage;
 use crate::authorization;
-use crate::lookup::{Term, TermIndex};
+use crate::lookup::{IndexTerm, TermIndex};
 use crate::object::StoredObject;
-use kubewright_storage::{Event, EventKind, Key, Observer};
+use kubewright_storage::{EventKind, Key, Observer, StoreEvent};
 
 /// All indices of a registry.
 #[derive(Default)]
 pub(crate) struct Indices {
-    terms: Mutex<TermIndex<Term>>,
+    terms: Mutex<TermIndex<IndexTerm>>,
     services: Mutex<ServiceNumbers>,
-    usage: Mutex<Usage>,
+    usage: Mutex<QuotaUsage>,
 }
 
 impl Indices {
@@ -33,7 +33,7 @@ impl Indices {
     }
 
     /// Objects by what they refer to.
-    pub(crate) fn terms(&self) -> MutexGuard<'_, TermIndex<Term>> {
+    pub(crate) fn terms(&self) -> MutexGuard<'_, TermIndex<IndexTerm>> {
         self.terms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -43,7 +43,7 @@ impl Indices {
     }
 
     /// The usage of namespaces with a quota.
-    pub(crate) fn usage(&self) -> MutexGuard<'_, Usage> {
+    pub(crate) fn usage(&self) -> MutexGuard<'_, QuotaUsage> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,12 +61,12 @@ impl Indices {
 }
 
 impl Observer<StoredObject> for Indices {
-    fn apply(&self, event: &Event<StoredObject>) {
+    fn apply(&self, event: &StoreEvent<StoredObject>) {
         let (before, after) = sides(event);
         self.change(&event.key, event.revision, before, after);
     }
 
-    fn revert(&self, event: &Event<StoredObject>) {
+    fn revert(&self, event: &StoreEvent<StoredObject>) {
         let (before, after) = sides(event);
         self.change(&event.key, event.revision, after, before);
         self.usage().reset(&event.key);
@@ -74,13 +74,13 @@ impl Observer<StoredObject> for Indices {
 }
 
 /// The object before and after a write.
-fn sides(event: &Event<StoredObject>) -> (Option<&StoredObject>, Option<&StoredObject>) {
+fn sides(event: &StoreEvent<StoredObject>) -> (Option<&StoredObject>, Option<&StoredObject>) {
     let before = event.previous.as_ref().map(|entry| &*entry.object);
     (before, (event.kind != EventKind::Deleted).then_some(&*event.object))
 }
 
 /// The function that extracts the index terms of a resource, if it has any.
-fn terms_of(resource: &str) -> Option<fn(&Key, &Value) -> Vec<Term>> {
+fn terms_of(resource: &str) -> Option<fn(&Key, &Value) -> Vec<IndexTerm>> {
     match resource {
         "clusterrolebindings.rbac.authorization.k8s.io" | "rolebindings.rbac.authorization.k8s.io" => {
             Some(authorization::subject_terms)

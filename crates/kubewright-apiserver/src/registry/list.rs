@@ -6,13 +6,13 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 
 use super::continue_token::ContinueToken;
-use super::{Registry, Selection};
+use super::{Registry, Selectors};
 use crate::conversion::webhook::in_version;
 use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, ListOptions as Paging, ReadError, Scope, Store};
+use kubewright_storage::{Key, KeyRange, ReadError, Store, StoreListOptions as Paging};
 
 /// How long a read waits for a future revision.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ impl ObjectPage {
 }
 
 /// A page of a list.
-pub(crate) struct Listed {
+pub(crate) struct ListPage {
     pub(crate) objects: Vec<Arc<StoredObject>>,
     pub(crate) meta: ListMeta,
 }
@@ -49,9 +49,9 @@ impl Registry {
         &self,
         resource: &Resource,
         namespace: &str,
-        selection: &Selection,
+        selection: &Selectors,
         options: &ListOptions,
-    ) -> Result<Listed, Rejection> {
+    ) -> Result<ListPage, Rejection> {
         // Resource version 0 means any version. The real server answers it from its cache and
         // ignores the limit.
         let takes_any = options.resource_version.as_deref() == Some("0");
@@ -83,15 +83,15 @@ impl Registry {
             remaining: next.as_ref().filter(|_| selection.is_everything()).map(|_| page.remaining),
             continue_token: next.map(|next| next.encode(namespace)),
         };
-        Ok(Listed { objects: page.objects, meta })
+        Ok(ListPage { objects: page.objects, meta })
     }
 
     /// Reads the selected objects of a page. Large reads run on a blocking thread.
     pub(super) async fn read_page(
         &self,
-        scope: &Scope,
+        scope: &KeyRange,
         paging: Paging,
-        selection: &Selection,
+        selection: &Selectors,
     ) -> Result<Result<ObjectPage, ReadError>, Rejection> {
         if self.store.resource_len(scope) <= OFFLOAD_THRESHOLD {
             return Ok(object_page(&self.store, scope, paging, selection));
@@ -105,10 +105,10 @@ impl Registry {
         &self,
         resource: &Resource,
         namespace: &str,
-        selection: &Selection,
-        (scope, mut paging, limit): (&Scope, Paging, usize),
+        selection: &Selectors,
+        (scope, mut paging, limit): (&KeyRange, Paging, usize),
         mut token: Option<ContinueToken>,
-    ) -> Result<Listed, Rejection> {
+    ) -> Result<ListPage, Rejection> {
         let (by_labels, mut objects) = (selection.without_fields(), Vec::new());
         loop {
             // Never read more than the remaining limit, so that the next page starts where this one
@@ -127,7 +127,7 @@ impl Registry {
                 next => {
                     let continue_token = next.map(|next| next.encode(namespace));
                     let meta = ListMeta { revision: page.revision, remaining: None, continue_token };
-                    return Ok(Listed { objects, meta });
+                    return Ok(ListPage { objects, meta });
                 }
             }
         }
@@ -187,9 +187,9 @@ impl Registry {
 
 fn object_page(
     store: &Store<StoredObject>,
-    scope: &Scope,
+    scope: &KeyRange,
     paging: Paging,
-    selection: &Selection,
+    selection: &Selectors,
 ) -> Result<ObjectPage, ReadError> {
     let page = store.list_where(scope, paging, |_, entry| selection.matches(&entry.object))?;
     let mut objects: Vec<_> = page.entries.into_iter().map(|(_, entry)| entry.object).collect();

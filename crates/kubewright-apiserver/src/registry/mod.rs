@@ -35,14 +35,14 @@ use tokio::sync::watch as channel;
 
 pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
-pub(crate) use delete::{CUSTOM_CLEANUP, Deleted, FOREGROUND, ORPHAN};
+pub(crate) use delete::{CUSTOM_CLEANUP, DeleteOutcome, FOREGROUND, ORPHAN};
 use index::Indices;
-pub(crate) use list::{Listed, parse_version};
-pub(crate) use ownership::{Ownership, Writer, apply, check_configuration, group_version};
+pub(crate) use list::{ListPage, parse_version};
+pub(crate) use ownership::{FieldManager, Ownership, apply, check_configuration, group_version};
 pub(crate) use persistence::track_writes;
-pub(crate) use selection::Selection;
-pub(crate) use update::{Origin, UpdateRequest, check_target, unreadable_version, wrong_uid};
-pub(crate) use watch::{FrameSlot, WatchStream};
+pub(crate) use selection::Selectors;
+pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_version, wrong_uid};
+pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
 use crate::encoding::SharedFrames;
@@ -51,7 +51,7 @@ use crate::offload::Offload;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
 use kubewright_resources::catalog::{Catalog, Resource};
-use kubewright_storage::{Entry, Key, ListOptions, Scope, Store, StoreOptions, WriteError};
+use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};
 use persistence::{UnreadableObjects, note_write};
 
 /// Maximum total size of objects that only the event log retains, in bytes of JSON.
@@ -139,7 +139,7 @@ impl Registry {
     fn load_catalog(&self) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
         self.catalog_revision.store(self.store.newest_revision(), Ordering::Release);
-        let definitions = self.all(&Scope::resource(DEFINITIONS));
+        let definitions = self.all(&KeyRange::resource(DEFINITIONS));
         let resources = definitions.iter().filter_map(|entry| {
             let definition = entry.object.value();
             custom.set(definition.name(), Some((entry.revision, definition)))
@@ -166,7 +166,7 @@ impl Registry {
         resource: &Resource,
         namespace: &str,
         name: &str,
-    ) -> Result<Entry<StoredObject>, Rejection> {
+    ) -> Result<VersionedValue<StoredObject>, Rejection> {
         let key = resource.key(namespace, name);
         self.store.get(&key).ok_or_else(|| self.not_found(resource, &key))
     }
@@ -178,7 +178,7 @@ impl Registry {
         resource: &Resource,
         namespace: &str,
         name: &str,
-    ) -> Result<Entry<StoredObject>, Rejection> {
+    ) -> Result<VersionedValue<StoredObject>, Rejection> {
         let key = resource.key(namespace, name);
         self.store.newest(&key).ok_or_else(|| self.not_found(resource, &key))
     }
@@ -189,8 +189,8 @@ impl Registry {
     }
 
     /// Reads all objects of a scope for a write. They may not be durable yet.
-    pub(crate) fn all(&self, scope: &Scope) -> Vec<Entry<StoredObject>> {
-        let page = self.store.list(scope, ListOptions::default().newest());
+    pub(crate) fn all(&self, scope: &KeyRange) -> Vec<VersionedValue<StoredObject>> {
+        let page = self.store.list(scope, StoreListOptions::default().newest());
         // A list of the newest state cannot fail: only old revisions can expire.
         page.map(|page| page.entries.into_iter().map(|(_, entry)| entry).collect()).unwrap_or_default()
     }

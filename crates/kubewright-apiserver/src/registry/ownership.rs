@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 use kubewright_core::message::TypeEntry;
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{CauseType, Map, Str, Time, Value};
-use kubewright_merge::apply::{ApplyError, FieldSet, Manager, Managers, Operation, Schema, check, compare, field_set};
+use kubewright_merge::apply::{
+    ApplyError, FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema, check, compare, field_set,
+};
 
 use crate::admission;
 use crate::conversion;
@@ -28,14 +30,14 @@ pub(crate) enum Ownership {
     /// Leave it unchanged. For the server's own writes.
     Keep,
     /// The writer becomes the owner of changed fields.
-    Track(Writer),
+    Track(FieldManager),
     /// The object already contains the intended value.
     Given,
 }
 
 /// The field manager of a write.
 #[derive(Clone)]
-pub(crate) struct Writer {
+pub(crate) struct FieldManager {
     name: Str,
     subresource: Str,
     /// Fixed per request. Otherwise a retry would differ in this time alone, and invalidate the
@@ -43,19 +45,19 @@ pub(crate) struct Writer {
     time: Time,
 }
 
-impl Writer {
+impl FieldManager {
     /// The field manager of a request. Defaults to the program in the user agent.
     pub(crate) fn new(field_manager: Option<&str>, user_agent: &str, subresource: &str) -> Self {
         let name: Str = match field_manager.unwrap_or_default() {
             "" => program_of(user_agent).into(),
             name => name.into(),
         };
-        Writer { name, subresource: subresource.into(), time: Time::now() }
+        FieldManager { name, subresource: subresource.into(), time: Time::now() }
     }
 
-    fn manager(&self, resource: &Resource, operation: Operation) -> Manager {
+    fn manager(&self, resource: &Resource, operation: ManagedFieldsOperation) -> ManagerIdentifier {
         let (name, subresource) = (self.name.clone(), self.subresource.clone());
-        Manager { name, operation, api_version: resource.api_version.clone(), subresource }
+        ManagerIdentifier { name, operation, api_version: resource.api_version.clone(), subresource }
     }
 
     /// The time of the write. `None` for a scale, which is a separate object without managers.
@@ -80,7 +82,7 @@ fn program_of(user_agent: &str) -> String {
 ///
 /// Both are in the version of the resource. An object without managers stays so until the first
 /// apply.
-pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, new: &Value) -> Option<Value> {
+pub(super) fn track(resource: &Resource, writer: &FieldManager, old: Option<&Value>, new: &Value) -> Option<Value> {
     let mut managers = given_managers(writer, old, new);
     if old.is_some() && managers.is_empty() {
         return None;
@@ -89,14 +91,14 @@ pub(super) fn track(resource: &Resource, writer: &Writer, old: Option<&Value>, n
         return None;
     }
     let (schema, ignored) = (resource.merge_schema(), ignored(resource, &writer.subresource));
-    let manager = writer.manager(resource, Operation::Update);
+    let manager = writer.manager(resource, ManagedFieldsOperation::Update);
     let (old, new) = (old.unwrap_or(&resource.empty), defaulted(resource, new));
     managers.update(old, &new, schema, ignored, &manager, writer.now().as_deref());
     managers.to_value()
 }
 
 /// The managers to start from: those in the request, none if it resets them, else the stored ones.
-fn given_managers(writer: &Writer, old: Option<&Value>, new: &Value) -> Managers {
+fn given_managers(writer: &FieldManager, old: Option<&Value>, new: &Value) -> Managers {
     let stored = || old.map(managers_of).unwrap_or_default();
     if !writer.subresource.is_empty() {
         return stored();
@@ -142,7 +144,7 @@ fn managers_of(value: &Value) -> Managers {
 /// The configuration does not match the schema, or conflicts with other managers.
 pub(crate) fn apply(
     resource: &Resource,
-    writer: &Writer,
+    writer: &FieldManager,
     live: Option<&Value>,
     config: &Value,
     force: bool,
@@ -158,11 +160,11 @@ pub(crate) fn apply(
     let apply = |force: bool| {
         let mut managers = before.clone();
         if managers.is_empty() {
-            let first = Writer { name: BEFORE_FIRST_APPLY.into(), ..writer.clone() };
-            let first = first.manager(resource, Operation::Update);
+            let first = FieldManager { name: BEFORE_FIRST_APPLY.into(), ..writer.clone() };
+            let first = first.manager(resource, ManagedFieldsOperation::Update);
             managers.update(&resource.empty, &live, schema, ignored, &first, now.as_deref());
         }
-        let manager = writer.manager(resource, Operation::Apply);
+        let manager = writer.manager(resource, ManagedFieldsOperation::Apply);
         let applied = managers.apply(&live, config, schema, ignored, &manager, force, now.as_deref())?;
         Ok((applied, managers))
     };
@@ -189,13 +191,13 @@ pub(crate) fn apply(
 
 /// Rejects a configuration that does not match its type.
 pub(crate) fn check_configuration(config: &Value, entry: Option<&'static TypeEntry>) -> Result<(), Rejection> {
-    let problems = entry.map(|entry| check(config, Schema::of(entry.info))).unwrap_or_default();
+    let problems = entry.map(|entry| check(config, MergeSchema::of(entry.info))).unwrap_or_default();
     if problems.is_empty() { Ok(()) } else { Err(refusal(config, ApplyError::SchemaViolation(problems))) }
 }
 
 /// Fields of the last-applied annotation that still have the applied value. `kubectl` may take them
 /// over.
-fn last_applied_paths(live: &Value, schema: Schema<'_>) -> Vec<String> {
+fn last_applied_paths(live: &Value, schema: MergeSchema<'_>) -> Vec<String> {
     let text = tree::text(live, &["metadata", "annotations", LAST_APPLIED]);
     let Ok(applied) = text.parse::<Value>() else { return Vec::new() };
     let found = compare(live, &applied, schema);

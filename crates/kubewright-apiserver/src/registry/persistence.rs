@@ -12,8 +12,8 @@ use crate::object::StoredObject;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{
-    Contents, Durability, Entry, Event, EventKind, EventRecord, Follower, Key, OpenDisk, Scope, Store, StoreOptions,
-    StoredRecord, Undo, Version,
+    DataFileContents, Durability, EventKind, EventRecord, Follower, Key, KeyRange, OpenDisk, Store, StoreEvent,
+    StoreOptions, StoredRecord, StoredVersion, Undo, VersionedValue,
 };
 
 tokio::task_local! {
@@ -31,7 +31,7 @@ pub(crate) async fn track_writes<T>(request: impl Future<Output = T>) -> (T, Opt
 }
 
 /// Records a write of the current task's request.
-pub(super) fn note_write<V>(entry: &Entry<V>) {
+pub(super) fn note_write<V>(entry: &VersionedValue<V>) {
     let note = |writes: &Cell<Option<(u64, u64)>>| {
         let first = writes.get().map_or(entry.revision, |(first, _)| first);
         writes.set(Some((first, entry.revision)));
@@ -69,7 +69,7 @@ impl UnreadableObjects {
     }
 
     /// The names in a scope, qualified by namespace.
-    pub(crate) fn names_in(&self, scope: &Scope) -> Vec<String> {
+    pub(crate) fn names_in(&self, scope: &KeyRange) -> Vec<String> {
         let name = |key: &Key| match key.namespace() {
             Some(namespace) => format!("{namespace}/{}", key.name()),
             None => key.name().to_owned(),
@@ -95,7 +95,7 @@ impl Registry {
     pub(crate) fn restored(
         options: StoreOptions<StoredObject>,
         disk: &OpenDisk,
-        contents: Contents,
+        contents: DataFileContents,
         stop: channel::Receiver<bool>,
     ) -> Self {
         let indices = Arc::<Indices>::default();
@@ -104,7 +104,7 @@ impl Registry {
             Durability::Immediate => options.commit_when_durable(),
             Durability::Eventual => options,
         };
-        let Contents { revision, objects, events, damaged } = contents;
+        let DataFileContents { revision, objects, events, damaged } = contents;
         let unreadable = UnreadableObjects::default();
         for damage in damaged {
             unreadable.add(Key::from_parts(damage.resource, damage.path), damage.reason);
@@ -140,13 +140,13 @@ impl Follower for Registry {
     fn roll_back(&self, fence: &mut dyn FnMut()) -> Vec<Undo> {
         let undone = self.store.roll_back(fence);
         // Events are ordered from newest to oldest, so the value before the oldest one remains.
-        let mut before: HashMap<Key, Option<Version>> = HashMap::new();
+        let mut before: HashMap<Key, Option<StoredVersion>> = HashMap::new();
         for event in &undone {
-            before.insert(event.key.clone(), event.previous.as_ref().map(Version::of));
+            before.insert(event.key.clone(), event.previous.as_ref().map(StoredVersion::of));
         }
         self.load_catalog();
         self.hook_cache.invalidate();
-        let undo = |(key, version): (Key, Option<Version>)| {
+        let undo = |(key, version): (Key, Option<StoredVersion>)| {
             let (resource, path) = key.parts();
             Undo { resource: resource.to_owned(), path: path.to_owned(), version }
         };
@@ -154,7 +154,7 @@ impl Follower for Registry {
     }
 }
 
-type Decoded = (Key, Result<Entry<StoredObject>, String>);
+type Decoded = (Key, Result<VersionedValue<StoredObject>, String>);
 
 /// Decodes objects on all CPUs, because startup decodes every object.
 fn decode_all(objects: Vec<StoredRecord>) -> Vec<Decoded> {
@@ -183,18 +183,21 @@ fn decode_all(objects: Vec<StoredRecord>) -> Vec<Decoded> {
     })
 }
 
-fn decode(Version { revision, json }: Version) -> Result<Entry<StoredObject>, String> {
+fn decode(StoredVersion { revision, json }: StoredVersion) -> Result<VersionedValue<StoredObject>, String> {
     let object = StoredObject::restored(json, revision)?;
-    Ok(Entry { object: Arc::new(object), revision })
+    Ok(VersionedValue { object: Arc::new(object), revision })
 }
 
 /// Rebuilds the event log in ascending order.
 ///
 /// The file holds the value before each event. The value after it follows from the current objects
 /// and later events, so events are rebuilt from newest to oldest.
-fn restore_events(records: Vec<EventRecord>, entries: &[(Key, Entry<StoredObject>)]) -> Vec<Event<StoredObject>> {
+fn restore_events(
+    records: Vec<EventRecord>,
+    entries: &[(Key, VersionedValue<StoredObject>)],
+) -> Vec<StoreEvent<StoredObject>> {
     let key_of = |record: &EventRecord| Key::from_parts(record.resource.clone(), record.path.clone());
-    let mut after: HashMap<Key, Option<Entry<StoredObject>>> =
+    let mut after: HashMap<Key, Option<VersionedValue<StoredObject>>> =
         records.iter().map(|record| (key_of(record), None)).collect();
     for (key, entry) in entries.iter().filter(|_| !records.is_empty()) {
         if let Some(value) = after.get_mut(key) {
@@ -213,8 +216,8 @@ fn restore_events(records: Vec<EventRecord>, entries: &[(Key, Entry<StoredObject
 /// Rebuilds one event. `None` if it contradicts the later events; watches from before it then fail.
 fn restore_event(
     record: EventRecord,
-    after: &mut HashMap<Key, Option<Entry<StoredObject>>>,
-) -> Option<Event<StoredObject>> {
+    after: &mut HashMap<Key, Option<VersionedValue<StoredObject>>>,
+) -> Option<StoreEvent<StoredObject>> {
     let key = Key::from_parts(record.resource, record.path);
     let value = after.get_mut(&key)?;
     let EventRecord { revision, kind, last, previous, .. } = record;
@@ -225,5 +228,5 @@ fn restore_event(
     };
     let previous = previous.map(decode).transpose().ok()?;
     value.clone_from(&previous);
-    Some(Event::new(key, kind, object, previous, revision))
+    Some(StoreEvent::new(key, kind, object, previous, revision))
 }

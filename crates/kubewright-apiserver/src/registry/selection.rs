@@ -9,7 +9,7 @@ use kubewright_core::{FieldSelector, Selector, Str, Value};
 use crate::object::{StoredObject, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::{Custom, Resource};
-use kubewright_storage::{Compacted, Key, Scope, Store, Watcher};
+use kubewright_storage::{Compacted, Key, KeyRange, Store, Watcher};
 
 const POD_FIELDS: &[&str] = &[
     "spec.hostNetwork",
@@ -50,14 +50,14 @@ const NEW_EVENT_FIELDS: &[&str] = &[
 
 /// The selectors of a request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Selection {
+pub(crate) struct Selectors {
     labels: Selector,
     fields: FieldSelector,
     /// For selectable fields of custom objects, which may have defaults.
     custom: Option<Arc<Custom>>,
 }
 
-impl Selection {
+impl Selectors {
     /// Creates a selection. Rejects fields that the resource does not support.
     pub(crate) fn new(resource: &Resource, labels: Selector, fields: FieldSelector) -> Result<Self, Rejection> {
         let known = fields_of(resource);
@@ -71,7 +71,7 @@ impl Selection {
         }
         let is_about_own = fields.requirements().iter().any(|requirement| !is_name(&requirement.field));
         let custom = resource.custom.clone().filter(|_| is_about_own);
-        Ok(Selection { labels, fields, custom })
+        Ok(Selectors { labels, fields, custom })
     }
 
     /// Whether every object matches.
@@ -80,14 +80,14 @@ impl Selection {
     }
 
     /// The smallest store scope that contains all matching objects.
-    pub(crate) fn scope(&self, resource: &Resource, namespace: &str) -> Scope {
+    pub(crate) fn scope(&self, resource: &Resource, namespace: &str) -> KeyRange {
         let namespace = match self.fields.requires_exact_match("metadata.namespace") {
             Some(selected) if resource.namespaced && namespace.is_empty() => selected,
             _ => namespace,
         };
         match self.name() {
             Some(name) if !(resource.namespaced && namespace.is_empty()) => {
-                Scope::object(&resource.key(namespace, name))
+                KeyRange::object(&resource.key(namespace, name))
             }
             _ => resource.scope(namespace),
         }
@@ -138,8 +138,8 @@ impl Selection {
     }
 
     /// The label part only. It can be evaluated before conversion.
-    pub(crate) fn without_fields(&self) -> Selection {
-        Selection { labels: self.labels.clone(), ..Selection::default() }
+    pub(crate) fn without_fields(&self) -> Selectors {
+        Selectors { labels: self.labels.clone(), ..Selectors::default() }
     }
 
     /// Whether an object matches.

@@ -3,14 +3,14 @@
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use kubewright_core::Value;
-use kubewright_storage::{Entry, Key, ListOptions, Page, Scope};
+use kubewright_storage::{Key, KeyRange, Page, StoreListOptions, VersionedValue};
 
 use super::Registry;
 use crate::admission::allocation::{ServiceNumbers, ServiceState};
 use crate::admission::control::{ControlState, HookCache, Policies};
-use crate::admission::quota::{QuotaState, Usage};
+use crate::admission::quota::{QuotaState, QuotaUsage};
 use crate::admission::state::ClusterState;
-use crate::lookup::{ObjectReader, Term, TermIndex};
+use crate::lookup::{IndexTerm, ObjectReader, TermIndex};
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::{Catalog, Resource};
@@ -20,19 +20,19 @@ impl ObjectReader for Registry {
         Registry::catalog(self)
     }
 
-    fn durable(&self, key: &Key) -> Option<Entry<StoredObject>> {
+    fn durable(&self, key: &Key) -> Option<VersionedValue<StoredObject>> {
         self.store.get(key)
     }
 
-    fn newest(&self, key: &Key) -> Option<Entry<StoredObject>> {
+    fn newest(&self, key: &Key) -> Option<VersionedValue<StoredObject>> {
         self.store.newest(key)
     }
 
-    fn all(&self, scope: &Scope) -> Vec<Entry<StoredObject>> {
+    fn all(&self, scope: &KeyRange) -> Vec<VersionedValue<StoredObject>> {
         Registry::all(self, scope)
     }
 
-    fn terms(&self) -> MutexGuard<'_, TermIndex<Term>> {
+    fn terms(&self) -> MutexGuard<'_, TermIndex<IndexTerm>> {
         self.indices.terms()
     }
 }
@@ -42,7 +42,7 @@ impl ClusterState for Registry {
         self.assigns_accounts
     }
 
-    fn page(&self, scope: &Scope, options: ListOptions) -> Option<Page<StoredObject>> {
+    fn page(&self, scope: &KeyRange, options: StoreListOptions) -> Option<Page<StoredObject>> {
         self.store.list(scope, options).ok()
     }
 
@@ -64,7 +64,7 @@ impl ServiceState for Registry {
 }
 
 impl QuotaState for Registry {
-    fn usage(&self) -> MutexGuard<'_, Usage> {
+    fn usage(&self) -> MutexGuard<'_, QuotaUsage> {
         self.indices.usage()
     }
 

@@ -9,13 +9,13 @@ use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::{FieldSelector, Selector, Value};
 use tokio::sync::watch;
 
-use super::{FrameSlot, Registry, Selection};
+use super::{FrameSlot, Registry, Selectors};
 use crate::conversion::webhook::in_version;
 use crate::encoding::{self, Frames, ListBody, Wanted};
-use crate::object::{Draft, StoredObject};
+use crate::object::{ObjectDraft, StoredObject};
 use kubewright_resources::accept::{Form, Format, MetaVersion};
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Scope, StoreOptions};
+use kubewright_storage::{KeyRange, StoreOptions};
 
 const DEFINITION: &str = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
     "metadata":{"name":"widgets.example.com"},"spec":{"group":"example.com","scope":"Namespaced",
@@ -44,7 +44,7 @@ fn registry() -> (Registry, watch::Sender<bool>) {
 }
 
 /// Stores an object as if it were old.
-struct Archived(Draft);
+struct Archived(ObjectDraft);
 
 impl kubewright_storage::Draft<StoredObject> for Archived {
     fn stamp(self, revision: u64) -> StoredObject {
@@ -55,7 +55,7 @@ impl kubewright_storage::Draft<StoredObject> for Archived {
 /// Stores an archived object.
 fn put(registry: &Registry, storage: &str, namespace: &str, name: &str, object: &str) {
     let resource = resource(registry, storage);
-    let draft = Archived(Draft::new(tree(object)));
+    let draft = Archived(ObjectDraft::new(tree(object)));
     let made = registry.store.create(&resource.key(namespace, name), draft);
     assert!(made.is_ok(), "{name} is new");
 }
@@ -78,20 +78,20 @@ fn resource(registry: &Registry, storage: &str) -> Arc<Resource> {
     registry.catalog().of_storage(storage).cloned().expect("it is served")
 }
 
-fn selection(resource: &Resource, labels: &str, fields: &str) -> Selection {
+fn selection(resource: &Resource, labels: &str, fields: &str) -> Selectors {
     let labels: Selector = labels.parse().expect("a selector");
     let fields: FieldSelector = fields.parse().expect("a selector");
-    Selection::new(resource, labels, fields).expect("the fields are known")
+    Selectors::new(resource, labels, fields).expect("the fields are known")
 }
 
 /// Number of objects of a resource that hold their tree in memory.
 fn trees(registry: &Registry, storage: &str) -> usize {
-    let all = registry.all(&Scope::resource(storage.to_owned()));
+    let all = registry.all(&KeyRange::resource(storage.to_owned()));
     assert!(!all.is_empty());
     all.iter().filter(|entry| entry.object.has_tree()).count()
 }
 
-fn encode(wanted: Wanted, resource: &Arc<Resource>, listed: super::Listed) -> usize {
+fn encode(wanted: Wanted, resource: &Arc<Resource>, listed: super::ListPage) -> usize {
     match encoding::list(wanted, resource, &listed.meta, listed.objects).expect("it can be encoded") {
         ListBody::Whole(bytes) => bytes.len(),
         ListBody::Streamed(list) => list.map(|chunk| chunk.len()).sum(),
@@ -166,7 +166,7 @@ async fn a_conversion_does_not_cache_trees() {
     let catalog = registry.catalog();
     let v2 = catalog.of_kind("example.com/v2", "Widget").cloned().expect("it is served");
     assert!(v2.needs_webhook());
-    let objects = registry.all(&Scope::resource("widgets.example.com"));
+    let objects = registry.all(&KeyRange::resource("widgets.example.com"));
     let objects = objects.into_iter().map(|entry| entry.object).collect();
     assert!(in_version(&v2, objects).await.is_err(), "nobody listens at this address");
     assert_eq!(trees(&registry, "widgets.example.com"), 0);
@@ -174,7 +174,7 @@ async fn a_conversion_does_not_cache_trees() {
 
 #[tokio::test]
 async fn a_no_op_write_does_not_cache_a_tree() {
-    use super::{Origin, Ownership, UpdateRequest};
+    use super::{Ownership, UpdateKind, UpdateRequest};
     use crate::admission::Part;
     let (registry, _stop) = registry();
     put(&registry, "pods", "default", "web", &pod("web", "n1"));
@@ -184,7 +184,7 @@ async fn a_no_op_write_does_not_cache_a_tree() {
         namespace: "default",
         name: "web",
         part: Part::Internal,
-        origin: Origin::Patch,
+        origin: UpdateKind::Patch,
         control: None,
         ownership: Ownership::Keep,
         dry_run: false,
@@ -261,10 +261,11 @@ async fn an_event_wakes_only_the_watches_of_its_node() {
     // Real pods never change their node. The index treats this move like a first assignment.
     let key = resource(&registry, "pods").key("default", "web");
     let made = registry.store.newest(&key).expect("it was stored").revision;
-    let moved = registry.store.update(&key, made, Draft::new(tree(&pod("web", "n9")))).expect("nobody else writes");
+    let moved =
+        registry.store.update(&key, made, ObjectDraft::new(tree(&pod("web", "n9")))).expect("nobody else writes");
     assert_eq!(woken(&watches), [7, 9]);
     assert_eq!((watches[7].events(), watches[9].events()), ("DELETED web".to_owned(), "ADDED web".to_owned()));
-    let gone = registry.store.delete(&key, moved.revision, Draft::new(moved.object.value().clone()));
+    let gone = registry.store.delete(&key, moved.revision, ObjectDraft::new(moved.object.value().clone()));
     assert!(gone.is_ok());
     assert_eq!(woken(&watches), [9]);
     assert_eq!(watches[9].events(), "DELETED web");
@@ -312,7 +313,7 @@ async fn an_event_wakes_only_the_watches_of_its_name_and_namespace() {
 }
 
 #[tokio::test]
-async fn pages_say_how_many_objects_remain_whatever_is_written_between_them() {
+async fn remaining_item_counts_are_correct_despite_writes_between_pages() {
     let (registry, _stop) = registry();
     let pods = resource(&registry, "pods");
     let name = |number: usize| format!("o-{number:02}");
@@ -329,7 +330,7 @@ async fn pages_say_how_many_objects_remain_whatever_is_written_between_them() {
         // Delete and create objects in the range that is not listed yet.
         let key = pods.key("default", &name(listed));
         let old = registry.store.newest(&key).expect("it was stored");
-        let last = Draft::new(old.object.value().clone());
+        let last = ObjectDraft::new(old.object.value().clone());
         assert!(registry.store.delete(&key, old.revision, last).is_ok());
         let new = format!("z-{listed}");
         put(&registry, "pods", "default", &new, &pod(&new, "n1"));

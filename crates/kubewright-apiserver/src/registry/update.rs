@@ -14,7 +14,7 @@ use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
 use crate::conversion;
-use crate::object::{Draft, Meta, StoredObject};
+use crate::object::{Meta, ObjectDraft, StoredObject};
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
@@ -24,7 +24,7 @@ const SYSTEM_FIELDS: [&str; 7] =
 
 /// The kind of update, which affects some error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum UpdateKind {
     /// A `PUT`.
     Put,
     /// A patch of the stored object.
@@ -37,7 +37,7 @@ pub(crate) struct UpdateRequest<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
     pub(crate) part: Part,
-    pub(crate) origin: Origin,
+    pub(crate) origin: UpdateKind,
     /// The admission control of the request. `None` for the server's own writes.
     pub(crate) control: Option<&'a Control<'a>>,
     pub(crate) ownership: Ownership,
@@ -123,7 +123,7 @@ impl Registry {
             if is_unchanged(old, &new) {
                 return Ok(entry.object);
             }
-            let draft = Draft::new(new);
+            let draft = ObjectDraft::new(new);
             // The server's own changes are small and must succeed for every stored object.
             if part != Part::Internal {
                 draft.check_size()?;
@@ -135,7 +135,7 @@ impl Registry {
                 // The last finalizer was removed, so delete the object instead of storing the
                 // change. The response shows the old version. Watches receive the last stored
                 // state.
-                let (answer, last) = (draft.stamp(entry.revision), Draft::new(old.clone()));
+                let (answer, last) = (draft.stamp(entry.revision), ObjectDraft::new(old.clone()));
                 let deleted = self.store.delete(&key, entry.revision, last);
                 deleted.inspect(note_write).map(|_| Arc::new(answer))
             } else {
@@ -152,7 +152,7 @@ impl Registry {
                     return Ok(object);
                 }
                 Err(Some(rejection)) => return Err(rejection),
-                Err(None) if is_conditional && request.origin == Origin::Put => {
+                Err(None) if is_conditional && request.origin == UpdateKind::Put => {
                     return Err(Status::modified(&resource.group_resource(), name).into());
                 }
                 Err(None) => {}
@@ -193,7 +193,7 @@ impl Registry {
         name: &str,
         change: impl FnMut(&Value) -> Result<Value, Rejection>,
     ) -> Result<Arc<StoredObject>, Rejection> {
-        let (part, origin) = (Part::Internal, Origin::Patch);
+        let (part, origin) = (Part::Internal, UpdateKind::Patch);
         let request = UpdateRequest {
             resource,
             namespace,
@@ -227,7 +227,7 @@ fn check_identity(request: &UpdateRequest<'_>, old: &Value, new: &Value) -> Resu
     check_target(resource, namespace, name, new)?;
     let (version, uid) = (new.resource_version(), new.uid());
     let is_other = !uid.is_empty() && uid != old.uid();
-    if is_other && origin == Origin::Put {
+    if is_other && origin == UpdateKind::Put {
         return Err(wrong_uid(resource, namespace, name, uid, old.uid()));
     }
     let seen = match version {

@@ -14,15 +14,15 @@ use tokio::sync::watch as channel;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::list::parse_version;
-use super::{Registry, Selection};
+use super::{Registry, Selectors};
 use crate::channel_condition::ChannelCondition;
 use crate::conversion::webhook::in_version;
-use crate::encoding::{Frames, Kind, SharedFrames, bookmark};
+use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Compacted, Event, EventKind, ListOptions, Watcher};
+use kubewright_storage::{Compacted, EventKind, StoreEvent, StoreListOptions, Watcher};
 
 /// Period of bookmarks on a quiet watch.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -32,9 +32,9 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 const FRAME_SIZE: usize = 64 << 10;
 
 /// A running watch.
-pub(crate) struct WatchStream {
+pub(crate) struct RegistryWatch {
     resource: Arc<Resource>,
-    selection: Selection,
+    selection: Selectors,
     frames: Frames,
     shared: Arc<SharedFrames>,
     /// Existing objects, sent before the first event.
@@ -106,8 +106,8 @@ impl FrameBuffer {
 }
 
 /// Why a watch woke up.
-enum WatchEvent {
-    Event(Result<Arc<Event<StoredObject>>, Compacted>),
+enum WakeUp {
+    Event(Result<Arc<StoreEvent<StoredObject>>, Compacted>),
     Time,
     Stop,
 }
@@ -118,10 +118,10 @@ impl Registry {
         &self,
         resource: &Arc<Resource>,
         namespace: &str,
-        selection: Selection,
+        selection: Selectors,
         options: &WatchOptions,
         frames: Frames,
-    ) -> Result<WatchStream, Rejection> {
+    ) -> Result<RegistryWatch, Rejection> {
         let version = options.resource_version.as_deref().unwrap_or_default();
         let revision = match version {
             "" => 0,
@@ -134,7 +134,7 @@ impl Registry {
             let maybe = selection.needs_webhook(resource).then(|| selection.without_fields());
             let maybe = maybe.as_ref().unwrap_or(&selection);
             let scope = selection.scope(resource, namespace);
-            let page = self.read_page(&scope, ListOptions::default(), maybe).await?.map_err(Status::internal)?;
+            let page = self.read_page(&scope, StoreListOptions::default(), maybe).await?.map_err(Status::internal)?;
             initial.extend(page.objects);
             page.revision
         } else if revision == 0 {
@@ -153,7 +153,7 @@ impl Registry {
         let now = Instant::now();
         // Without a resource version, the watch starts with the existing objects.
         let ends_initial = wants_initial && options.allow_watch_bookmarks;
-        Ok(WatchStream {
+        Ok(RegistryWatch {
             resource: Arc::clone(resource),
             selection,
             frames,
@@ -170,7 +170,7 @@ impl Registry {
     }
 }
 
-impl WatchStream {
+impl RegistryWatch {
     /// Converts the initial objects to the version of the resource.
     pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
         let initial = std::mem::take(&mut self.initial);
@@ -207,7 +207,7 @@ impl WatchStream {
     fn next_initial(&mut self) -> Option<Bytes> {
         let mut frame = Vec::new();
         while let Some(object) = self.initial.pop_front() {
-            self.frames.object(Kind::Added, &self.resource, &object, &mut frame);
+            self.frames.object(FrameType::Added, &self.resource, &object, &mut frame);
             if frame.len() >= FRAME_SIZE {
                 return Some(frame.into());
             }
@@ -238,22 +238,22 @@ impl WatchStream {
             let Some(watcher) = &mut self.watcher else { return };
             let wake = poll_fn(|context| {
                 if stop.poll(context).is_ready() {
-                    return Poll::Ready(WatchEvent::Stop);
+                    return Poll::Ready(WakeUp::Stop);
                 }
                 if let Poll::Ready(event) = watcher.poll_next(context) {
-                    return Poll::Ready(WatchEvent::Event(event));
+                    return Poll::Ready(WakeUp::Event(event));
                 }
                 // Send the remaining events of a definition's objects before its watches end.
                 if lifetime.as_mut().is_some_and(|lifetime| lifetime.poll(context).is_ready()) {
-                    return Poll::Ready(WatchEvent::Stop);
+                    return Poll::Ready(WakeUp::Stop);
                 }
-                alarm.as_mut().poll(context).map(|()| WatchEvent::Time)
+                alarm.as_mut().poll(context).map(|()| WakeUp::Time)
             });
             let wake = wake.await;
             match wake {
-                WatchEvent::Event(Ok(event)) => self.take(event, frame).await,
-                WatchEvent::Event(Err(compacted)) => self.fail(compacted, frame.tail()),
-                WatchEvent::Time => {
+                WakeUp::Event(Ok(event)) => self.take(event, frame).await,
+                WakeUp::Event(Err(compacted)) => self.fail(compacted, frame.tail()),
+                WakeUp::Time => {
                     self.say_progress(frame.tail());
                     self.next_bookmark = Instant::now() + BOOKMARK_PERIOD;
                     if Instant::now() >= self.until {
@@ -261,13 +261,13 @@ impl WatchStream {
                     }
                     alarm.as_mut().reset(self.alarm());
                 }
-                WatchEvent::Stop => self.watcher = None,
+                WakeUp::Stop => self.watcher = None,
             }
         }
     }
 
     /// Writes an event and those that are ready after it.
-    async fn take(&mut self, event: Arc<Event<StoredObject>>, frame: &mut FrameBuffer) {
+    async fn take(&mut self, event: Arc<StoreEvent<StoredObject>>, frame: &mut FrameBuffer) {
         self.write(&event, frame).await;
         while frame.len() < FRAME_SIZE {
             let Some(watcher) = &mut self.watcher else { return };
@@ -280,7 +280,7 @@ impl WatchStream {
     }
 
     /// Writes an event as the selection sees it.
-    async fn write(&mut self, event: &Event<StoredObject>, frame: &mut FrameBuffer) {
+    async fn write(&mut self, event: &StoreEvent<StoredObject>, frame: &mut FrameBuffer) {
         if self.resource.needs_webhook() {
             return match self.converted(event).await {
                 Ok(None) => {}
@@ -308,24 +308,27 @@ impl WatchStream {
     /// Translates an event for the selection, from the two states of the object.
     fn seen(
         &self,
-        event: &Event<StoredObject>,
+        event: &StoreEvent<StoredObject>,
         before: Option<&Arc<StoredObject>>,
         now: &Arc<StoredObject>,
-    ) -> Option<(Kind, Arc<StoredObject>)> {
+    ) -> Option<(FrameType, Arc<StoredObject>)> {
         let before = before.filter(|before| self.selection.matches(before));
         let is_after = event.kind != EventKind::Deleted && self.selection.matches(now);
         match (before, is_after) {
-            (None, true) => Some((Kind::Added, Arc::clone(now))),
-            (Some(_), true) => Some((Kind::Modified, Arc::clone(now))),
-            (Some(_), false) if event.kind == EventKind::Deleted => Some((Kind::Deleted, Arc::clone(now))),
+            (None, true) => Some((FrameType::Added, Arc::clone(now))),
+            (Some(_), true) => Some((FrameType::Modified, Arc::clone(now))),
+            (Some(_), false) if event.kind == EventKind::Deleted => Some((FrameType::Deleted, Arc::clone(now))),
             // An object that no longer matches is sent as deleted, in its last matching state.
-            (Some(before), false) => Some((Kind::Deleted, Arc::new(before.with_revision(event.revision)))),
+            (Some(before), false) => Some((FrameType::Deleted, Arc::new(before.with_revision(event.revision)))),
             (None, false) => None,
         }
     }
 
     /// Like [`seen`](Self::seen), after a webhook has converted both states.
-    async fn converted(&self, event: &Event<StoredObject>) -> Result<Option<(Kind, Arc<StoredObject>)>, Rejection> {
+    async fn converted(
+        &self,
+        event: &StoreEvent<StoredObject>,
+    ) -> Result<Option<(FrameType, Arc<StoredObject>)>, Rejection> {
         let convert = async |object: &Arc<StoredObject>| {
             let converted = in_version(&self.resource, vec![Arc::clone(object)]).await?;
             Ok::<_, Rejection>(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))

@@ -9,22 +9,22 @@ use kubewright_core::{Value, yaml};
 
 use super::Endpoint;
 use crate::admission::Part;
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{Meta, StoredObject, tree};
-use crate::registry::{self, Origin, Ownership, Writer};
+use crate::registry::{self, FieldManager, Ownership, UpdateKind};
 use crate::rejection::Rejection;
 use crate::warnings::Warnings;
 use kubewright_resources::catalog::Resource;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 
 /// Maximum number of attempts after concurrent creations or deletions.
 const ATTEMPTS: usize = 5;
 
 impl Endpoint<'_, '_> {
-    pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<Answer, Rejection> {
+    pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let resource = Arc::clone(self.resource);
-        let config = self.configuration(Expected::from(&*resource))?;
+        let config = self.configuration(ExpectedType::from(&*resource))?;
         let writer = self.writer(options.field_manager.as_deref());
         let mut attempt = 1;
         loop {
@@ -53,7 +53,7 @@ impl Endpoint<'_, '_> {
     /// Applies a scale: sets the replicas of the object.
     pub(super) async fn apply_scale(
         &mut self,
-        expected: Expected<'_>,
+        expected: ExpectedType<'_>,
         options: &PatchOptions,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let mut config = self.configuration(expected)?;
@@ -73,9 +73,9 @@ impl Endpoint<'_, '_> {
         take: impl Fn(&Value, &Value) -> Value,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = Arc::clone(self.resource);
-        let config = self.configuration(Expected::from(&*resource))?;
+        let config = self.configuration(ExpectedType::from(&*resource))?;
         let writer = self.writer(options.field_manager.as_deref());
-        let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
+        let request = self.update_request(part, UpdateKind::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = config.apply(&resource, &writer, Some(live), options)?;
             let new = decoding::normalize(applied(&resource), &new)?.value;
@@ -95,11 +95,11 @@ impl Endpoint<'_, '_> {
         &self,
         part: Part,
         options: &PatchOptions,
-        writer: &Writer,
+        writer: &FieldManager,
         config: &Configuration,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
-        let request = self.update_request(part, Origin::Patch, Ownership::Given, options.dry_run);
+        let request = self.update_request(part, UpdateKind::Patch, Ownership::Given, options.dry_run);
         let change = |live: &Value| {
             let new = config.apply(resource, writer, Some(live), options)?;
             let new = decoding::normalize(applied(resource), &new)?.value;
@@ -111,7 +111,7 @@ impl Endpoint<'_, '_> {
     async fn apply_to_nothing(
         &self,
         options: &PatchOptions,
-        writer: &Writer,
+        writer: &FieldManager,
         config: &Configuration,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let resource = &**self.resource;
@@ -140,7 +140,7 @@ impl Endpoint<'_, '_> {
     }
 
     /// The configuration in the body, which must be of the expected kind.
-    fn configuration(&mut self, expected: Expected<'_>) -> Result<Configuration, Rejection> {
+    fn configuration(&mut self, expected: ExpectedType<'_>) -> Result<Configuration, Rejection> {
         let undecodable = |error: &str| Rejection::from(Status::bad_request(format!("error decoding YAML: {error}")));
         let text = std::str::from_utf8(self.call.body).map_err(|_| undecodable("yaml: invalid UTF-8"))?;
         let document =
@@ -168,7 +168,7 @@ impl Configuration {
     fn apply(
         &self,
         resource: &Resource,
-        writer: &Writer,
+        writer: &FieldManager,
         live: Option<&Value>,
         options: &PatchOptions,
     ) -> Result<Value, Rejection> {
@@ -190,6 +190,6 @@ impl Configuration {
 }
 
 /// The expected type of the applied object.
-fn applied(resource: &Resource) -> Expected<'_> {
-    Expected { keeps_null: true, ..Expected::from(resource) }
+fn applied(resource: &Resource) -> ExpectedType<'_> {
+    ExpectedType { keeps_null: true, ..ExpectedType::from(resource) }
 }

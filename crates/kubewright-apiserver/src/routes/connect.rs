@@ -2,11 +2,11 @@
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::options::Query;
+use kubewright_core::options::QueryParameters;
 
 use super::Endpoint;
 use crate::admission::control::Operation;
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::tree;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Subresource;
@@ -20,7 +20,7 @@ impl Endpoint<'_, '_> {
     /// Runs admission for the connect options in the query.
     ///
     /// As in the real server, admission precedes the lookup of the object.
-    pub(super) async fn connect(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    pub(super) async fn connect(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         if self.call.query.all("dryRun").next().is_some() {
             return Err(Status::bad_request("dryRun is not supported").into());
         }
@@ -96,7 +96,7 @@ fn plain_name(name: &str) -> &str {
 }
 
 /// The ports of a query: the parameter may be repeated, and may contain a comma-separated list.
-fn ports(query: &Query) -> Result<Vec<Value>, Rejection> {
+fn ports(query: &QueryParameters) -> Result<Vec<Value>, Rejection> {
     let listed = query.all("ports").flat_map(|text| text.split(','));
     let port = |text: &str| {
         text.parse::<u16>().map(|port| Value::from(i32::from(port))).map_err(|error| {

@@ -21,21 +21,21 @@ use crate::authorization::{self, Action};
 use crate::call::Call;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{self, Frames, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{Meta, StoredObject};
-use crate::registry::{self, CreateRequest, Listed, Origin, Ownership, Selection, UpdateRequest, Writer};
+use crate::registry::{self, CreateRequest, FieldManager, ListPage, Ownership, Selectors, UpdateKind, UpdateRequest};
 use crate::rejection::Rejection;
-use crate::request::Target;
+use crate::request::ResourcePath;
 use kubewright_resources::accept::{Format, Offer};
 use kubewright_resources::catalog::Resource;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 use kubewright_storage::Key;
 
 /// Longer lists are encoded on a blocking thread.
 const OFFLOAD_THRESHOLD: usize = 200;
 
 /// Handles a request for a resource.
-pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answer, Rejection> {
+pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result<ApiResponse, Rejection> {
     let catalog = call.registry.catalog();
     // The whole group is unknown, or only the resource is.
     let Some(resources) = catalog.resources(&target.group, &target.version) else {
@@ -88,12 +88,12 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
 struct Endpoint<'a, 'c> {
     call: &'a mut Call<'c>,
     resource: &'a Arc<Resource>,
-    target: &'a Target,
+    target: &'a ResourcePath,
     control: &'a Control<'a>,
 }
 
 impl<'a> Endpoint<'a, '_> {
-    async fn collection(&mut self) -> Result<Answer, Rejection> {
+    async fn collection(&mut self) -> Result<ApiResponse, Rejection> {
         let (verb, everywhere) = (self.call.info.verb, self.resource.namespaced && self.target.namespace.is_empty());
         if !matches!(*self.call.method, Method::GET | Method::HEAD) && (everywhere || self.target.is_watch_path) {
             return Err(Rejection::no_such_method());
@@ -113,7 +113,7 @@ impl<'a> Endpoint<'a, '_> {
         }
     }
 
-    async fn object(&mut self) -> Result<Answer, Rejection> {
+    async fn object(&mut self) -> Result<ApiResponse, Rejection> {
         let verb = self.call.info.verb;
         if !self.resource.has_verb(verb) || !self.resource.is_stored() {
             return Err(Rejection::no_such_method());
@@ -128,7 +128,7 @@ impl<'a> Endpoint<'a, '_> {
         }
     }
 
-    async fn get(&mut self) -> Result<Answer, Rejection> {
+    async fn get(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         if self.call.query.flag("export") == Some(true) {
             let why = "the export parameter, deprecated since v1.14, is no longer supported";
@@ -143,10 +143,10 @@ impl<'a> Endpoint<'a, '_> {
         self.stored(StatusCode::OK, wanted, &object).await
     }
 
-    async fn list(&mut self) -> Result<Answer, Rejection> {
+    async fn list(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = ListOptions::from_query(self.call.query)?;
-        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let selection = Selectors::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let listed = self.call.registry.list(self.resource, &self.target.namespace, &selection, &options).await?;
         let unreadable = self.call.registry.unreadable.names_in(&self.resource.scope(&self.target.namespace));
         if !unreadable.is_empty() {
@@ -156,7 +156,7 @@ impl<'a> Endpoint<'a, '_> {
         self.encoded(wanted, listed).await
     }
 
-    async fn watch(&mut self, name: Option<&str>) -> Result<Answer, Rejection> {
+    async fn watch(&mut self, name: Option<&str>) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         if wanted.format == Format::Yaml {
             let streams =
@@ -165,7 +165,7 @@ impl<'a> Endpoint<'a, '_> {
             return Err(Status::failure(StatusReason::NotAcceptable, message).into());
         }
         let options = WatchOptions::from_query(self.call.query)?;
-        let selection = Selection::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
+        let selection = Selectors::new(self.resource, options.label_selector.clone(), options.field_selector.clone())?;
         let selection = match name {
             Some(name) if selection.has_other_fields(name) => {
                 return Err(Status::bad_request("fieldSelector metadata.name doesn't match requested name").into());
@@ -178,13 +178,13 @@ impl<'a> Endpoint<'a, '_> {
         let mut stream =
             self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames).await?;
         stream.convert_initial().await?;
-        Ok(Answer::watch(content_type, stream))
+        Ok(ApiResponse::watch(content_type, stream))
     }
 
-    async fn create(&mut self) -> Result<Answer, Rejection> {
+    async fn create(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = CreateOptions::from_query(self.call.query)?;
-        let value = self.decode(Expected::from(&**self.resource), options.field_validation)?;
+        let value = self.decode(ExpectedType::from(&**self.resource), options.field_validation)?;
         let ownership = Ownership::Track(self.writer(options.field_manager.as_deref()));
         let object = self.create_object(value, ownership, options.dry_run).await?;
         self.stored(StatusCode::CREATED, wanted, &object).await
@@ -228,11 +228,11 @@ impl<'a> Endpoint<'a, '_> {
         authorization::authorize(self.call.registry, self.call.user, action)
     }
 
-    async fn update(&mut self, part: Part) -> Result<Answer, Rejection> {
+    async fn update(&mut self, part: Part) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
-        let value = self.replacement(Expected::from(&**self.resource), options.field_validation)?;
-        let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
+        let value = self.replacement(ExpectedType::from(&**self.resource), options.field_validation)?;
+        let request = self.tracked(part, UpdateKind::Put, options.field_manager.as_deref(), options.dry_run);
         match self.control.run_write(|_| self.call.registry.update(&request, |_| Ok(value.clone()))).await {
             Err(Rejection::Status(status)) if status.is_not_found() && self.is_created_by_update(part) => {
                 let mut value = value;
@@ -267,7 +267,7 @@ impl<'a> Endpoint<'a, '_> {
         is_lax && part == Part::Main
     }
 
-    async fn delete(&mut self) -> Result<Answer, Rejection> {
+    async fn delete(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = decoding::delete_options(self.call.query, body_format(self.call.headers)?, self.call.body)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
@@ -293,24 +293,24 @@ impl<'a> Endpoint<'a, '_> {
             ..Default::default()
         };
         let status = Status { details: Some(details.into()), ..Status::success() };
-        Ok(Answer::status(StatusCode::OK, wanted, &status))
+        Ok(ApiResponse::status(StatusCode::OK, wanted, &status))
     }
 
     /// Deletes an undecodable object, without admission.
-    async fn delete_unreadable(&self, wanted: Wanted, key: &Key) -> Result<Answer, Rejection> {
+    async fn delete_unreadable(&self, wanted: Wanted, key: &Key) -> Result<ApiResponse, Rejection> {
         if let Some(disk) = self.call.disk {
             let (resource, path) = key.parts();
             let discarded = disk.discard(resource.to_owned(), path.to_owned()).await;
             discarded.map_err(|error| Status::internal(error.to_string()))?;
         }
         self.call.registry.unreadable.remove(key);
-        Ok(Answer::status(StatusCode::OK, wanted, &Status::success()))
+        Ok(ApiResponse::status(StatusCode::OK, wanted, &Status::success()))
     }
 
-    async fn delete_collection(&mut self) -> Result<Answer, Rejection> {
+    async fn delete_collection(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let listing = ListOptions::from_query(self.call.query)?;
-        let selection = Selection::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
+        let selection = Selectors::new(self.resource, listing.label_selector.clone(), listing.field_selector.clone())?;
         let options = decoding::delete_options(self.call.query, body_format(self.call.headers)?, self.call.body)?;
         let namespace = &self.target.namespace;
         let listed = self.call.registry.list(self.resource, namespace, &selection, &listing).await?;
@@ -335,14 +335,14 @@ impl<'a> Endpoint<'a, '_> {
     }
 
     /// The response with a list. Long lists are encoded on a blocking thread.
-    async fn encoded(&self, wanted: Wanted, listed: Listed) -> Result<Answer, Rejection> {
-        let Listed { objects, meta } = listed;
+    async fn encoded(&self, wanted: Wanted, listed: ListPage) -> Result<ApiResponse, Rejection> {
+        let ListPage { objects, meta } = listed;
         let objects = in_version(self.resource, objects).await?;
         let resource = Arc::clone(self.resource);
         let is_long = objects.len() > OFFLOAD_THRESHOLD;
         let encode = move || encoding::list(wanted, &resource, &meta, objects);
         let body = if is_long { self.call.registry.offload.run(encode).await?? } else { encode()? };
-        Ok(Answer::list(wanted, body))
+        Ok(ApiResponse::list(wanted, body))
     }
 
     fn find(&self) -> Result<Arc<StoredObject>, Rejection> {
@@ -374,21 +374,21 @@ impl<'a> Endpoint<'a, '_> {
         self.control.validate(self.call.registry, &Attributes { object: Some(object), ..attributes })
     }
 
-    fn update_request(&self, part: Part, origin: Origin, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
+    fn update_request(&self, part: Part, origin: UpdateKind, ownership: Ownership, dry_run: bool) -> UpdateRequest<'a> {
         let (resource, target) = (self.resource, self.target);
         let (namespace, name, control) = (&*target.namespace, &*target.name, Some(self.control));
         UpdateRequest { resource, namespace, name, part, origin, control, ownership, dry_run }
     }
 
     /// An update that makes the writer the owner of changed fields.
-    fn tracked(&self, part: Part, origin: Origin, field_manager: Option<&str>, dry_run: bool) -> UpdateRequest<'a> {
+    fn tracked(&self, part: Part, origin: UpdateKind, field_manager: Option<&str>, dry_run: bool) -> UpdateRequest<'a> {
         self.update_request(part, origin, Ownership::Track(self.writer(field_manager)), dry_run)
     }
 
     /// The field manager of this request.
-    fn writer(&self, field_manager: Option<&str>) -> Writer {
+    fn writer(&self, field_manager: Option<&str>) -> FieldManager {
         let user_agent = self.call.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        Writer::new(field_manager, user_agent, &self.target.subresource)
+        FieldManager::new(field_manager, user_agent, &self.target.subresource)
     }
 
     fn wanted(&self) -> Result<Wanted, Rejection> {
@@ -396,12 +396,16 @@ impl<'a> Endpoint<'a, '_> {
         Wanted::negotiate(self.call.headers, self.call.query, offer)
     }
 
-    fn decode(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+    fn decode(&mut self, expected: ExpectedType<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
         decode(self.call, expected, validation)
     }
 
     /// The object in the body of a `PUT`. Its name and namespace must equal those of the path.
-    fn replacement(&mut self, expected: Expected<'_>, validation: Option<FieldValidation>) -> Result<Value, Rejection> {
+    fn replacement(
+        &mut self,
+        expected: ExpectedType<'_>,
+        validation: Option<FieldValidation>,
+    ) -> Result<Value, Rejection> {
         let value = self.decode(expected, validation)?;
         registry::check_target(self.resource, &self.target.namespace, &self.target.name, &value)?;
         Ok(value)
@@ -412,9 +416,9 @@ impl<'a> Endpoint<'a, '_> {
         status: StatusCode,
         wanted: Wanted,
         object: &Arc<StoredObject>,
-    ) -> Result<Answer, Rejection> {
+    ) -> Result<ApiResponse, Rejection> {
         let object = &self.in_version(object).await?;
-        Ok(Answer::document(status, wanted, encoding::object(wanted, self.resource, object)?))
+        Ok(ApiResponse::document(status, wanted, encoding::object(wanted, self.resource, object)?))
     }
 
     fn warn_of_deprecation(&mut self) {
@@ -437,7 +441,7 @@ fn body_format(headers: &HeaderMap) -> Result<Format, Box<Status>> {
 /// Decodes the body. Findings become errors or warnings.
 pub(crate) fn decode(
     call: &mut Call<'_>,
-    expected: Expected<'_>,
+    expected: ExpectedType<'_>,
     validation: Option<FieldValidation>,
 ) -> Result<Value, Rejection> {
     let decoded = decoding::object(expected, body_format(call.headers)?, call.body)?;
@@ -446,8 +450,8 @@ pub(crate) fn decode(
 }
 
 /// A 201 response with a success Status.
-pub(crate) fn done(call: &Call<'_>) -> Result<Answer, Rejection> {
+pub(crate) fn done(call: &Call<'_>) -> Result<ApiResponse, Rejection> {
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     let status = Status { code: Some(201), ..Status::success() };
-    Ok(Answer::status(StatusCode::CREATED, wanted, &status))
+    Ok(ApiResponse::status(StatusCode::CREATED, wanted, &status))
 }

@@ -11,26 +11,26 @@ use kubewright_core::{Decoder, GroupKind, GroupResource, Str, Value};
 
 use super::Endpoint;
 use crate::admission::Part;
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::patching;
-use crate::registry::Origin;
+use crate::registry::UpdateKind;
 use crate::rejection::Rejection;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 
 impl Endpoint<'_, '_> {
-    pub(super) async fn patch(&mut self, part: Part) -> Result<Answer, Rejection> {
+    pub(super) async fn patch(&mut self, part: Part) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let (kind, options) = self.patch_options()?;
         if kind == PatchType::Apply {
             return self.apply(part, &options).await;
         }
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
-        let expected = Expected::from(&*resource);
-        let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
+        let expected = ExpectedType::from(&*resource);
+        let request = self.tracked(part, UpdateKind::Patch, options.field_manager.as_deref(), options.dry_run);
         let mut findings = Vec::new();
         let change = |old: &Value| {
             let (patched, mut found) = patching::apply(kind, old, &body, resource.entry.map(|entry| entry.info))?;
-            let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+            let attempt = PatchAttempt { kind, body: &body, expected, patched: &patched };
             let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
             found.extend(decoded.findings);
             Ok((decoded.value, attempt.findings(found, options.field_validation)?))
@@ -59,14 +59,14 @@ impl Endpoint<'_, '_> {
 }
 
 /// A patch and its result.
-pub(super) struct Attempt<'a> {
+pub(super) struct PatchAttempt<'a> {
     pub(super) kind: PatchType,
     pub(super) body: &'a [u8],
-    pub(super) expected: Expected<'a>,
+    pub(super) expected: ExpectedType<'a>,
     pub(super) patched: &'a Value,
 }
 
-impl Attempt<'_> {
+impl PatchAttempt<'_> {
     /// A patch whose result cannot be decoded is invalid as a whole.
     pub(super) fn unfit(&self, status: Box<Status>) -> Rejection {
         if !status.is_bad_request() {

@@ -9,19 +9,19 @@ use crate::authentication::ISSUER;
 use crate::authorization::{self, Action, Decision};
 use crate::call::Call;
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{Meta, texts, tree};
 use crate::rejection::Rejection;
 use crate::routes;
 use crate::user::User;
 use kubewright_resources::accept::Offer;
 use kubewright_resources::catalog::Resource;
-use kubewright_resources::decoding::Expected;
+use kubewright_resources::decoding::ExpectedType;
 
 /// Handles the creation of a review.
-pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) -> Result<Answer, Rejection> {
+pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) -> Result<ApiResponse, Rejection> {
     let options = CreateOptions::from_query(call.query)?;
-    let mut review = routes::decode(call, Expected::from(resource), options.field_validation)?;
+    let mut review = routes::decode(call, ExpectedType::from(resource), options.field_validation)?;
     match (&*resource.group, &*resource.plural) {
         ("", "bindings") => {
             let catalog = call.registry.catalog();
@@ -80,7 +80,7 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         (_, plural) => return Err(Rejection::not_implemented(plural)),
     }
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
-    Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
+    Ok(ApiResponse::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
 }
 
 /// Requires either resource or non-resource attributes.

@@ -7,23 +7,23 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
-use super::patch::Attempt;
+use super::patch::PatchAttempt;
 use super::{Endpoint, connect, done};
 use crate::admission::Part;
 use crate::admission::control::Operation;
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{Meta, tree};
 use crate::patching;
-use crate::registry::Origin;
+use crate::registry::UpdateKind;
 use crate::rejection::Rejection;
 use kubewright_printers::{Printer, partial_object_metadata};
 use kubewright_resources::accept::{Form, Offer};
 use kubewright_resources::catalog::Subresource;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 
 impl Endpoint<'_, '_> {
-    pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let verb = self.call.info.verb;
         if !subresource.verbs.contains(&verb) {
             if self.resource.is_custom() {
@@ -60,14 +60,14 @@ impl Endpoint<'_, '_> {
         }
     }
 
-    async fn scale(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
-        let expected = Expected::from(subresource);
+    async fn scale(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
+        let expected = ExpectedType::from(subresource);
         let registry = self.call.registry;
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let scale = self.replacement(expected, options.field_validation)?;
-            let request = self.tracked(Part::Main, Origin::Put, options.field_manager.as_deref(), options.dry_run);
+            let request = self.tracked(Part::Main, UpdateKind::Put, options.field_manager.as_deref(), options.dry_run);
             // A scale without a version is unconditional, even for kinds that require a version.
             let change = |old: &Value| {
                 let mut new = registry.with_scale(&resource, old, &scale)?;
@@ -85,14 +85,15 @@ impl Endpoint<'_, '_> {
                 let scale = registry.scale_of(self.resource, &encoding::served(self.resource, &object.tree()))?;
                 return self.scale_answer(&scale);
             }
-            let request = self.tracked(Part::Main, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
+            let request =
+                self.tracked(Part::Main, UpdateKind::Patch, options.field_manager.as_deref(), options.dry_run);
             // Custom resources do not support strategic merge patches, not even for scales.
             let scheme = expected.entry.filter(|_| !resource.is_custom()).map(|entry| entry.info);
             let mut findings = Vec::new();
             let mut change = |old: &Value| {
                 let scale = registry.scale_to_change(&resource, old);
                 let (patched, mut found) = patching::apply(kind, &scale, &body, scheme)?;
-                let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+                let attempt = PatchAttempt { kind, body: &body, expected, patched: &patched };
                 let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
                 found.extend(decoded.findings);
                 findings = attempt.findings(found, options.field_validation)?;
@@ -111,15 +112,15 @@ impl Endpoint<'_, '_> {
     }
 
     /// Updates the ephemeral containers or the resources of a pod.
-    async fn pod_part(&mut self, part: Part) -> Result<Answer, Rejection> {
+    async fn pod_part(&mut self, part: Part) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
-        let expected = Expected::from(&**self.resource);
+        let expected = ExpectedType::from(&**self.resource);
         let (resource, body) = (Arc::clone(self.resource), self.call.body.clone());
         let scheme = resource.entry.map(|entry| entry.info);
         let object = if self.call.info.verb == "update" {
             let options = UpdateOptions::from_query(self.call.query)?;
             let pod = self.replacement(expected, options.field_validation)?;
-            let request = self.tracked(part, Origin::Put, options.field_manager.as_deref(), options.dry_run);
+            let request = self.tracked(part, UpdateKind::Put, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| Ok(with_part(part, old, &pod));
             self.control.run_write(|_| self.call.registry.update(&request, change)).await?
         } else {
@@ -128,10 +129,10 @@ impl Endpoint<'_, '_> {
                 let object = self.apply_part(part, &options, |old, new| with_part(part, old, new)).await?;
                 return self.stored(StatusCode::OK, wanted, &object).await;
             }
-            let request = self.tracked(part, Origin::Patch, options.field_manager.as_deref(), options.dry_run);
+            let request = self.tracked(part, UpdateKind::Patch, options.field_manager.as_deref(), options.dry_run);
             let change = |old: &Value| {
                 let (patched, _) = patching::apply(kind, old, &body, scheme)?;
-                let attempt = Attempt { kind, body: &body, expected, patched: &patched };
+                let attempt = PatchAttempt { kind, body: &body, expected, patched: &patched };
                 let decoded = decoding::normalize(expected, &patched).map_err(|status| attempt.unfit(status))?;
                 Ok(with_part(part, old, &decoded.value))
             };
@@ -141,11 +142,11 @@ impl Endpoint<'_, '_> {
     }
 
     /// Replaces the finalizers of a namespace. Other fields stay unchanged.
-    async fn finalize(&mut self) -> Result<Answer, Rejection> {
+    async fn finalize(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = UpdateOptions::from_query(self.call.query)?;
-        let value = self.replacement(Expected::from(&**self.resource), options.field_validation)?;
-        let request = self.tracked(Part::Internal, Origin::Put, options.field_manager.as_deref(), options.dry_run);
+        let value = self.replacement(ExpectedType::from(&**self.resource), options.field_validation)?;
+        let request = self.tracked(Part::Internal, UpdateKind::Put, options.field_manager.as_deref(), options.dry_run);
         let change = |old: &Value| {
             let mut new = old.clone();
             match tree::get(&value, &["spec", "finalizers"]) {
@@ -162,9 +163,9 @@ impl Endpoint<'_, '_> {
         self.stored(StatusCode::OK, wanted, &object).await
     }
 
-    async fn bind(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    async fn bind(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let options = CreateOptions::from_query(self.call.query)?;
-        let binding = self.decode(Expected::from(subresource), options.field_validation)?;
+        let binding = self.decode(ExpectedType::from(subresource), options.field_validation)?;
         let (namespace, name) = (&self.target.namespace, &self.target.name);
         let bind = |_| {
             let mut binding = binding.clone();
@@ -181,9 +182,9 @@ impl Endpoint<'_, '_> {
         done(self.call)
     }
 
-    async fn evict(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    async fn evict(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let options = CreateOptions::from_query(self.call.query)?;
-        let eviction = self.decode(Expected::from(subresource), options.field_validation)?;
+        let eviction = self.decode(ExpectedType::from(subresource), options.field_validation)?;
         let name = &self.target.name;
         if eviction.name() != name.as_str() && !eviction.name().is_empty() {
             return Err(Status::bad_request("name in URL does not match name in Eviction object").into());
@@ -211,7 +212,7 @@ impl Endpoint<'_, '_> {
         if scale == sent { Ok(new) } else { registry.with_scale(resource, &new, &scale) }
     }
 
-    fn scale_answer(&self, scale: &Value) -> Result<Answer, Rejection> {
+    fn scale_answer(&self, scale: &Value) -> Result<ApiResponse, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::BuiltIn)?;
         let metadata = || scale.get("metadata").cloned().unwrap_or_default();
         let shown = match wanted.form {
@@ -222,7 +223,7 @@ impl Endpoint<'_, '_> {
             Form::Metadata(version) => partial_object_metadata(scale, version),
             _ => scale.clone(),
         };
-        Ok(Answer::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
+        Ok(ApiResponse::document(StatusCode::OK, wanted, encoding::tree(wanted, &shown)?))
     }
 }
 

@@ -7,14 +7,14 @@ use kubewright_core::{GroupKind, Str, Time, Value};
 
 use super::Endpoint;
 use crate::admission::control::Operation;
-use crate::authentication::{Grant, ISSUER};
+use crate::authentication::{ISSUER, TokenClaims};
 use crate::encoding::{self, Wanted};
-use crate::http::Answer;
+use crate::http::ApiResponse;
 use crate::object::{Meta, texts, tree};
 use crate::rejection::Rejection;
 use kubewright_resources::accept::Offer;
 use kubewright_resources::catalog::Subresource;
-use kubewright_resources::decoding::Expected;
+use kubewright_resources::decoding::ExpectedType;
 
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
@@ -22,10 +22,10 @@ const MAX_SECONDS: i64 = 1 << 32;
 
 impl Endpoint<'_, '_> {
     /// Issues a token for the service account.
-    pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<Answer, Rejection> {
+    pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;
         let options = CreateOptions::from_query(self.call.query)?;
-        let sent = self.decode(Expected::from(subresource), options.field_validation)?;
+        let sent = self.decode(ExpectedType::from(subresource), options.field_validation)?;
         let admit = |_| {
             let mut request = sent.clone();
             self.admit(Operation::Create, &mut request, None, options.dry_run).map(|()| request)
@@ -43,7 +43,7 @@ impl Endpoint<'_, '_> {
             audiences.push(ISSUER.into());
         }
         let bound = self.bound_object(&request)?;
-        let grant = Grant { account: &account.tree(), audiences: &audiences, seconds, bound };
+        let grant = TokenClaims { account: &account.tree(), audiences: &audiences, seconds, bound };
         let issued = self.call.authenticator.accounts.issue(&grant);
         let (token, expires) = issued.map_err(|error| Status::internal(error.to_string()))?;
         for (field, value) in [
@@ -57,7 +57,7 @@ impl Endpoint<'_, '_> {
         tree::set(&mut request, &["spec", "expirationSeconds"], seconds);
         let status = tree::map([("token", token.into()), ("expirationTimestamp", expires.to_string().into())]);
         tree::set(&mut request, &["status"], status);
-        Ok(Answer::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &request)?))
+        Ok(ApiResponse::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &request)?))
     }
 
     /// Kind, name and UID of the object that the token is bound to, which must exist.

@@ -6,7 +6,7 @@ use super::{StartError, roles};
 use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
-use kubewright_resources::decoding::{self, Expected};
+use kubewright_resources::decoding::{self, ExpectedType};
 
 /// The system namespaces.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -77,7 +77,7 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         // The server itself asks nobody.
         Rejection::NeedsWebhook => "webhooks were not asked".to_owned(),
     };
-    let decoded = decoding::normalize(Expected::from(&**resource), value).map_err(|status| status.to_string())?;
+    let decoded = decoding::normalize(ExpectedType::from(&**resource), value).map_err(|status| status.to_string())?;
     let namespace = match (resource.namespaced, value.namespace()) {
         (false, _) => "",
         (true, "") => "default",

@@ -61,7 +61,7 @@ impl Transport for InProcess {
 }
 
 /// The data frames of a body. There are no trailers.
-struct Chunks(crate::http::Body);
+struct Chunks(crate::http::ResponseBody);
 
 impl Stream for Chunks {
     type Item = Result<Bytes, TransportError>;

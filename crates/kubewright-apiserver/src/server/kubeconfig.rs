@@ -5,7 +5,7 @@ use kubewright_core::ByteString;
 use super::certificates::Admin;
 
 /// The administrator's credentials. `Debug` must not print them.
-pub(super) enum Credentials {
+pub(super) enum AdminCredentials {
     /// None: the connection is trusted.
     None,
     /// A client certificate.
@@ -13,10 +13,10 @@ pub(super) enum Credentials {
 }
 
 /// A kubeconfig for a server at this URL.
-pub(super) fn write(url: &str, credentials: &Credentials) -> String {
+pub(super) fn write(url: &str, credentials: &AdminCredentials) -> String {
     let (authority, user) = match credentials {
-        Credentials::None => (String::new(), "{}".to_owned()),
-        Credentials::Certificate(admin) => (
+        AdminCredentials::None => (String::new(), "{}".to_owned()),
+        AdminCredentials::Certificate(admin) => (
             format!("\n    certificate-authority-data: {}", base64(&admin.authority)),
             format!(
                 "\n    client-certificate-data: {}\n    client-key-data: {}",

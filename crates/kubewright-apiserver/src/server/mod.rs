@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::authentication::{Accounts, Authenticator, Peer, Tokens};
+use crate::authentication::{Accounts, Authenticator, Peer, StaticTokens};
 use crate::faults::Faults;
 use crate::housekeeping;
 use crate::http::{ConnectionLimit, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MemoryBudget, REQUEST_BYTES};
@@ -28,14 +28,14 @@ use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
 use crate::serving::{self, Connections};
 use certificates::Authority;
-use kubeconfig::Credentials;
+use kubeconfig::AdminCredentials;
 use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions};
 pub use start_error::StartError;
 
 /// Buffer size of in-memory connections.
 const PIPE_SIZE: usize = 64 << 10;
 /// Default retention of the event log beyond the minimum: maximum age and maximum number of events.
-const RECENT: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
+const EVENT_RETENTION: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
 
 /// Default time to live of events.
 const EVENT_TTL: Duration = Duration::from_secs(60 * 60);
@@ -62,7 +62,7 @@ pub struct ApiServer {
     plain: bool,
     plain_beyond_loopback: bool,
     tls_names: Vec<String>,
-    tokens: Tokens,
+    tokens: StaticTokens,
     preloaded: Vec<String>,
     window: Option<usize>,
     data: Option<PathBuf>,
@@ -123,7 +123,7 @@ impl ApiServer {
 
     /// Accepts these tokens besides client certificates. None by default.
     #[must_use]
-    pub fn tokens(mut self, tokens: Tokens) -> Self {
+    pub fn tokens(mut self, tokens: StaticTokens) -> Self {
         self.tokens = tokens;
         self
     }
@@ -260,7 +260,7 @@ impl ApiServer {
         let (stop, stopped) = watch::channel(false);
         let options = match self.window {
             Some(events) => StoreOptions::default().window(events),
-            None => StoreOptions::default().keep_recent(RECENT.0, RECENT.1),
+            None => StoreOptions::default().keep_recent(EVENT_RETENTION.0, EVENT_RETENTION.1),
         };
         let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
         let (mut registry, disk) = match &self.data {
@@ -298,7 +298,7 @@ impl ApiServer {
         let limits = (in_flight, body_memory);
         let service = Service::new(Arc::clone(&registry), authenticator, limits, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
-        let (mut address, mut url, mut credentials) = (None, None, Credentials::None);
+        let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);
         if let Some(wanted) = self.listen {
             let refused = |source| StartError::Listen { address: wanted, source };
             let listener = TcpListener::bind(wanted).await.map_err(refused)?;
@@ -312,7 +312,7 @@ impl ApiServer {
                 };
                 let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
                 let certificates = signed.map_err(StartError::Certificates)?;
-                credentials = Credentials::Certificate(Box::new(certificates.admin));
+                credentials = AdminCredentials::Certificate(Box::new(certificates.admin));
                 Some(certificates.tls)
             };
             log_rights(bound, tls.is_some(), tokens);
@@ -339,7 +339,7 @@ fn log_rights(address: SocketAddr, has_tls: bool, tokens: usize) {
             tokens,
             "tokens have the rights of their users and groups; requests without credentials are anonymous"
         ),
-        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: whoever reaches this address has all rights"),
+        (false, 0) => tracing::warn!(%address, "no TLS and no tokens: every client of this address has full access"),
         (false, tokens) => tracing::warn!(
             %address,
             tokens,
@@ -363,7 +363,7 @@ pub struct RunningServer {
     service: Service,
     address: Option<SocketAddr>,
     url: Option<String>,
-    credentials: Credentials,
+    credentials: AdminCredentials,
     pipes: mpsc::UnboundedSender<DuplexStream>,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
@@ -383,8 +383,8 @@ impl RunningServer {
     /// The certificate authority, in PEM. `None` without TLS.
     pub fn certificate_authority(&self) -> Option<&str> {
         match &self.credentials {
-            Credentials::None => None,
-            Credentials::Certificate(admin) => Some(&admin.authority),
+            AdminCredentials::None => None,
+            AdminCredentials::Certificate(admin) => Some(&admin.authority),
         }
     }
 

@@ -17,15 +17,15 @@ const ALL: &str = "create delete deletecollection get list patch update watch";
 const AUTHENTICATED: &str = "system:authenticated";
 
 /// Verbs, API group and resources; or verbs and non-resource URLs.
-enum Rule {
+enum RoleRule {
     On(&'static str, &'static str, &'static str),
     At(&'static str, &'static str),
 }
 
-use Rule::{At, On};
+use RoleRule::{At, On};
 
 /// Name, the role that aggregates it, and rules.
-const ROLES: [(&str, &str, &[Rule]); 9] = [
+const ROLES: [(&str, &str, &[RoleRule]); 9] = [
     ("cluster-admin", "", &[On("*", "*", "*"), At("*", "*")]),
     (
         "system:discovery",
@@ -182,7 +182,7 @@ fn collecting_label(role: &str) -> String {
     format!("rbac.authorization.k8s.io/aggregate-to-{role}")
 }
 
-fn rule(rule: &Rule) -> Value {
+fn rule(rule: &RoleRule) -> Value {
     let words = |text: &'static str| tree::list(text.split_whitespace());
     match rule {
         On(verbs, group, resources) => {

@@ -39,7 +39,7 @@ impl fmt::Display for StartError {
             StartError::Listen { address, .. } => write!(f, "cannot listen on {address}"),
             StartError::PlainHttpBeyondLoopback { address } => write!(
                 f,
-                "refusing to serve {address} without TLS, because whoever reaches it would have all rights; \
+                "refusing to serve {address} without TLS, because every client of this address would have full access; \
                  listen on 127.0.0.1, or allow it explicitly"
             ),
             StartError::Data { message } => f.write_str(message),

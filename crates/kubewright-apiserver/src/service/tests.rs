@@ -42,7 +42,7 @@ async fn create(service: &Service, name: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_write_that_the_disk_refuses_is_an_error_and_is_not_there() {
+async fn a_write_that_the_disk_rejects_fails_and_is_not_visible() {
     let (directory, is_full) = (Directory::new("service"), Arc::new(AtomicBool::new(false)));
     let service = service(&directory.0, &is_full);
     assert_eq!(create(&service, "before").await.0, 201);

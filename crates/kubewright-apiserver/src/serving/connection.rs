@@ -21,25 +21,27 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::work::{Owned, Pending, Requests, guarded};
+use super::work::{AbortOnDrop, PendingRequests, Requests, guarded};
 use super::{http2, preface};
 use crate::authentication::Peer;
 use crate::encoding::Wanted;
-use crate::http::lingering::{Leftover, Lingering};
-use crate::http::{ActiveRequest, Answer, Body, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody};
+use crate::http::lingering_close::{Leftover, LingeringClose};
+use crate::http::{
+    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
+};
 use crate::service::Service;
 
 /// How many headers a request may have, and how large they may be.
 const HEADERS_MAX: usize = 256;
 pub(super) const HEADER_SIZE: usize = 1 << 20;
 /// Time limit for the first bytes of a connection.
-pub(super) const FIRST_TIME: Duration = Duration::from_secs(30);
+pub(super) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the headers of an HTTP/1.1 request. It starts at the end of the last response, so
 /// it also limits idle connections. Go's clients and ours close an idle connection after 90 s. The
 /// server waits longer, so that no client writes to a connection that is being closed.
-const HEADER_TIME: Duration = Duration::from_secs(95);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(95);
 /// Time limit for a client that does not read.
-pub(super) const WRITE_TIME: Duration = Duration::from_secs(30);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for running requests when the server stops.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -111,11 +113,11 @@ async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     mut stop: watch::Receiver<bool>,
 ) {
-    let begun = tokio::select! {
-        begun = preface::look(stream) => begun,
+    let peeked = tokio::select! {
+        peeked = preface::peek(stream) => peeked,
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
-    let Ok((stream, is_http2)) = begun else { return };
+    let Ok((stream, is_http2)) = peeked else { return };
     let (stream, mut driver) = drive(stream);
     let requests = Requests::default();
     if is_http2 {
@@ -133,10 +135,10 @@ async fn serve(
         .await;
     }
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIME);
+    builder.timer(TokioTimer::new()).keep_alive(true).header_read_timeout(HEADER_TIMEOUT);
     builder.max_headers(HEADERS_MAX).max_buf_size(HEADER_SIZE);
     let leftover = Leftover::default();
-    let stream = Lingering::new(stream, leftover.clone());
+    let stream = LingeringClose::new(stream, leftover.clone());
     // A client may read a watch as slowly as it likes, because the buffered data are bounded.
     let is_watch = &AtomicBool::new(false);
     let respond = service_fn(move |request: Request<Incoming>| {
@@ -178,13 +180,13 @@ struct WriteDeadline {
 }
 
 impl WriteDeadline {
-    /// Ready when the client has read nothing for [`WRITE_TIME`].
+    /// Ready when the client has read nothing for [`WRITE_TIMEOUT`].
     fn poll(&mut self, stalled_since: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
         let Some(since) = stalled_since else {
             self.timer = None;
             return Poll::Pending;
         };
-        let deadline = since + WRITE_TIME;
+        let deadline = since + WRITE_TIMEOUT;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if timer.deadline() != deadline {
             timer.as_mut().reset(deadline);
@@ -200,19 +202,19 @@ async fn respond(
     parts: Parts,
     body: RequestBody,
     request: ActiveRequest,
-    pending: Option<Pending>,
-) -> io::Result<Response<Body>> {
+    pending: Option<PendingRequests>,
+) -> io::Result<Response<ResponseBody>> {
     let asked = IncomingRequest::new(parts, body);
     // The streams of a connection share its task. Work that may take long has a task of its own,
     // and so has every request that would delay another one.
     let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
         guarded(pin!(service.serve(&peer, asked))).await
     } else {
-        Owned::spawn(async move { service.serve(&peer, asked).await }).await.ok()
+        AbortOnDrop::spawn(async move { service.serve(&peer, asked).await }).await.ok()
     };
     let response = answered.unwrap_or_else(|| {
         let status = Status::internal("the server failed to handle this request");
-        Ok(Answer::rejection(status.into(), Wanted::JSON).into_response())
+        Ok(ApiResponse::rejection(status.into(), Wanted::JSON).into_response())
     })?;
     Ok(response.map(|body| body.of_request(request)))
 }

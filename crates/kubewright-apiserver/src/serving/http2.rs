@@ -19,12 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::connection::{HEADER_SIZE, WRITE_TIME};
+use super::connection::{HEADER_SIZE, WRITE_TIMEOUT};
 use super::date::Date;
-use super::idle::{Idle, Verdict};
-use super::watches::{Watch, Watches};
+use super::idle::{IdleTimer, Verdict};
+use super::watches::{WatchResponse, Watches};
 use crate::channel_condition::ChannelCondition;
-use crate::http::Body;
+use crate::http::ResponseBody;
 
 /// Flow control window for each stream, and for the connection.
 const WINDOW: u32 = 1 << 20;
@@ -36,13 +36,13 @@ const SMALL: usize = 4 << 10;
 const STREAMS_MAX: u32 = 200;
 
 /// Handles a request. Returns the watch if the response is one.
-type Exchange = Pin<Box<dyn Future<Output = Option<Watch>> + Send>>;
+type Exchange = Pin<Box<dyn Future<Output = Option<WatchResponse>> + Send>>;
 
 /// A received request with its response stream.
 type Accepted = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
 
 /// A connection with all its streams, polled by a single task.
-struct Http2<S> {
+struct Http2Connection<S> {
     connection: Connection<S, Bytes>,
     /// Wakes the connection task, mostly for its own streams.
     bell: Doorbell,
@@ -58,7 +58,7 @@ pub(super) async fn serve<S, A, F>(stream: S, mut stop: watch::Receiver<bool>, r
 where
     S: AsyncRead + AsyncWrite + Unpin,
     A: FnOnce() -> F + Send + 'static,
-    F: Future<Output = io::Result<Response<Body>>> + Send + 'static,
+    F: Future<Output = io::Result<Response<ResponseBody>>> + Send + 'static,
 {
     let mut builder = Builder::new();
     builder.initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
@@ -69,7 +69,7 @@ where
         _ = stop.wait_for(|stopped| *stopped) => return,
     };
     let Ok(connection) = opened else { return };
-    let mut serving = Http2 {
+    let mut serving = Http2Connection {
         connection,
         bell: Doorbell::default(),
         requests: FuturesUnordered::new(),
@@ -77,7 +77,7 @@ where
         date: Date::default(),
         is_used: false,
     };
-    let mut idle = Idle::default();
+    let mut idle = IdleTimer::default();
     let mut stop = Some(ChannelCondition::new(&stop, |stopped| *stopped));
     poll_fn(|context| {
         if stop.as_mut().is_some_and(|stop| stop.poll(context).is_ready()) {
@@ -85,8 +85,8 @@ where
             serving.connection.graceful_shutdown();
         }
         match idle.poll(context, || serving.was_used()) {
-            Poll::Ready(Verdict::Ask) => serving.connection.graceful_shutdown(),
-            Poll::Ready(Verdict::End) => return Poll::Ready(()),
+            Poll::Ready(Verdict::ShutDown) => serving.connection.graceful_shutdown(),
+            Poll::Ready(Verdict::Close) => return Poll::Ready(()),
             Poll::Pending => {}
         }
         serving.poll(&respond, context)
@@ -94,12 +94,12 @@ where
     .await;
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Http2Connection<S> {
     /// Ready when the connection has ended. Errors are ignored: the client notices them itself.
     fn poll<A, F>(&mut self, respond: &impl Fn(Parts, RecvStream) -> A, context: &mut Context<'_>) -> Poll<()>
     where
         A: FnOnce() -> F + Send + 'static,
-        F: Future<Output = io::Result<Response<Body>>> + Send + 'static,
+        F: Future<Output = io::Result<Response<ResponseBody>>> + Send + 'static,
     {
         self.bell.wake_later(context.waker());
         let waker = self.bell.waker();
@@ -158,12 +158,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2<S> {
 /// Handles a request and sends its response, unless the client cancels the stream.
 ///
 /// The future is created here, because it is large and passing it would copy it.
-async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
+async fn exchange<F: Future<Output = io::Result<Response<ResponseBody>>>>(
     answer: impl FnOnce() -> F,
     mut reply: SendResponse<Bytes>,
     has_body: bool,
     date: HeaderValue,
-) -> Option<Watch> {
+) -> Option<WatchResponse> {
     let response = {
         let mut answered = pin!(answer());
         poll_fn(|context| match answered.as_mut().poll(context) {
@@ -188,7 +188,7 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
         return None;
     }
     if body.is_watch() {
-        return Some(Watch::new(stream, body));
+        return Some(WatchResponse::new(stream, body));
     }
     let is_small = body.size_hint().exact().is_some_and(|length| length <= SMALL as u64);
     loop {
@@ -215,10 +215,10 @@ async fn exchange<F: Future<Output = io::Result<Response<Body>>>>(
 }
 
 /// Sends data as fast as flow control allows. Aborts the response if the client reads nothing for
-/// [`WRITE_TIME`].
+/// [`WRITE_TIMEOUT`].
 async fn send(stream: &mut SendStream<Bytes>, mut bytes: Bytes, is_last: bool) -> Option<()> {
     while !bytes.is_empty() {
-        let room = timeout(WRITE_TIME, poll_fn(|context| poll_room(stream, bytes.len(), context))).await;
+        let room = timeout(WRITE_TIMEOUT, poll_fn(|context| poll_room(stream, bytes.len(), context))).await;
         let Ok(room) = room else {
             stream.send_reset(Reason::CANCEL);
             return None;

@@ -18,16 +18,16 @@ use crate::http::ConnectionLimit;
 use crate::service::Service;
 
 /// Time limit of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// TCP keep-alive: time until the first probe, and the interval of probes.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(3 * 60), Duration::from_secs(15));
 /// Delay before the next accept when no socket is available.
-const EXHAUSTED: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Minimum interval between two such log messages.
-const LAMENT: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The response to plain HTTP on a TLS port.
-const FORGOTTEN: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
+const PLAIN_HTTP_RESPONSE: &[u8] = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 /// A stream with or without TLS.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -44,7 +44,7 @@ pub(crate) async fn listen(
     let mut connections = Connections::new(service, limit, stop.clone());
     let acceptor = tls.map(TlsAcceptor::from);
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
-    let mut shortage = Shortage::default();
+    let mut shortage = SocketShortage::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -75,7 +75,7 @@ pub(crate) async fn listen(
                 }
                 acceptor.accept(socket).await.ok()
             };
-            let stream = tokio::time::timeout(HANDSHAKE, handshake).await.ok()??;
+            let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.ok()??;
             let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let user = certificate.and_then(|certificate| authentication::subject(certificate));
             let peer = user.map_or(Peer::Unknown, Peer::Certified);
@@ -88,27 +88,27 @@ pub(crate) async fn listen(
 
 /// Periods in which no connection can be accepted.
 #[derive(Default)]
-struct Shortage {
+struct SocketShortage {
     /// The time of the last log message.
-    told: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
-impl Shortage {
+impl SocketShortage {
     /// Waits before the next accept.
     async fn wait(&mut self, error: &io::Error) {
         // The client has already disconnected. There is no shortage of sockets.
         if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted) {
             return;
         }
-        if self.told.is_none_or(|told| told.elapsed() >= LAMENT) {
-            self.told = Some(Instant::now());
+        if self.logged_at.is_none_or(|logged_at| logged_at.elapsed() >= LOG_INTERVAL) {
+            self.logged_at = Some(Instant::now());
             tracing::error!(
                 %error,
-                "no connection can be accepted, and new clients wait until one can; \
-                 where too many files are open, a higher limit helps (ulimit -n)"
+                "cannot accept connections: new clients have to wait; \
+                 if too many files are open, raise the limit (ulimit -n)"
             );
         }
-        tokio::time::sleep(EXHAUSTED).await;
+        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
     }
 }
 
@@ -121,7 +121,7 @@ async fn has_forgotten_tls(socket: &mut TcpStream) -> bool {
     if is_http {
         // Read the request, because closing a socket with unread data resets the connection.
         let _ = socket.read(&mut first).await;
-        let _ = socket.write_all(FORGOTTEN).await;
+        let _ = socket.write_all(PLAIN_HTTP_RESPONSE).await;
     }
     is_http
 }

@@ -10,27 +10,27 @@ use h2::{Reason, SendStream};
 use hyper::body::Body as _;
 use kubewright_net::http2::Doorbell;
 
-use crate::http::Body;
+use crate::http::ResponseBody;
 
 /// Data given to a stream before its flow control is checked. Bounds the buffer of a client that
 /// does not read.
-const UNASKED: usize = 64 << 10;
+const UNCHECKED_BYTES: usize = 64 << 10;
 
 /// Watches that one task polls with a single waker. They are polled only after a wake-up.
 ///
 /// A watch without events only compares a few numbers. Separate futures with separate wakers would
 /// cost more per event: a wake-up and a queue operation for each, and several checks of its stream.
 pub(super) struct Watches {
-    open: Vec<Watch>,
+    open: Vec<WatchResponse>,
     /// Rung by events and by streams.
     bell: Doorbell,
     signal: Signal,
 }
 
 /// A watch response.
-pub(super) struct Watch {
+pub(super) struct WatchResponse {
     stream: SendStream<Bytes>,
-    body: Body,
+    body: ResponseBody,
     /// Bytes given to the stream since the last flow control check.
     given: usize,
 }
@@ -54,7 +54,7 @@ impl Default for Watches {
 }
 
 impl Watches {
-    pub(super) fn add(&mut self, watch: Watch) {
+    pub(super) fn add(&mut self, watch: WatchResponse) {
         self.open.push(watch);
         // Poll the watch and its stream for the first time.
         self.signal.waker.wake_by_ref();
@@ -89,15 +89,15 @@ impl Watches {
     }
 }
 
-impl Watch {
-    pub(super) fn new(stream: SendStream<Bytes>, body: Body) -> Self {
-        Watch { stream, body, given: 0 }
+impl WatchResponse {
+    pub(super) fn new(stream: SendStream<Bytes>, body: ResponseBody) -> Self {
+        WatchResponse { stream, body, given: 0 }
     }
 
     /// Ready when the watch or the stream has ended.
     fn poll(&mut self, context: &mut Context<'_>, streams: &mut Context<'_>) -> Poll<()> {
         loop {
-            if self.given >= UNASKED {
+            if self.given >= UNCHECKED_BYTES {
                 if !std::task::ready!(self.poll_moves(streams)) {
                     return Poll::Ready(());
                 }

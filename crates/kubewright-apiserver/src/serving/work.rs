@@ -14,16 +14,16 @@ use tokio::task::{JoinError, JoinHandle};
 pub(super) struct Requests(Arc<AtomicUsize>);
 
 /// One of these requests.
-pub(super) struct Pending(Requests);
+pub(super) struct PendingRequests(Requests);
 
 impl Requests {
-    pub(super) fn add(&self) -> Pending {
+    pub(super) fn add(&self) -> PendingRequests {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Pending(self.clone())
+        PendingRequests(self.clone())
     }
 }
 
-impl Pending {
+impl PendingRequests {
     /// Whether this is the only pending request: then the connection's task can run it without
     /// waking another thread.
     pub(super) fn is_alone(&self) -> bool {
@@ -31,7 +31,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingRequests {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -48,15 +48,15 @@ pub(super) async fn guarded<T>(mut work: Pin<&mut impl Future<Output = T>>) -> O
 }
 
 /// A task that is aborted when its owner is dropped.
-pub(super) struct Owned<T>(JoinHandle<T>);
+pub(super) struct AbortOnDrop<T>(JoinHandle<T>);
 
-impl<T: Send + 'static> Owned<T> {
+impl<T: Send + 'static> AbortOnDrop<T> {
     pub(super) fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
-        Owned(tokio::spawn(work))
+        AbortOnDrop(tokio::spawn(work))
     }
 }
 
-impl<T> Future for Owned<T> {
+impl<T> Future for AbortOnDrop<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -64,7 +64,7 @@ impl<T> Future for Owned<T> {
     }
 }
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_ends_the_work_and_not_whoever_waits_for_it() {
+    async fn a_panic_ends_the_task_and_not_its_waiter() {
         assert_eq!(guarded(pin!(async { 1 })).await, Some(1));
         let failing = pin!(async {
             tokio::task::yield_now().await;

@@ -2,15 +2,15 @@
 
 use kubewright_core::Value;
 use kubewright_resources::accept::{Form, Offer, negotiate};
-use kubewright_resources::discovery::{Discovery, Served};
+use kubewright_resources::discovery::{Served, ServedApis};
 
 use crate::scenario::{assert_answer, shared, steps, text};
 
-fn built_in() -> Discovery {
-    Discovery::new(kubewright_api::resources().into_iter().map(Served::from))
+fn built_in() -> ServedApis {
+    ServedApis::new(kubewright_api::resources().into_iter().map(Served::from))
 }
 
-fn answer(discovery: &Discovery, path: &str, aggregated: bool) -> Option<Value> {
+fn answer(discovery: &ServedApis, path: &str, aggregated: bool) -> Option<Value> {
     match path.trim_start_matches('/').split('/').collect::<Vec<_>>()[..] {
         ["api"] if aggregated => Some(discovery.aggregated_core()),
         ["apis"] if aggregated => Some(discovery.aggregated_groups()),

@@ -2,13 +2,13 @@
 
 use kubewright_core::{GroupVersion, Value};
 use kubewright_resources::discovery::Served;
-use kubewright_resources::openapi::{Document, v2};
+use kubewright_resources::openapi::{OpenApiDocument, v2};
 
 use crate::scenario::{assert_answer, find, shared, steps, text};
 
 fn document(group: &str, version: &str) -> Value {
     let version = GroupVersion::new(group, version);
-    let mut document = Document::new(version.clone());
+    let mut document = OpenApiDocument::new(version.clone());
     for served in kubewright_api::resources().into_iter().map(Served::from) {
         if (&served.group, &served.version) == (&version.group, &version.version) {
             document.add(&served);
@@ -65,7 +65,7 @@ fn every_schema_is_that_of_the_server() {
     versions.sort_by_key(|(group, _)| *group == "storage.k8s.io");
     versions.dedup();
     let documents = versions.iter().map(|(group, version)| document(group, version));
-    for document in std::iter::once(Document::for_group("apps").to_value()).chain(documents) {
+    for document in std::iter::once(OpenApiDocument::for_group("apps").to_value()).chain(documents) {
         let schemas = find(&document, "/components/schemas").and_then(Value::as_object).unwrap();
         ours.extend(schemas.iter().map(|(name, schema)| (name.clone(), schema.clone())));
     }

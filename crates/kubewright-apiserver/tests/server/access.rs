@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_apiserver::{ApiServer, StaticTokens};
 use kubewright_core::{ByteString, Value};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
@@ -98,7 +98,7 @@ async fn service_accounts_and_groups_are_bound_too() {
 }
 
 #[tokio::test]
-async fn a_binding_to_a_missing_role_grants_nothing_and_reports_it() {
+async fn a_binding_to_a_missing_role_grants_nothing_and_is_reported() {
     let (_server, mut client) = server().await;
     let bound = binding("ClusterRoleBinding", "lost", "ClusterRole", "lost", ALICE);
     create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
@@ -189,7 +189,7 @@ async fn a_rules_review_lists_the_rules_of_the_user() {
 
 #[tokio::test]
 async fn impersonation_needs_permission() {
-    let tokens = Tokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
+    let tokens = StaticTokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
     let server = ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket");
     let mut client = Client::over(server.connect()).await;
     let actor = role("ClusterRole", "actor", r#"["impersonate"]"#, r#"["users"]"#);
@@ -350,7 +350,7 @@ async fn impersonated_names_may_have_any_characters() {
 }
 
 #[tokio::test]
-async fn a_local_review_is_about_its_own_namespace() {
+async fn a_local_subject_access_review_is_limited_to_its_namespace() {
     let (_server, mut client) = server().await;
     let path = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
     let review = |spec: &str| {

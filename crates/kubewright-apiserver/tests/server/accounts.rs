@@ -94,7 +94,7 @@ async fn a_token_is_bound_only_to_a_pod_of_its_account() {
 }
 
 #[tokio::test]
-async fn others_verify_tokens_by_the_published_key() {
+async fn issued_tokens_verify_against_the_published_keys() {
     let (_server, mut client) = server().await;
     make_account(&mut client).await;
     let (code, provider) = client.call("GET", "/.well-known/openid-configuration", "").await;
@@ -125,7 +125,7 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn tokens_outlive_a_server_that_keeps_its_objects() {
+async fn tokens_stay_valid_when_a_server_with_a_data_file_restarts() {
     let directory = std::env::temp_dir().join(format!("kubewright-accounts-{}", std::process::id()));
     let first = ApiServer::in_memory().data(&directory).start().await.expect("a new directory");
     let mut client = Client::over(first.connect()).await;
@@ -175,7 +175,7 @@ async fn pods_get_the_default_account_if_enabled() {
 }
 
 #[tokio::test]
-async fn a_pod_without_secrets_for_images_has_those_of_its_account() {
+async fn a_pod_without_image_pull_secrets_gets_those_of_its_account() {
     let server = ApiServer::in_memory().service_accounts().start().await.expect("nothing can fail without a socket");
     let mut client = Client::over(server.connect()).await;
     let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"robot"},

@@ -27,7 +27,7 @@ fn owners(object: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_apply_creates_and_then_changes_nothing_more() {
+async fn a_repeated_apply_changes_nothing() {
     let (_server, mut client) = server().await;
     let (code, created) = client.apply("me", DEPLOYMENT, &web(r#""replicas":2,"#)).await;
     assert_eq!((code, owners(&created)), (201, vec!["me Apply".to_owned()]));

@@ -349,7 +349,7 @@ async fn the_failure_policy_decides_about_a_failed_condition() {
 }
 
 #[tokio::test]
-async fn an_invalid_patch_fails_whatever_the_failure_policy() {
+async fn an_invalid_patch_fails_regardless_of_the_failure_policy() {
     let (_server, mut client) = server().await;
     let patch = ByteString::from(r#"[{"op":"remove","path":"/none"}]"#).to_base64();
     let hook = Hook::start(move |_| format!(r#""allowed":true,"patchType":"JSONPatch","patch":"{patch}""#)).await;

@@ -455,7 +455,7 @@ async fn embedded_objects_must_be_valid() {
 }
 
 #[tokio::test]
-async fn a_rule_about_the_whole_object_names_no_field() {
+async fn a_violation_of_an_object_level_rule_names_no_field() {
     let (_server, mut client) = server().await;
     let rules = r#","x-kubernetes-validations":[{"rule":"self.metadata.name != 'w'","message":"bad name"},
         {"rule":"!has(self.spec.size)","reason":"FieldValueDuplicate","fieldPath":".spec"}]"#;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, RunningServer, Tokens};
+use kubewright_apiserver::{ApiServer, RunningServer, StaticTokens};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
@@ -14,7 +14,7 @@ use crate::client::{CONFIG_MAPS, Client, config_map};
 
 /// A server on which `jane` has no rights.
 async fn server() -> RunningServer {
-    let tokens = Tokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
+    let tokens = StaticTokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
     ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket")
 }
 
@@ -59,7 +59,7 @@ async fn a_caller_without_rights_is_refused_before_the_body_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn over_http2_as_well_a_caller_without_rights_is_refused_before_the_body_is_read() {
+async fn over_http2_an_unauthorized_request_is_rejected_before_its_body_is_read() {
     let server = server().await;
     let (sender, connection) = h2::client::handshake(server.connect()).await.expect("the server answers");
     tokio::spawn(connection);
@@ -253,7 +253,7 @@ async fn a_response_that_its_client_does_not_read_is_aborted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_its_client_does_not_read_goes_on_later() {
+async fn a_watch_resumes_when_its_client_reads_again() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut stream = server.connect();
     let request = format!("GET {CONFIG_MAPS}?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -268,7 +268,7 @@ async fn a_watch_that_its_client_does_not_read_goes_on_later() {
 /// Uses a separate process, because other tests allocate memory, too.
 #[cfg(target_os = "linux")]
 #[test]
-fn clients_that_do_not_read_a_list_do_not_hold_a_copy_each() {
+fn clients_that_do_not_read_a_list_share_its_memory() {
     let program = std::env::current_exe().expect("this test runs");
     let name = "deadlines::stalled_clients_in_a_process_of_their_own";
     let child = std::process::Command::new(program).args([name, "--exact", "--ignored"]).output().expect("it runs");

@@ -28,7 +28,7 @@ async fn place(client: &mut Client) -> String {
 }
 
 #[tokio::test]
-async fn a_document_is_kept_by_its_hash() {
+async fn a_document_is_cacheable_by_its_hash() {
     let (_server, mut client) = server().await;
     let place = place(&mut client).await;
     let (path, hash) = place.split_once("?hash=").expect("it has a hash");
@@ -50,7 +50,7 @@ async fn a_document_is_kept_by_its_hash() {
 }
 
 #[tokio::test]
-async fn a_document_is_json_or_nothing() {
+async fn openapi_v3_documents_are_served_only_as_json() {
     let (_server, mut client) = server().await;
     for path in ["/openapi/v3/apis/coordination.k8s.io/v1", "/openapi/v2"] {
         for (accept, want) in [
@@ -68,7 +68,7 @@ async fn a_document_is_json_or_nothing() {
 }
 
 #[tokio::test]
-async fn the_older_document_changes_with_what_is_served() {
+async fn the_openapi_v2_document_follows_the_served_resources() {
     let (_server, mut client) = server().await;
     let json = ("accept", "application/json");
     let (_, [tag, ..], _) = get(&mut client, "/openapi/v2", json).await;

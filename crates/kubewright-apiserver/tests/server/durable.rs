@@ -78,7 +78,7 @@ async fn watched(client: &mut Client, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_watch_goes_on_over_a_restart() {
+async fn a_watch_resumes_after_a_restart() {
     let directory = Directory::new("resumed");
     let (server, mut client) = start(&directory).await;
     client.call("POST", CONFIG_MAPS, &config_map("a", r#","labels":{"in":"yes"}"#)).await;
@@ -144,7 +144,7 @@ async fn an_undecodable_object_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn objects_that_could_not_be_decoded_again_are_rejected() {
+async fn objects_that_cannot_be_decoded_again_are_rejected() {
     let directory = Directory::new("deep");
     let (server, mut client) = start(&directory).await;
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -221,7 +221,7 @@ async fn one_directory_has_one_server() {
 }
 
 #[tokio::test]
-async fn a_file_of_something_else_is_named_and_left_as_it_is() {
+async fn a_foreign_file_is_named_and_not_modified() {
     let directory = Directory::new("foreign");
     std::fs::create_dir_all(&directory.0).expect("a directory of our own");
     let file = directory.0.join("objects.redb");

@@ -123,7 +123,7 @@ async fn conversion_webhooks_convert_in_both_directions() {
 }
 
 #[tokio::test]
-async fn a_policy_sees_objects_in_the_version_it_is_about() {
+async fn a_policy_evaluates_objects_in_its_matched_version() {
     let (_server, mut client) = server().await;
     let _converter = converted_widgets(&mut client).await;
     for body in [

@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response};
-use kubewright_apiserver::{ApiServer, Body, Fault, RunningServer};
+use kubewright_apiserver::{ApiServer, Fault, ResponseBody, RunningServer};
 use kubewright_core::Value;
 use tokio::time::{Instant, timeout};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
-async fn get(server: &RunningServer, path: &str) -> std::io::Result<Response<Body>> {
+async fn get(server: &RunningServer, path: &str) -> std::io::Result<Response<ResponseBody>> {
     let request = Request::get(path).body(Bytes::new()).expect("a valid request");
     server.service().call(request).await
 }

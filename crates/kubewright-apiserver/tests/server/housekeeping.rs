@@ -77,7 +77,7 @@ async fn after(minutes: u64, server: &RunningServer) -> Client {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_goes_an_hour_after_it_was_last_written() {
+async fn an_event_expires_one_hour_after_its_last_write() {
     let (server, mut client) = server().await;
     let (code, made) = client.call("POST", EVENTS, &event("updated")).await;
     assert_eq!(code, 201, "{made}");
@@ -100,7 +100,7 @@ async fn an_event_goes_an_hour_after_it_was_last_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_are_kept_for_ever_if_so_wanted() {
+async fn events_never_expire_if_the_ttl_is_zero() {
     let server = ApiServer::in_memory().event_ttl(Duration::ZERO).start().await.expect("nothing can fail");
     let mut client = Client::over(server.connect()).await;
     assert_eq!(client.call("POST", EVENTS, &event("a")).await.0, 201);
@@ -109,7 +109,7 @@ async fn events_are_kept_for_ever_if_so_wanted() {
 }
 
 #[tokio::test]
-async fn the_time_of_an_event_goes_on_while_no_server_runs() {
+async fn the_ttl_of_an_event_elapses_while_the_server_is_down() {
     let directory = Directory::new("events");
     let start = async |ttl: u64| {
         let server = ApiServer::in_memory().data(&directory.0).event_ttl(Duration::from_secs(ttl));
@@ -174,7 +174,7 @@ async fn a_claim_stays_while_a_pod_with_a_node_uses_it_whether_that_has_ended_or
 }
 
 #[tokio::test]
-async fn a_claim_that_was_made_for_a_pod_goes_when_that_has_stopped() {
+async fn a_generated_resource_claim_is_deleted_when_its_pod_has_ended() {
     let (_server, mut client) = server().await;
     let spec = r#","nodeName":"n","volumes":[{"name":"ta","ephemeral":{"volumeClaimTemplate":{"spec":
         {"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}}}]"#;
@@ -217,7 +217,7 @@ async fn make_shop(client: &mut Client) {
 }
 
 #[tokio::test]
-async fn the_pods_of_a_namespace_go_before_anything_else() {
+async fn namespace_deletion_removes_pods_first() {
     let (_server, mut client) = server().await;
     make_shop(&mut client).await;
     let (pods, maps) = ("/api/v1/namespaces/shop/pods", "/api/v1/namespaces/shop/configmaps");

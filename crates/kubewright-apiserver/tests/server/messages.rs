@@ -49,7 +49,7 @@ async fn an_invalid_body_is_rejected_with_gos_message() {
 }
 
 #[tokio::test]
-async fn a_patch_that_does_not_fit_is_shown_as_go_shows_it() {
+async fn a_patch_with_a_type_mismatch_is_reported_as_in_go() {
     let (_server, mut client) = server().await;
     client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
     let (path, strategic) = (format!("{CONFIG_MAPS}/a"), "application/strategic-merge-patch+json");
@@ -122,7 +122,7 @@ async fn custom_objects_are_refused_in_the_order_of_the_real_server() {
 }
 
 #[tokio::test]
-async fn what_is_applied_to_a_custom_object_is_checked_as_it_is() {
+async fn an_applied_custom_object_is_validated_before_the_merge() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, SPEC)).await;
     let path = format!("{WIDGETS}/w");
@@ -173,7 +173,7 @@ async fn versions_and_identities_that_cannot_be_right() {
 }
 
 #[tokio::test]
-async fn a_replacement_of_nothing_creates_whatever_version_it_saw() {
+async fn a_put_of_a_missing_object_creates_it_despite_a_resource_version() {
     let (_server, mut client) = server().await;
     let lease = |metadata: &str| {
         format!(r#"{{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{{"name":"l"{metadata}}}}}"#)
@@ -187,7 +187,7 @@ async fn a_replacement_of_nothing_creates_whatever_version_it_saw() {
 }
 
 #[tokio::test]
-async fn a_definition_is_finalized_only_when_it_goes() {
+async fn a_definition_is_finalized_only_during_deletion() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, SPEC)).await;
     let path = format!("{DEFINITIONS}/widgets.shop.example.com");
@@ -207,7 +207,7 @@ async fn a_definition_is_finalized_only_when_it_goes() {
 }
 
 #[tokio::test]
-async fn parts_of_custom_objects_that_are_not_there() {
+async fn requests_for_undeclared_subresources_of_custom_objects_fail() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, SPEC)).await;
     client.call("POST", WIDGETS, &widget("v1", "{}")).await;

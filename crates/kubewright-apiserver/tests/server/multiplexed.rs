@@ -58,7 +58,7 @@ async fn watchers(sender: &SendRequest<Bytes>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn all_watches_of_a_connection_see_an_event_and_one_that_is_dropped_leaves() {
+async fn all_watches_of_a_connection_see_an_event_and_a_dropped_watch_ends() {
     let (server, sender) = server().await;
     let before = watchers(&sender).await.expect("a number").parse::<usize>().expect("a number");
     let mut watches = Vec::new();
@@ -133,7 +133,7 @@ async fn an_idle_connection_is_closed_and_one_with_a_watch_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_response_that_its_client_does_not_take_is_aborted_and_the_connection_goes_on() {
+async fn an_unread_response_is_aborted_and_the_connection_stays_usable() {
     let (_server, sender) = server().await;
     let large = format!(r#","annotations":{{"large":"{}"}}"#, "x".repeat(100 << 10));
     drop(ask(&sender, "POST", CONFIG_MAPS, config_map("large", &large)).await);
@@ -158,7 +158,7 @@ async fn a_response_that_its_client_does_not_take_is_aborted_and_the_connection_
 }
 
 #[tokio::test(start_paused = true)]
-async fn small_responses_that_are_not_taken_do_not_keep_a_connection() {
+async fn unread_small_responses_do_not_keep_a_connection_open() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut builder = Builder::new();
     builder.initial_window_size(0);

@@ -20,7 +20,7 @@ async fn an_object_lives_from_create_to_delete() {
 }
 
 #[tokio::test]
-async fn a_change_of_nothing_keeps_the_version() {
+async fn an_update_without_changes_keeps_the_resource_version() {
     let (_server, mut client) = server().await;
     let (_, created) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
     let path = format!("{CONFIG_MAPS}/a");
@@ -76,7 +76,7 @@ async fn some_kinds_require_a_resource_version() {
 }
 
 #[tokio::test]
-async fn another_deletion_may_ask_for_another_policy() {
+async fn a_repeated_deletion_may_change_the_propagation_policy() {
     let (_server, mut client) = server().await;
     let held = r#","finalizers":["example.com/hold"]"#;
     let (path, options) = (format!("{CONFIG_MAPS}/a"), |policy| format!(r#"{{"propagationPolicy":"{policy}"}}"#));
@@ -94,7 +94,7 @@ async fn another_deletion_may_ask_for_another_policy() {
 }
 
 #[tokio::test]
-async fn a_pod_that_has_less_time_left_is_the_same_generation() {
+async fn a_shorter_grace_period_keeps_the_generation() {
     let (_server, mut client) = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}"#;
@@ -106,7 +106,7 @@ async fn a_pod_that_has_less_time_left_is_the_same_generation() {
 }
 
 #[tokio::test]
-async fn a_load_balancer_that_keeps_to_its_node_gets_a_port_for_health_checks() {
+async fn a_load_balancer_with_local_traffic_policy_gets_a_health_check_node_port() {
     let (_server, mut client) = server().await;
     let services = "/api/v1/namespaces/default/services";
     let service = r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"s"},
@@ -141,7 +141,7 @@ async fn typed_secrets_need_their_keys() {
 }
 
 #[tokio::test]
-async fn the_priority_of_a_pod_comes_from_its_class() {
+async fn a_pod_gets_the_priority_of_its_class() {
     let (_server, mut client) = server().await;
     let pods = "/api/v1/namespaces/default/pods";
     let pod = |name: &str, more: &str| {

@@ -180,7 +180,7 @@ async fn metadata_of_an_object_within_an_object_has_its_type_in_an_apply() {
 }
 
 #[tokio::test]
-async fn a_wildcard_for_subtypes_finds_only_what_a_definition_made() {
+async fn subtype_wildcards_are_accepted_only_for_custom_resources() {
     let (_server, mut client) = server().await;
     define(&mut client, &version("v1", true, NAME)).await;
     for (path, accept, want) in [

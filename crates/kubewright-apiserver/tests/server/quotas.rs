@@ -13,7 +13,7 @@ fn pod(name: &str, resources: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_quota_limits_what_is_in_a_namespace() {
+async fn a_quota_limits_the_objects_of_a_namespace() {
     let (_server, mut client) = server().await;
     let quotas = "/api/v1/namespaces/default/resourcequotas";
     let quota = r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"q"},
@@ -66,7 +66,7 @@ async fn until_status(client: &mut Client, path: &str, want: &str) {
 }
 
 #[tokio::test]
-async fn a_quota_shows_what_there_is_without_a_write_of_others() {
+async fn a_quota_shows_current_usage_without_further_writes() {
     let (_server, mut client) = server().await;
     assert_eq!(client.call("POST", PODS, &pod("p", r#"{"requests":{"cpu":"600m"}}"#)).await.0, 201);
     let quotas = "/api/v1/namespaces/default/resourcequotas";
@@ -124,7 +124,7 @@ async fn requests_that_need_a_node_are_rejected() {
 }
 
 #[tokio::test]
-async fn a_container_asks_for_its_own_limit_before_what_a_range_says() {
+async fn a_containers_own_limit_overrides_the_default_request_of_a_limit_range() {
     let (_server, mut client) = server().await;
     let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
         "defaultRequest":{"cpu":"100m"}}]}}"#;
@@ -136,7 +136,7 @@ async fn a_container_asks_for_its_own_limit_before_what_a_range_says() {
 }
 
 #[tokio::test]
-async fn a_pod_asks_for_its_own_limit_before_what_a_range_says() {
+async fn a_pods_own_limit_overrides_the_default_request_of_a_limit_range() {
     let (_server, mut client) = server().await;
     let range = r#"{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
         "defaultRequest":{"cpu":"100m","memory":"128Mi"}}]}}"#;
@@ -212,7 +212,7 @@ async fn a_failed_write_uses_no_quota() {
 }
 
 #[tokio::test]
-async fn the_next_server_goes_on_with_quotas_addresses_and_bindings() {
+async fn a_restarted_server_restores_quotas_addresses_and_bindings() {
     let directory = Directory::new("bookkeeping");
     let (server, mut client) = start(&directory).await;
     let quota =

@@ -32,7 +32,7 @@ async fn a_review_with_very_many_unknown_fields_gets_few_warnings() {
 }
 
 #[tokio::test]
-async fn very_many_invalid_items_get_a_short_refusal() {
+async fn a_rejection_of_many_invalid_items_is_truncated() {
     let (_server, mut client) = server().await;
     let definition = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
         "metadata":{"name":"lists.example.com"},"spec":{"group":"example.com","scope":"Cluster",
@@ -149,7 +149,7 @@ async fn equal_ports_do_not_get_a_warning_for_each_pair() {
 }
 
 #[tokio::test]
-async fn wrong_values_below_a_long_key_get_a_short_refusal() {
+async fn a_rejection_of_values_below_a_long_key_is_truncated() {
     let (_server, mut client) = server().await;
     let map = r#""map":{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}"#;
     let path = widgets(&mut client, map).await;

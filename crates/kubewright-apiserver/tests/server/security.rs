@@ -36,7 +36,7 @@ async fn a_restricted_namespace_rejects_unrestricted_pods() {
 }
 
 #[tokio::test]
-async fn a_baseline_namespace_keeps_pods_off_their_node() {
+async fn a_baseline_namespace_rejects_pods_with_host_access() {
     let (_server, mut client) = server().await;
     namespace(
         &mut client,

@@ -116,7 +116,7 @@ async fn a_scale_is_seen_and_changed_as_a_scale() {
 }
 
 #[tokio::test]
-async fn a_policy_may_be_about_a_subresource() {
+async fn a_policy_may_match_a_subresource() {
     let (_server, mut client) = server().await;
     create_deployment(&mut client).await;
     let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
@@ -210,7 +210,7 @@ async fn connections_are_reviewed_with_their_options() {
 }
 
 #[tokio::test]
-async fn a_policy_may_be_about_connections() {
+async fn a_policy_may_match_connect_requests() {
     let (_server, mut client) = server().await;
     create_pod(&mut client, "p").await;
     let policy = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"p"},
@@ -232,7 +232,7 @@ async fn a_policy_may_be_about_connections() {
 }
 
 #[tokio::test]
-async fn a_budget_does_not_keep_pods_that_are_not_healthy() {
+async fn a_disruption_budget_does_not_protect_unhealthy_pods() {
     let (_server, mut client) = server().await;
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let budget = r#"{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b"},
@@ -313,7 +313,7 @@ async fn parts_of_a_pod_are_checked_and_completed() {
 }
 
 #[tokio::test]
-async fn a_pod_as_a_whole_gets_more_or_less() {
+async fn pod_level_resources_can_be_resized() {
     let (_server, mut client) = server().await;
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}],
         "resources":{"limits":{"cpu":"2","hugepages-2Mi":"2Mi"},"requests":{"cpu":"1","hugepages-2Mi":"2Mi"}}}}"#;
@@ -341,7 +341,7 @@ async fn a_pod_as_a_whole_gets_more_or_less() {
 }
 
 #[tokio::test]
-async fn an_eviction_of_another_pod_takes_nothing() {
+async fn an_eviction_with_failed_preconditions_does_not_consume_the_budget() {
     let (_server, mut client) = server().await;
     let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
     let budget = r#"{"apiVersion":"policy/v1","kind":"PodDisruptionBudget","metadata":{"name":"b"},

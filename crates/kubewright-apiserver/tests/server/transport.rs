@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, StartError, Tokens};
+use kubewright_apiserver::{ApiServer, StartError, StaticTokens};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -33,9 +33,9 @@ async fn plain_http_without_tokens_is_the_administrators() {
 }
 
 #[tokio::test]
-async fn plain_http_with_tokens_asks_for_one() {
+async fn plain_http_with_static_tokens_requires_a_token() {
     let address = "127.0.0.1:0".parse().expect("an address");
-    let tokens = Tokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
+    let tokens = StaticTokens::from_csv("s3cret,jane,1\nadmin,root,2,system:masters").expect("two lines");
     let server = ApiServer::in_memory().listen(address).plain_http().tokens(tokens).start().await.expect("a free port");
     let socket = TcpStream::connect(server.address().expect("it listens")).await.expect("it listens");
     let mut client = Client::over(socket).await;
@@ -51,14 +51,14 @@ async fn plain_http_with_tokens_asks_for_one() {
 }
 
 #[tokio::test]
-async fn plain_http_does_not_listen_for_other_machines_unless_told_to() {
+async fn plain_http_listens_only_on_loopback_by_default() {
     let everywhere = "0.0.0.0:0".parse().expect("an address");
     let refused = ApiServer::in_memory().listen(everywhere).plain_http().start().await.expect_err("a risk");
     assert!(matches!(refused, StartError::PlainHttpBeyondLoopback { .. }), "{refused}");
 }
 
 #[tokio::test]
-async fn with_tls_the_kubeconfig_has_what_kubectl_needs() {
+async fn the_kubeconfig_of_a_tls_server_works_with_kubectl() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).start().await.expect("a free port");
     let kubeconfig = server.kubeconfig();
@@ -83,7 +83,7 @@ async fn plain_http_on_a_tls_port_gets_an_error() {
 }
 
 #[tokio::test]
-async fn preloaded_objects_are_there_at_once() {
+async fn preloaded_objects_are_visible_immediately() {
     let documents = "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n\
         apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n";
     let server = ApiServer::in_memory().preload(documents).start().await.expect("both are fine");
@@ -140,7 +140,7 @@ async fn dead_clients_are_detected_by_keep_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_kept_for_the_next_request_as_long_as_by_gos_servers() {
+async fn idle_http1_connections_are_kept_as_long_as_by_gos_servers() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
     let mut stream = server.connect();
     let mut answer = [0; 1024];

@@ -163,7 +163,7 @@ async fn classes_and_drivers_of_storage_are_checked() {
 }
 
 #[tokio::test]
-async fn nodes_and_what_runs_on_them_are_checked() {
+async fn nodes_and_node_level_objects_are_validated() {
     let (_server, mut client) = server().await;
     let nodes: &[(&str, &[&str])] = &[(
         r#""spec":{"podCIDRs":["10.0.0.0/24","10.0.0.1/24"],"taints":[{"key":"a","effect":"Never"},{"key":"b"},{"key":"c","value":"v","effect":"NoSchedule"},{"key":"c","effect":"NoSchedule"}]},"status":{"capacity":{"pods":"1500m","cpu":"-1"}}"#,

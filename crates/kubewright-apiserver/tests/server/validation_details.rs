@@ -8,7 +8,7 @@ const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alpha
 const LABEL_VALUE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
 #[tokio::test]
-async fn containers_start_again_by_rules_of_their_own() {
+async fn container_restart_rules_are_validated() {
     let (_server, mut client) = server().await;
     let rule = r#"[{"action":"Restart","exitCodes":{"operator":"In","values":[3]}}]"#;
     let pod = |field: &str, container: &str| {
@@ -187,7 +187,7 @@ async fn stateful_sets_are_checked_as_a_whole() {
 }
 
 #[tokio::test]
-async fn services_have_the_one_family_that_there_is() {
+async fn services_are_single_stack() {
     let (_server, mut client) = server().await;
     let service = |more: &str| format!(r#""spec":{{"selector":{{"a":"b"}},"ports":[{{"port":80}}],{more}}}"#);
     let table: &[(&str, &[&str])] = &[
@@ -227,7 +227,7 @@ async fn services_have_the_one_family_that_there_is() {
 }
 
 #[tokio::test]
-async fn a_running_pod_gets_more_or_less_of_what_it_has() {
+async fn in_place_resize_of_a_running_pod_is_validated() {
     let (_server, mut client) = server().await;
     let pods = format!("{CORE}/pods");
     let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{

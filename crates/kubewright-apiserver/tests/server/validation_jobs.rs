@@ -172,7 +172,7 @@ async fn most_job_fields_are_immutable() {
 }
 
 #[tokio::test]
-async fn jobs_find_their_own_pods_and_no_others() {
+async fn job_selectors_must_match_only_their_own_pods() {
     let (_server, mut client) = server().await;
     let path = "/apis/batch/v1/namespaces/default/jobs";
     let job = |name: &str, spec: &str, labels: &str| {

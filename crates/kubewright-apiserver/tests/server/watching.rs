@@ -77,7 +77,7 @@ async fn a_selector_turns_updates_into_added_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_watch_from_before_the_window_is_told_to_list_again() {
+async fn a_watch_from_a_compacted_revision_is_expired() {
     let (server, _) = server().await;
     let mut client = Client::over(server.connect()).await;
     let mut events = Events::open(&mut client, "resourceVersion=1").await;

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_draft_has_is_not_kept_again() {
+    fn values_of_the_draft_are_not_stored_again() {
         let mut drafts = Drafts::default();
         let text = |name: &str| format!("kind: Pod, name: {name}, image: registry.example.com/shop/web:1.0, node: a");
         assert!(round_trip(&mut drafts, text("web-1").as_bytes()) < 5, "the draft itself");
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_bytes_come_back(
+        fn all_bytes_round_trip(
             pieces in proptest::collection::vec(proptest::collection::vec(0..4u8, 0..40), 1..6),
             order in proptest::collection::vec(proptest::collection::vec(0..6usize, 0..30), 1..8),
         ) {

@@ -8,7 +8,7 @@ use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str
 use tokio_util::sync::CancellationToken;
 
 use super::SharedFactory;
-use super::handle::Lease;
+use super::handle::UsageGuard;
 use super::options::ScopeOptions;
 use crate::informer::SharedIndexInformer;
 use crate::queue::BoxFuture;
@@ -35,7 +35,7 @@ pub(super) struct InformerKey {
 
 pub(super) struct InformerEntry {
     pub(super) informer: Arc<dyn AnyInformer>,
-    pub(super) lease: Weak<Lease>,
+    pub(super) lease: Weak<UsageGuard>,
     pub(super) name: String,
     pub(super) stop: CancellationToken,
     pub(super) is_started: bool,
@@ -102,7 +102,11 @@ pub(super) type Make<'a> = Box<dyn FnOnce(InformerSpec) -> Arc<dyn AnyInformer> 
 impl SharedFactory {
     /// Returns the requested informer, creating it if it is not in use.
     // The arguments are dropped after unlocking: they may own arbitrary values.
-    pub(super) fn get_or_make(&self, request: InformerRequest, make: Make<'_>) -> (Arc<dyn AnyInformer>, Arc<Lease>) {
+    pub(super) fn get_or_make(
+        &self,
+        request: InformerRequest,
+        make: Make<'_>,
+    ) -> (Arc<dyn AnyInformer>, Arc<UsageGuard>) {
         let options = &self.options;
         let mut state = self.state();
         let InformerRequest { objects, type_name, resource, is_metadata, scope } = request;
@@ -135,7 +139,7 @@ impl SharedFactory {
             name.extend([" as ", type_name]);
         }
         let stop = self.stop.child_token();
-        let lease = Arc::new(Lease {
+        let lease = Arc::new(UsageGuard {
             stop: stop.clone(),
             namespaces: namespaces.clone(),
             is_all: namespaces == options.namespaces,

@@ -16,11 +16,11 @@ use crate::lister::Lister;
 /// Dereferences to [`SharedIndexInformer`].
 pub struct InformerHandle<T> {
     informer: SharedIndexInformer<T>,
-    lease: Arc<Lease>,
+    lease: Arc<UsageGuard>,
 }
 
 /// Held by every user of an informer; stops it when dropped.
-pub(super) struct Lease {
+pub(super) struct UsageGuard {
     pub(super) stop: CancellationToken,
     /// Namespaces that the informer watches; empty for all.
     pub(super) namespaces: Vec<Str>,
@@ -32,7 +32,7 @@ pub(super) struct Lease {
     pub(super) is_filtered: bool,
 }
 
-impl Drop for Lease {
+impl Drop for UsageGuard {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -45,7 +45,7 @@ impl<T> Clone for InformerHandle<T> {
 }
 
 impl<T: Object> InformerHandle<T> {
-    pub(super) fn new(informer: SharedIndexInformer<T>, lease: Arc<Lease>) -> Self {
+    pub(super) fn new(informer: SharedIndexInformer<T>, lease: Arc<UsageGuard>) -> Self {
         InformerHandle { informer, lease }
     }
 
@@ -64,7 +64,7 @@ impl<T: Object> InformerHandle<T> {
     /// Whether the informer watches `namespace`. For the empty namespace: whether it watches all
     /// namespaces of the factory.
     pub fn covers(&self, namespace: &str) -> bool {
-        let Lease { namespaces, is_all, .. } = &*self.lease;
+        let UsageGuard { namespaces, is_all, .. } = &*self.lease;
         namespaces.is_empty() || namespaces.iter().any(|one| *one == *namespace) || namespace.is_empty() && *is_all
     }
 

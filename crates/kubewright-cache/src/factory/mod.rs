@@ -204,8 +204,8 @@ impl SharedInformerFactory {
         let make: Make<'_> = Box::new(|wanted| {
             let list_watch = |namespace: &Str| {
                 let list_watch = list_watch(namespace).labels(wanted.labels.clone()).fields(wanted.fields.clone());
-                match options.reflector.common.patience {
-                    Some(patience) => list_watch.answer_timeout(patience),
+                match options.reflector.common.response_timeout {
+                    Some(limit) => list_watch.answer_timeout(limit),
                     None => list_watch,
                 }
             };
@@ -287,9 +287,9 @@ impl SharedInformerFactory {
     /// Like [`wait_for_cache_sync`](Self::wait_for_cache_sync), with a timeout.
     ///
     /// # Errors
-    /// If informers have not synced within `patience`; the error names them with the reasons.
-    pub async fn wait_for_cache_sync_within(&self, patience: Duration) -> Result<(), NotSynced> {
-        match timeout(patience, self.wait_for_cache_sync()).await {
+    /// If informers have not synced within `time_limit`; the error names them with the reasons.
+    pub async fn wait_for_cache_sync_within(&self, time_limit: Duration) -> Result<(), NotSynced> {
+        match timeout(time_limit, self.wait_for_cache_sync()).await {
             Ok(result) => result,
             Err(_) => match self.unsynced() {
                 missing if missing.is_empty() => Ok(()),

@@ -11,7 +11,7 @@ use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str
 use crate::informer::{InformerOptions, QueueKind, Recreated};
 use crate::list_watch::ListWatch;
 use crate::lister_watcher::ListerWatcher;
-use crate::metrics::Metrics;
+use crate::metrics::InformerMetrics;
 use crate::queue::Transform;
 use crate::reflector::{ErrorHandler, ReflectorError, ReflectorOptions};
 use crate::store::Indexers;
@@ -32,7 +32,7 @@ pub struct FactoryOptions {
     pub(super) reflector: ReflectorOptions<()>,
     pub(super) queue: QueueKind,
     pub(super) recreated: Recreated,
-    pub(super) metrics: Option<Metrics>,
+    pub(super) metrics: Option<InformerMetrics>,
 }
 
 impl FactoryOptions {
@@ -145,7 +145,7 @@ impl FactoryOptions {
         self
     }
 
-    /// Options of the reflectors: back-off, page size, watch timeout, patience, streaming lists.
+    /// Options of the reflectors: back-off, page size, timeouts, streaming lists.
     ///
     /// Options of a single reflector (name, resync, transform, expected kind, error handler) do not
     /// exist for the type `()`.
@@ -172,14 +172,14 @@ impl FactoryOptions {
     /// Exposes all informers in these metrics.
     #[must_use]
     #[doc(alias = "WithInformerName")]
-    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+    pub fn metrics(mut self, metrics: &InformerMetrics) -> Self {
         self.metrics = Some(metrics.clone());
         self
     }
 
     /// Exposes all informers in these metrics, unless others are set.
     #[must_use]
-    pub fn default_metrics(mut self, metrics: &Metrics) -> Self {
+    pub fn default_metrics(mut self, metrics: &InformerMetrics) -> Self {
         self.metrics.get_or_insert_with(|| metrics.clone());
         self
     }
@@ -220,7 +220,7 @@ impl FactoryOptions {
         self.resync_of.get(&objects).copied().or(self.resync).filter(|period| !period.is_zero())
     }
 
-    fn metrics_as(&self, name: &str) -> Option<(Metrics, String)> {
+    fn metrics_as(&self, name: &str) -> Option<(InformerMetrics, String)> {
         self.metrics.as_ref().map(|metrics| (metrics.clone(), name.to_owned()))
     }
 }

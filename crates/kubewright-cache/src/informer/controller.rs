@@ -25,7 +25,7 @@ use crate::store::Store;
 use crate::task::take_turns;
 
 /// Delay after a panic of the process function.
-const REST: Duration = Duration::from_secs(1);
+const PANIC_DELAY: Duration = Duration::from_secs(1);
 
 /// The parts of a [`Controller`].
 pub struct Config<T> {
@@ -168,7 +168,7 @@ impl<T: Object> Controller<T> {
                 // The queue is unlocked here. It accounts for the initial list itself.
                 self.queue.requeue(deltas, is_in_initial_list);
                 self.is_in_initial_list.store(false, Ordering::Release);
-                sleep(REST).await;
+                sleep(PANIC_DELAY).await;
                 continue;
             }
             processing.finish().await;
@@ -185,7 +185,7 @@ impl<T: Object> Controller<T> {
             }
             if has_panicked {
                 tracing::error!("process function panicked");
-                sleep(REST).await;
+                sleep(PANIC_DELAY).await;
             }
             consume_budget().await;
         }

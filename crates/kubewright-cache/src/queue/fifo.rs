@@ -9,7 +9,7 @@ use kubewright_core::{Object, ObjectKey, ResourceVersion};
 use tokio::sync::Notify;
 
 use super::initial_list::InitialList;
-use super::{BoxFuture, Process, Queue, QueueClosed, ReflectorStore, TransformError};
+use super::{BoxFuture, PopProcess, Queue, QueueClosed, ReflectorStore, TransformError};
 use crate::{Delta, ObjectSet};
 
 /// Objects to process, each once, at its newest state.
@@ -272,7 +272,7 @@ impl<T: Object> ReflectorStore<T> for Fifo<T> {
 /// Each object is popped as [`Delta::Updated`]. Deletions are not popped: an object that is deleted
 /// while queued is removed.
 impl<T: Object> Queue<T> for Fifo<T> {
-    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+    fn pop<'a>(&'a self, process: &'a mut PopProcess<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(Fifo::pop(self, |object, is_in_initial_list| {
             process(vec![Delta::Updated(object)], is_in_initial_list)
         }))

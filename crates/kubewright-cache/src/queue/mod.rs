@@ -207,7 +207,7 @@ pub trait Queue<T: ?Sized>: ReflectorStore<T> {
     ///
     /// # Errors
     /// If the queue is closed and empty.
-    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>>;
+    fn pop<'a>(&'a self, process: &'a mut PopProcess<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>>;
 
     /// Puts popped deltas back, before newer deltas of the same objects.
     ///
@@ -232,7 +232,7 @@ pub trait Queue<T: ?Sized>: ReflectorStore<T> {
 
 /// Processes popped deltas.
 #[doc(alias = "PopProcessFunc")]
-pub type Process<'a, T> = dyn FnMut(Vec<Delta<T>>, bool) + Send + 'a;
+pub type PopProcess<'a, T> = dyn FnMut(Vec<Delta<T>>, bool) + Send + 'a;
 
 /// The consumer's store, as a queue sees it.
 #[doc(alias = "KeyListerGetter")]

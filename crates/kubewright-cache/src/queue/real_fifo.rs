@@ -10,15 +10,15 @@ use tokio::sync::Notify;
 
 use super::initial_list::InitialList;
 use super::{
-    BoxFuture, KnownObjects, Process, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform, TransformError,
-    apply_transform_to_list, changed, deleted, erase_transform, is_in, tombstone,
+    BoxFuture, KnownObjects, PopProcess, Queue, QueueClosed, ReflectorStore, SharedTransform, Transform,
+    TransformError, apply_transform_to_list, changed, deleted, erase_transform, is_in, tombstone,
 };
 use crate::{AnyObject, Deleted, Delta, ObjectSet};
 
 /// Maximum number of changes per batch.
 const BATCH: usize = 1000;
 /// With this many queued changes, the reflector must wait.
-const FULL: usize = 2 * BATCH;
+const HIGH_WATER_MARK: usize = 2 * BATCH;
 /// With this many queued changes, the consumer should run. The number is small so that the
 /// allocator can reuse the blocks of a freed object for one of the next objects; with a hundred
 /// objects it merges and splits blocks instead.
@@ -370,7 +370,7 @@ impl<T: AnyObject + ?Sized> RealFifoState<T> {
         }
         let batch: Vec<Delta<T>> = self.line.drain(..count).collect();
         // Releases the memory of a burst.
-        if self.line.is_empty() && self.line.capacity() > FULL {
+        if self.line.is_empty() && self.line.capacity() > HIGH_WATER_MARK {
             (self.line, self.hashes) = (VecDeque::new(), HashSet::new());
         }
         batch
@@ -428,7 +428,7 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for RealFifo<T> {
     }
 
     fn is_full(&self) -> bool {
-        self.len() >= FULL
+        self.len() >= HIGH_WATER_MARK
     }
 
     fn room(&self) -> BoxFuture<'_, ()> {
@@ -445,7 +445,7 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for RealFifo<T> {
 }
 
 impl<T: AnyObject + ?Sized> Queue<T> for RealFifo<T> {
-    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+    fn pop<'a>(&'a self, process: &'a mut PopProcess<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(RealFifo::pop(self, process))
     }
 

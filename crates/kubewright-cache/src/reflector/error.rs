@@ -4,7 +4,7 @@ use kubewright_client::Error;
 use kubewright_core::stream::Undecodable;
 use kubewright_core::{ObjectKey, ResourceVersion};
 
-use super::backoff::Failure;
+use super::backoff::FailureKind;
 use crate::queue::TransformError;
 
 /// An error of a reflector. The reflector always continues: it retries, or skips an object.
@@ -69,10 +69,10 @@ impl ReflectorError {
     }
 
     /// The kind of failure, which bounds the back-off.
-    pub(super) fn failure(&self) -> Failure {
+    pub(super) fn failure(&self) -> FailureKind {
         match self {
             ReflectorError::List(error) | ReflectorError::Watch(error) => failure_of(error),
-            _ => Failure::Refused,
+            _ => FailureKind::Refused,
         }
     }
 
@@ -85,10 +85,10 @@ impl ReflectorError {
 }
 
 /// Classifies a failure for the back-off.
-pub(super) fn failure_of(error: &Error) -> Failure {
+pub(super) fn failure_of(error: &Error) -> FailureKind {
     let is_unavailable = match error {
         Error::Transport(_) => true,
         error => error.is_retriable() && !error.is_too_many_requests(),
     };
-    if is_unavailable { Failure::Unavailable } else { Failure::Refused }
+    if is_unavailable { FailureKind::Unavailable } else { FailureKind::Refused }
 }

@@ -64,7 +64,7 @@ pub(super) enum Pressure {
 }
 
 /// Key and version of each object.
-pub(super) type Versions = Vec<(ObjectKey, String)>;
+pub(super) type ObjectVersions = Vec<(ObjectKey, String)>;
 
 /// Reads objects from a list (of one or more pages) or from a watch, and processes them.
 pub(super) trait Intake: Send {
@@ -84,7 +84,7 @@ pub(super) trait Intake: Send {
     fn replace(&mut self, version: ResourceVersion) -> Vec<ReflectorError>;
 
     /// The versions of the collected or recorded objects.
-    fn versions(&mut self) -> Versions;
+    fn versions(&mut self) -> ObjectVersions;
 }
 
 /// A processed stream element.
@@ -123,14 +123,14 @@ impl dyn Intake + '_ {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next element, or an error if none arrives within `patience`: a server that stalls may
-    /// never continue.
-    pub(super) async fn next_within(&mut self, patience: Duration) -> StreamItem {
+    /// The next element, or an error if none arrives within `response_timeout`: a stalled
+    /// server may never continue.
+    pub(super) async fn next_within(&mut self, response_timeout: Duration) -> StreamItem {
         // Avoids reading the clock for buffered elements, which most of a list are.
         let now = poll_fn(|context| Poll::Ready(self.poll_next(context))).await;
         match now {
             Poll::Ready(heard) => heard,
-            Poll::Pending => timeout(patience, self.next()).await.unwrap_or_else(|elapsed| {
+            Poll::Pending => timeout(response_timeout, self.next()).await.unwrap_or_else(|elapsed| {
                 StreamItem::Failed(TransportError::new(TransportErrorKind::Timeout, elapsed).into())
             }),
         }

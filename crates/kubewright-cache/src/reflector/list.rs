@@ -92,11 +92,11 @@ impl ReflectorLoop {
 
     /// Reads one page; returns the continue token.
     async fn page(&self, options: &ListOptions, whole: &mut AccumulatedList<'_>) -> Result<Option<Str>, Error> {
-        let patience = self.common.patience_or_default();
+        let response_timeout = self.common.response_timeout_or_default();
         whole.objects.list(options.clone());
         whole.objects.opened().await?;
         loop {
-            let heard = whole.objects.next_within(patience).await;
+            let heard = whole.objects.next_within(response_timeout).await;
             consume_budget().await;
             match heard {
                 StreamItem::Object(object) => self.report(object.error),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, hash};
 
-use super::intake::Versions;
+use super::intake::ObjectVersions;
 use crate::ObjectSet;
 use crate::store::Trie;
 
@@ -66,7 +66,7 @@ impl<T: Object> ListBuffer<T> {
     }
 
     /// Key and version of each object, at its newest state.
-    pub(super) fn versions(&self) -> Versions {
+    pub(super) fn versions(&self) -> ObjectVersions {
         let decoded = self.objects.iter().flatten().map(|object| ObjectIdentity::of(&**object));
         let decoded = decoded.filter(|object| !self.undecodable.contains_key(&object.key));
         let all = decoded.chain(self.undecodable.values().cloned());

@@ -7,7 +7,7 @@ use kubewright_core::stream::ObjectIdentity;
 use kubewright_core::{ObjectKey, Str};
 
 /// Number of keys in [`UndecodableObjects`].
-const SHOWN: usize = 16;
+const MAX_KEYS: usize = 16;
 
 /// Keys of objects whose newest state could not be decoded or transformed, with their uids.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl UndecodableMarks {
     }
 
     pub(super) fn summary(&self) -> UndecodableObjects {
-        UndecodableObjects { count: self.uid_of.len(), keys: self.uid_of.keys().take(SHOWN).cloned().collect() }
+        UndecodableObjects { count: self.uid_of.len(), keys: self.uid_of.keys().take(MAX_KEYS).cloned().collect() }
     }
 }
 
@@ -58,7 +58,7 @@ impl UndecodableObjects {
         }
         let mut keys: Vec<ObjectKey> = self.keys.iter().chain(&*other.keys).cloned().collect();
         keys.sort();
-        keys.truncate(SHOWN);
+        keys.truncate(MAX_KEYS);
         UndecodableObjects { count: self.count + other.count, keys: keys.into() }
     }
 }

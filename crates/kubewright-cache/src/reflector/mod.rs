@@ -37,7 +37,7 @@ use kubewright_core::{Object, ResourceVersion};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use backoff::Backoff;
+pub use backoff::ReflectorBackoff;
 pub use error::ReflectorError;
 pub use health::{Health, HealthState};
 pub use marks::UndecodableObjects;
@@ -45,7 +45,7 @@ pub use options::{ErrorHandler, ReflectorOptions};
 
 use crate::lister_watcher::ListerWatcher;
 use crate::queue::ReflectorStore;
-use backoff::Failure;
+use backoff::FailureKind;
 use retry_loop::ReflectorLoop;
 use typed::TypedPipeline;
 
@@ -135,7 +135,7 @@ impl<T: Object> Reflector<T> {
 
     /// Waits for the back-off after failures of the program itself.
     pub(crate) fn back_off(&self) -> Sleep {
-        self.shared.back_off(Failure::Refused, None)
+        self.shared.back_off(FailureKind::Refused, None)
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use kubewright_core::{GroupVersionKind, Object};
 
-use super::backoff::Backoff;
+use super::backoff::ReflectorBackoff;
 use super::error::ReflectorError;
-use crate::list_watch::PATIENCE;
+use crate::list_watch::RESPONSE_TIMEOUT;
 use crate::queue::Transform;
 
 /// Minimum duration to request for a watch.
@@ -56,8 +56,8 @@ pub(crate) struct CommonOptions {
     pub(super) page_size: Option<u32>,
     pub(super) watch_timeout: Duration,
     /// Two minutes if unset.
-    pub(crate) patience: Option<Duration>,
-    pub(super) backoff: Backoff,
+    pub(crate) response_timeout: Option<Duration>,
+    pub(super) backoff: ReflectorBackoff,
     pub(super) retry_internal_errors: Duration,
     pub(super) on_error: Option<ErrorHandler>,
     pub(super) stream_lists: bool,
@@ -75,8 +75,8 @@ impl Default for CommonOptions {
             on_event: None,
             page_size: None,
             watch_timeout: SHORTEST_WATCH,
-            patience: None,
-            backoff: Backoff::default(),
+            response_timeout: None,
+            backoff: ReflectorBackoff::default(),
             retry_internal_errors: Duration::ZERO,
             on_error: None,
             stream_lists: true,
@@ -93,7 +93,7 @@ impl CommonOptions {
         CommonOptions {
             page_size: self.page_size,
             watch_timeout: self.watch_timeout,
-            patience: self.patience,
+            response_timeout: self.response_timeout,
             backoff: self.backoff.clone(),
             retry_internal_errors: self.retry_internal_errors,
             stream_lists: self.stream_lists,
@@ -103,8 +103,8 @@ impl CommonOptions {
         }
     }
 
-    pub(super) fn patience_or_default(&self) -> Duration {
-        self.patience.unwrap_or(PATIENCE)
+    pub(super) fn response_timeout_or_default(&self) -> Duration {
+        self.response_timeout.unwrap_or(RESPONSE_TIMEOUT)
     }
 }
 
@@ -165,8 +165,8 @@ impl<T> ReflectorOptions<T> {
     /// such limit. The time until the response begins is limited by the
     /// [`ListWatch`](crate::ListWatch::answer_timeout).
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.common.patience = Some(patience);
+    pub fn response_timeout(mut self, response_timeout: Duration) -> Self {
+        self.common.response_timeout = Some(response_timeout);
         self
     }
 
@@ -184,7 +184,7 @@ impl<T> ReflectorOptions<T> {
 
     /// The back-off between attempts.
     #[must_use]
-    pub fn backoff(mut self, backoff: Backoff) -> Self {
+    pub fn backoff(mut self, backoff: ReflectorBackoff) -> Self {
         self.common.backoff = backoff;
         self
     }

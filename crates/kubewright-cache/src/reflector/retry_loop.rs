@@ -12,7 +12,7 @@ use kubewright_core::ResourceVersion;
 use tokio::time::{Instant, Sleep, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::backoff::{Delays, Failure};
+use super::backoff::{Delays, FailureKind};
 use super::error::failure_of;
 use super::intake::Pipeline;
 use super::options::CommonOptions;
@@ -24,11 +24,11 @@ use crate::task;
 pub(super) struct ReflectorLoop {
     pub(super) pipeline: Box<dyn Pipeline>,
     pub(super) common: CommonOptions,
-    progress: Mutex<Progress>,
+    progress: Mutex<ReflectorProgress>,
 }
 
 /// State that is kept between retry_loop.
-pub(super) struct Progress {
+pub(super) struct ReflectorProgress {
     pub(super) health: Health,
     pub(super) version: ResourceVersion,
     /// The version has expired on the server: the next list requests the newest state.
@@ -45,7 +45,7 @@ pub(super) struct Progress {
 
 impl ReflectorLoop {
     pub(super) fn new(pipeline: Box<dyn Pipeline>, common: CommonOptions) -> Arc<Self> {
-        let progress = Progress {
+        let progress = ReflectorProgress {
             health: Health::new(),
             version: ResourceVersion::default(),
             is_version_unavailable: false,
@@ -211,7 +211,7 @@ impl ReflectorLoop {
     }
 
     /// Waits for the back-off, or for the server's Retry-After.
-    pub(super) fn back_off(&self, failure: Failure, asked: Option<Duration>) -> Sleep {
+    pub(super) fn back_off(&self, failure: FailureKind, asked: Option<Duration>) -> Sleep {
         let mut progress = self.progress();
         progress.health.failures += 1;
         if progress.health.state != HealthState::Absent {
@@ -220,7 +220,7 @@ impl ReflectorLoop {
         sleep(progress.delays.next(failure, asked))
     }
 
-    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(super) fn progress(&self) -> MutexGuard<'_, ReflectorProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

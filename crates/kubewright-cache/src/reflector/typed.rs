@@ -6,15 +6,15 @@ use std::task::{Context, Poll, ready};
 
 use kubewright_client::{Error, Result};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::{Bookmark, ObjectIdentity, Undecodable, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ObjectIdentity, ReportedAs, Undecodable, WatchEvent};
 use kubewright_core::{DecodeError, GroupVersionKind, Object, ObjectKey, ResourceVersion};
 
-use super::intake::{Intake, Pipeline, Pressure, Processed, Purpose, StreamItem, Versions};
+use super::intake::{Intake, ObjectVersions, Pipeline, Pressure, Processed, Purpose, StreamItem};
 use super::list_buffer::ListBuffer;
 use super::marks::UndecodableMarks;
 use super::{ReflectorError, UndecodableObjects};
 use crate::ObjectSet;
-use crate::lister_watcher::{EventStream, ItemStream, Listed, ListerWatcher};
+use crate::lister_watcher::{EventStream, ItemStream, ListItem, ListerWatcher};
 use crate::queue::{BoxFuture, ReflectorStore, Transform, TransformError, transformed};
 
 /// Objects of one type between a server and a store.
@@ -44,7 +44,7 @@ impl<T: Object> Pipeline for TypedPipeline<T> {
         let sink = match purpose {
             Purpose::Gather => Sink::ListBuffer(ListBuffer::default()),
             Purpose::HandOn => Sink::Store,
-            Purpose::Compare => Sink::Versions(Versions::new()),
+            Purpose::Compare => Sink::Versions(ObjectVersions::new()),
         };
         Box::new(TypedIntake { typed: self, source: IntakeSource::None, sink })
     }
@@ -98,7 +98,7 @@ enum IntakeSource<'a, T> {
 enum Sink<T> {
     ListBuffer(ListBuffer<T>),
     Store,
-    Versions(Versions),
+    Versions(ObjectVersions),
 }
 
 impl<T: Object> Intake for TypedIntake<'_, T> {
@@ -122,8 +122,8 @@ impl<T: Object> Intake for TypedIntake<'_, T> {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<StreamItem> {
         let (verb, object) = match &mut self.source {
             IntakeSource::List(items) => match ready!(items.as_mut().poll_next(context)) {
-                Some(Ok(Listed::Item(object))) => (Verb::Listed, object),
-                Some(Ok(Listed::End(metadata))) => {
+                Some(Ok(ListItem::Item(object))) => (ReportedAs::Listed, object),
+                Some(Ok(ListItem::End(metadata))) => {
                     self.source = IntakeSource::None;
                     return Poll::Ready(StreamItem::Listed(metadata));
                 }
@@ -131,9 +131,9 @@ impl<T: Object> Intake for TypedIntake<'_, T> {
                 None => return Poll::Ready(StreamItem::Closed),
             },
             IntakeSource::Watch(events) => match ready!(events.as_mut().poll_next(context)) {
-                Some(Ok(WatchEvent::Added(object))) => (Verb::Added, object),
-                Some(Ok(WatchEvent::Modified(object))) => (Verb::Modified, object),
-                Some(Ok(WatchEvent::Deleted(object))) => (Verb::Deleted, object),
+                Some(Ok(WatchEvent::Added(object))) => (ReportedAs::Added, object),
+                Some(Ok(WatchEvent::Modified(object))) => (ReportedAs::Modified, object),
+                Some(Ok(WatchEvent::Deleted(object))) => (ReportedAs::Deleted, object),
                 Some(Ok(WatchEvent::Bookmark(bookmark))) => return Poll::Ready(self.typed.bookmarked(bookmark)),
                 Some(Ok(WatchEvent::Error(status))) => return Poll::Ready(StreamItem::Status(status)),
                 Some(Err(error)) => return Poll::Ready(self.failed(error)),
@@ -151,30 +151,30 @@ impl<T: Object> Intake for TypedIntake<'_, T> {
         }
     }
 
-    fn versions(&mut self) -> Versions {
+    fn versions(&mut self) -> ObjectVersions {
         match &mut self.sink {
             Sink::ListBuffer(list_buffer) => list_buffer.versions(),
             Sink::Versions(versions) => std::mem::take(versions),
-            Sink::Store => Versions::new(),
+            Sink::Store => ObjectVersions::new(),
         }
     }
 }
 
 impl<T: Object> TypedIntake<'_, T> {
-    fn take(&mut self, verb: Verb, object: T) -> StreamItem {
+    fn take(&mut self, verb: ReportedAs, object: T) -> StreamItem {
         if let Err(error) = self.typed.check(&object) {
             return self.unexpected(verb, ObjectIdentity::of(&object), error);
         }
         match &mut self.sink {
             Sink::Store => return StreamItem::Object(self.typed.hand_on(verb, object)),
             Sink::Versions(versions) => note(versions, ObjectIdentity::of(&object)),
-            Sink::ListBuffer(list_buffer) if verb == Verb::Deleted => {
+            Sink::ListBuffer(list_buffer) if verb == ReportedAs::Deleted => {
                 list_buffer.remove(object.namespace(), object.name());
                 self.typed.unmark(&object);
             }
             Sink::ListBuffer(list_buffer) => match self.typed.incoming(object) {
                 // A list contains each object once.
-                Ok(object) if verb == Verb::Listed => list_buffer.push(object),
+                Ok(object) if verb == ReportedAs::Listed => list_buffer.push(object),
                 Ok(object) => list_buffer.put(object),
                 Err(error) => {
                     list_buffer.mark(error.object.clone());
@@ -188,10 +188,10 @@ impl<T: Object> TypedIntake<'_, T> {
 
     /// Handles an object that decodes but has an unexpected kind or no name.
     #[cold]
-    fn unexpected(&mut self, verb: Verb, object: ObjectIdentity, error: ReflectorError) -> StreamItem {
+    fn unexpected(&mut self, verb: ReportedAs, object: ObjectIdentity, error: ReflectorError) -> StreamItem {
         let error = match &mut self.sink {
             // RE-15: the event is skipped, and the version stays.
-            _ if verb != Verb::Listed => Some(Box::new(error)),
+            _ if verb != ReportedAs::Listed => Some(Box::new(error)),
             // Without a name it could be any object, so the list does not state which objects
             // exist.
             _ if object.key.name().is_empty() => {
@@ -223,18 +223,18 @@ impl<T: Object> TypedIntake<'_, T> {
     fn take_undecodable(&mut self, object: Undecodable) -> Processed {
         let Undecodable { verb, identity, is_other_kind, .. } = object.clone();
         let error = ReflectorError::Undecodable(Box::new(object));
-        if is_other_kind && verb != Verb::Listed {
+        if is_other_kind && verb != ReportedAs::Listed {
             // RE-15: the event is skipped, and the version stays.
             return Processed { error: Some(Box::new(error)), ..Processed::default() };
         }
         let version = Some(identity.resource_version.clone());
-        let is_added = verb == Verb::Added;
+        let is_added = verb == ReportedAs::Added;
         let error = match &mut self.sink {
             Sink::Versions(versions) => {
                 note(versions, identity);
                 None
             }
-            Sink::ListBuffer(list_buffer) if verb == Verb::Deleted => {
+            Sink::ListBuffer(list_buffer) if verb == ReportedAs::Deleted => {
                 list_buffer.remove(identity.key.namespace(), identity.key.name());
                 self.typed.last_news(&identity.key, error)
             }
@@ -242,7 +242,7 @@ impl<T: Object> TypedIntake<'_, T> {
                 list_buffer.mark(identity.clone());
                 self.typed.news(identity, error)
             }
-            Sink::Store if verb == Verb::Deleted => {
+            Sink::Store if verb == ReportedAs::Deleted => {
                 self.typed.delete_key(&identity);
                 self.typed.last_news(&identity.key, error)
             }
@@ -257,19 +257,19 @@ impl<T: Object> TypedIntake<'_, T> {
 
 impl<T: Object> TypedPipeline<T> {
     /// Passes one change to the store.
-    fn hand_on(&self, verb: Verb, object: T) -> Processed {
-        let is_added = verb == Verb::Added;
+    fn hand_on(&self, verb: ReportedAs, object: T) -> Processed {
+        let is_added = verb == ReportedAs::Added;
         let version = Some(ResourceVersion::from(object.resource_version()));
         let marked = self.marked(&object);
         let handed_on = match transformed(&self.transform, Arc::new(object)) {
             Ok(object) => match verb {
-                Verb::Listed | Verb::Added => self.store.add(object),
-                Verb::Modified => self.store.update(object),
-                Verb::Deleted => self.store.delete(object),
+                ReportedAs::Listed | ReportedAs::Added => self.store.add(object),
+                ReportedAs::Modified => self.store.update(object),
+                ReportedAs::Deleted => self.store.delete(object),
             },
             Err(error) => {
                 match verb {
-                    Verb::Deleted => self.delete_key(&error.object),
+                    ReportedAs::Deleted => self.delete_key(&error.object),
                     _ => self.store.mark_undecodable(error.object.clone()),
                 }
                 Err(error)
@@ -282,7 +282,7 @@ impl<T: Object> TypedPipeline<T> {
                 }
                 None
             }
-            Err(error) if verb == Verb::Deleted => self.last_news(&error.object.key.clone(), error.into()),
+            Err(error) if verb == ReportedAs::Deleted => self.last_news(&error.object.key.clone(), error.into()),
             Err(error) => self.news(error.object.clone(), error.into()),
         };
         Processed { version, error, is_added }
@@ -372,7 +372,7 @@ impl<T: Object> TypedPipeline<T> {
     }
 }
 
-fn note(versions: &mut Versions, object: ObjectIdentity) {
+fn note(versions: &mut ObjectVersions, object: ObjectIdentity) {
     versions.push((object.key, object.resource_version.as_str().to_owned()));
 }
 

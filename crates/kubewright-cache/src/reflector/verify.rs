@@ -5,7 +5,7 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 use kubewright_core::{ObjectKey, ResourceVersion};
 
 use super::ReflectorError;
-use super::intake::{Intake, Purpose, StreamItem, Versions};
+use super::intake::{Intake, ObjectVersions, Purpose, StreamItem};
 use super::retry_loop::ReflectorLoop;
 
 impl ReflectorLoop {
@@ -23,16 +23,16 @@ impl ReflectorLoop {
         }
     }
 
-    async fn versions_at(&self, version: &ResourceVersion) -> Result<Versions, Error> {
+    async fn versions_at(&self, version: &ResourceVersion) -> Result<ObjectVersions, Error> {
         let options = ListOptions::default()
             .resource_version(version.as_str())
             .resource_version_match(ResourceVersionMatch::Exact);
-        let patience = self.common.patience_or_default();
+        let response_timeout = self.common.response_timeout_or_default();
         let mut intake = self.pipeline.intake(Purpose::Compare);
         intake.list(options);
         intake.opened().await?;
         loop {
-            match intake.next_within(patience).await {
+            match intake.next_within(response_timeout).await {
                 StreamItem::Listed(_) | StreamItem::Closed => return Ok(intake.versions()),
                 StreamItem::Failed(error) => return Err(error),
                 _ => {}
@@ -42,7 +42,7 @@ impl ReflectorLoop {
 }
 
 /// The first object that is missing or different in one of the two.
-fn different(mut one: Versions, mut other: Versions) -> Option<ObjectKey> {
+fn different(mut one: ObjectVersions, mut other: ObjectVersions) -> Option<ObjectKey> {
     one.sort_unstable();
     other.sort_unstable();
     let place = one.iter().zip(&other).take_while(|(one, other)| one == other).count();
@@ -54,12 +54,12 @@ fn different(mut one: Versions, mut other: Versions) -> Option<ObjectKey> {
 mod tests {
     use super::*;
 
-    fn versions(pairs: &[(&str, &str)]) -> Versions {
+    fn versions(pairs: &[(&str, &str)]) -> ObjectVersions {
         pairs.iter().map(|(name, version)| (ObjectKey::namespaced("default", *name), (*version).to_owned())).collect()
     }
 
     #[test]
-    fn the_first_difference_is_found_whichever_side_it_is_on() {
+    fn a_difference_on_either_side_is_found() {
         let all = || versions(&[("c", "3"), ("a", "1"), ("b", "2")]);
         assert_eq!(different(all(), versions(&[("a", "1"), ("b", "2"), ("c", "3")])), None);
         assert_eq!(

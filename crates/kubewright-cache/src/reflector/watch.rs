@@ -11,7 +11,7 @@ use tokio::task::coop::consume_budget;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
-use super::backoff::Failure;
+use super::backoff::FailureKind;
 use super::intake::{Intake, Pressure, Purpose, StreamItem};
 use super::retry_loop::ReflectorLoop;
 use super::{HealthState, ReflectorError};
@@ -28,7 +28,7 @@ const OVERDUE: Duration = Duration::from_secs(60);
 const INTERNAL_ERROR_QUIET: Duration = Duration::from_secs(60);
 
 /// An open watch.
-pub(super) struct Watch<'a> {
+pub(super) struct OpenWatch<'a> {
     intake: Box<dyn Intake + 'a>,
     began: Instant,
     /// When the watch is considered dead.
@@ -60,7 +60,7 @@ enum ListOutcome {
 impl ReflectorLoop {
     /// Reads all objects with a streaming list and returns the watch. `None` if the server does not
     /// support it.
-    pub(super) async fn stream_all(&self) -> Option<Watch<'_>> {
+    pub(super) async fn stream_all(&self) -> Option<OpenWatch<'_>> {
         let mut tries = 0;
         loop {
             tries += 1;
@@ -80,7 +80,7 @@ impl ReflectorLoop {
                         // Start over; back off if this happens repeatedly.
                         ListOutcome::Closed => {
                             if tries > 1 {
-                                self.back_off(Failure::Unavailable, None).await;
+                                self.back_off(FailureKind::Unavailable, None).await;
                                 self.progress().health.enter(HealthState::Listing);
                             }
                             continue;
@@ -96,7 +96,7 @@ impl ReflectorLoop {
                 let again = std::mem::replace(&mut self.progress().is_version_unavailable, true);
                 self.tell(ReflectorError::Watch(error));
                 if again {
-                    self.back_off(Failure::Refused, None).await;
+                    self.back_off(FailureKind::Refused, None).await;
                 }
             } else {
                 tracing::debug!(reflector = %self.common.name, %error, "no streaming list, listing instead");
@@ -107,14 +107,14 @@ impl ReflectorLoop {
     }
 
     /// Collects the initial objects, applying changes to them.
-    async fn gather(&self, watch: &mut Watch<'_>) -> ListOutcome {
+    async fn gather(&self, watch: &mut OpenWatch<'_>) -> ListOutcome {
         let mut heard_at = Instant::now();
         let mut warn_at = heard_at + SLOW_START;
         loop {
             let heard = tokio::select! {
                 heard = watch.intake.next() => heard,
                 () = sleep_until(warn_at) => {
-                    if heard_at.elapsed() >= self.common.patience_or_default() {
+                    if heard_at.elapsed() >= self.common.response_timeout_or_default() {
                         return ListOutcome::Closed;
                     }
                     let waited = watch.began.elapsed();
@@ -145,7 +145,7 @@ impl ReflectorLoop {
 
     /// Watches changes until another list is needed; returns the reason. Resumes watches that end
     /// or break.
-    pub(super) async fn watch(&self, mut begun: Option<Watch<'_>>) -> ReflectorError {
+    pub(super) async fn watch(&self, mut begun: Option<OpenWatch<'_>>) -> ReflectorError {
         let mut resync_at = self.next_resync();
         loop {
             let mut watch = match begun.take() {
@@ -169,7 +169,7 @@ impl ReflectorLoop {
                     tracing::debug!(reflector = %self.common.name, %error, "watch connection lost");
                     self.tell(ReflectorError::Watch(error));
                     if watch.count == 0 && !has_lived {
-                        self.back_off(Failure::Unavailable, None).await;
+                        self.back_off(FailureKind::Unavailable, None).await;
                     }
                 }
                 WatchEnd::Status(status) if status.is_too_many_requests() => {
@@ -196,19 +196,19 @@ impl ReflectorLoop {
         life >= VERY_SHORT
     }
 
-    async fn begin_watch(&self) -> Result<Watch<'_>, Error> {
+    async fn begin_watch(&self) -> Result<OpenWatch<'_>, Error> {
         let version = self.version();
         let is_synthetic = matches!(version.as_str(), "" | "0");
         self.open(self.watch_options(version.as_str()).bookmarks(), Purpose::HandOn, is_synthetic).await
     }
 
-    async fn open(&self, options: WatchOptions, purpose: Purpose, is_synthetic: bool) -> Result<Watch<'_>, Error> {
+    async fn open(&self, options: WatchOptions, purpose: Purpose, is_synthetic: bool) -> Result<OpenWatch<'_>, Error> {
         let lasts = Duration::from_secs(options.timeout_seconds.map_or(0, i64::unsigned_abs));
         let mut intake = self.pipeline.intake(purpose);
         intake.watch(options);
         intake.opened().await?;
         let began = Instant::now();
-        Ok(Watch { intake, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
+        Ok(OpenWatch { intake, began, overdue_at: began + lasts + OVERDUE, is_synthetic, count: 0 })
     }
 
     fn watch_options(&self, version: &str) -> WatchOptions {
@@ -227,7 +227,7 @@ impl ReflectorLoop {
     }
 
     /// Passes events on until the watch ends.
-    async fn follow(&self, watch: &mut Watch<'_>, resync_at: &mut Option<Instant>) -> WatchEnd {
+    async fn follow(&self, watch: &mut OpenWatch<'_>, resync_at: &mut Option<Instant>) -> WatchEnd {
         let overdue_at = watch.overdue_at;
         let due_at = |resync_at: Option<Instant>| resync_at.map_or(overdue_at, |at| at.min(overdue_at));
         let mut due = pin!(sleep_until(due_at(*resync_at)));
@@ -277,7 +277,7 @@ impl ReflectorLoop {
     }
 
     /// Records that an event was passed to the store.
-    fn advance(&self, watch: &mut Watch<'_>, version: ResourceVersion) {
+    fn advance(&self, watch: &mut OpenWatch<'_>, version: ResourceVersion) {
         {
             let mut progress = self.progress();
             progress.health.last_contact = Some(Instant::now());

@@ -1,4 +1,4 @@
-//! The low-level controller and the informer that is not shared.
+//! The low-level controller and the unshared informer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,14 +14,14 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Log, logging, shown, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, listed, watched};
 use crate::support::{all_shown, named};
 
 // SI-1: client-go's Example: a controller over a DeltaFIFO whose process function maintains the
 // store.
 #[tokio::test(start_paused = true)]
-async fn a_controller_processes_what_its_queue_gives() {
+async fn a_controller_processes_the_popped_deltas() {
     let server = Live::new();
     server.put("a");
     let store = Store::<DynamicObject>::default();

@@ -1,4 +1,4 @@
-//! The queue of deltas against Go's cases, and its invariants over random histories.
+//! DeltaFifo: client-go's cases, and its invariants over random histories.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn knowing(known: &str) -> DeltaFifo<DynamicObject> {
 
 // The type of the queue is inferred from the store.
 #[test]
-fn a_queue_that_knows_a_store_needs_no_type() {
+fn known_objects_determine_the_type_of_a_queue() {
     let store = Store::<DynamicObject>::default();
     let queue = DeltaFifo::new(DeltaFifoOptions::default().known_objects(store));
     queue.close();
@@ -34,7 +34,7 @@ fn pop(queue: &DeltaFifo<DynamicObject>) -> String {
     now(queue.pop(|deltas, _| all_shown(&deltas))).unwrap()
 }
 
-/// Everything that is popped, sorted where the order is unspecified.
+/// All popped deltas, sorted where the order is unspecified.
 fn drain(queue: &DeltaFifo<DynamicObject>) -> Vec<String> {
     let mut all: Vec<String> = (0..Queue::len(queue)).map(|_| pop(queue)).collect();
     all.sort();
@@ -119,7 +119,7 @@ fn popped_deltas_match_the_queued_changes() {
 
 // DF-3: of two deletions the one with the final state stays.
 #[test]
-fn a_tombstone_gives_way_to_a_deletion_that_was_seen() {
+fn an_observed_deletion_replaces_a_tombstone() {
     let queue = knowing("foo@1");
     play(&queue, "replace; delete foo@9");
     assert_eq!(drain(&queue), ["Deleted foo@9"]);
@@ -171,7 +171,7 @@ fn tombstones_count_towards_sync_and_are_of_the_first_list() {
 
 // DF-2: Go's _detectLineJumpers.
 #[test]
-fn nobody_jumps_the_line() {
+fn a_key_added_after_its_pop_goes_to_the_end() {
     let queue = queue();
     play(&queue, "add foo@10; add bar@1; add foo@11; add foo@13; add zab@30");
     assert_eq!(pop(&queue), "Added foo@10, Added foo@11, Added foo@13");
@@ -284,7 +284,7 @@ fn the_key_of_each_form() {
 
 // DF-2: Go's TestDeltaFIFO_basic.
 #[tokio::test]
-async fn the_order_of_each_producer_is_kept() {
+async fn deltas_of_each_producer_stay_in_order() {
     let queue = queue();
     for producer in ["a", "b"] {
         let queue = queue.clone();

@@ -6,7 +6,7 @@ use kubewright_cache::{Reflector, ReflectorError, ReflectorOptions, Store};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::Status;
-use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ReportedAs, WatchEvent};
 use kubewright_core::{DynamicObject, GroupVersionKind, StatusReason};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -36,8 +36,8 @@ fn events(events: impl IntoIterator<Item = Result<WatchEvent<DynamicObject>>>, s
     Answer::Watch(Ok((events.into_iter().collect(), stays_open)))
 }
 
-// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler hears
-// of each.
+// RE-11: all but 429 and internal errors that may be retried lead to a list, and the handler
+// receives each error.
 #[tokio::test(start_paused = true)]
 async fn an_error_event_is_reported_and_leads_to_a_list() {
     for reason in
@@ -52,7 +52,7 @@ async fn an_error_event_is_reported_and_leads_to_a_list() {
 
 // RE-11
 #[tokio::test(start_paused = true)]
-async fn a_busy_server_is_asked_for_the_watch_again() {
+async fn a_watch_is_retried_after_429() {
     let busy = Status::too_many_requests("busy", 3);
     let played = play([listed("10", "a@1"), errs("+b@11", busy), watched("+c@12")]).await;
     assert_eq!(played.requests[2], r#"watch "11""#);
@@ -70,7 +70,7 @@ async fn internal_errors_are_reported_while_they_are_retried() {
     assert_eq!(played.errors, ["cannot watch: InternalError", "cannot watch: InternalError"]);
 }
 
-// RE-12: a connection that breaks is reported, and the watch is resumed without a list.
+// RE-12: a broken connection is reported, and the watch is resumed without a list.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_breaks_is_reported_and_resumed() {
     let mut first = events_of("+b@11");
@@ -80,7 +80,7 @@ async fn a_connection_that_breaks_is_reported_and_resumed() {
     assert_eq!(played.requests[1..], [r#"watch "10""#, r#"watch "11""#, r#"watch "11""#]);
     assert_eq!(played.errors, [BROKEN, BROKEN]);
     assert_eq!(played.objects(), "a@1 b@11 c@12");
-    // Also in the middle of a streaming list.
+    // The same in the middle of a streaming list.
     let mut first = events_of("+a@1");
     first.push(Err(broken()));
     let script = Script::new([events(first, false), watched("+a@1 !10")]).streaming();
@@ -111,7 +111,7 @@ async fn lists_and_watches_that_are_refused_are_reported() {
 
 // RE-14: versions of synthetic events are not ordered, so none counts before a regular event.
 #[tokio::test(start_paused = true)]
-async fn the_version_of_a_watch_from_nothing_counts_from_the_first_other_event() {
+async fn a_watch_without_a_version_takes_it_from_the_first_non_initial_event() {
     for version in ["", "0"] {
         for (start, counts) in
             [("+b@7 +c@3", false), ("+b@7 ?+c@3", false), ("+b@7 ~b@9", true), ("+b@7 ?~b@9", true), ("=9", true)]
@@ -136,8 +136,8 @@ fn of_kind(kind: &str, name: &str) -> DynamicObject {
 // RE-15: other kinds, `Table` objects and objects without metadata are reported and skipped, and
 // the version stays.
 #[tokio::test(start_paused = true)]
-async fn events_about_something_else_are_reported_and_skipped() {
-    let mut other_kind = undecodable(Verb::Deleted, &object("a", 15));
+async fn events_of_another_type_are_reported_and_skipped() {
+    let mut other_kind = undecodable(ReportedAs::Deleted, &object("a", 15));
     let Error::Undecodable(other) = &mut other_kind else { panic!("it is one") };
     other.is_other_kind = true;
     let cases = [
@@ -193,9 +193,9 @@ async fn a_bookmark_of_another_kind_is_rejected() {
     assert_eq!((played.objects().as_str(), played.store.resource_version().as_str()), ("a@1", "10"));
 }
 
-// Go's ListAndWatch: one round, and why it ended.
+// client-go's ListAndWatch: one round, and the reason of its end.
 #[tokio::test(start_paused = true)]
-async fn one_round_lists_and_watches_and_says_why_it_ended() {
+async fn one_list_and_watch_round_returns_its_end_reason() {
     let expired = || failure(StatusReason::Expired);
     let script = Script::new([listed("10", "a@1"), errs("+b@11", expired()), listed("20", "c@12"), watched("")]);
     let store = Store::default();

@@ -1,4 +1,4 @@
-//! Factories over the embedded server: sharing, starting, leaving, and all forms of objects.
+//! Informer factories over the embedded server: sharing, start, stop, and all object types.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ async fn create(client: &Client, name: &str) {
     api.create(&config_map(name)).await.expect("it is created");
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 pub async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let wait = async {
         while !is_so() {
@@ -63,10 +63,10 @@ fn names<T: Object>(objects: &[Arc<T>]) -> Vec<String> {
     names
 }
 
-// SI-20, RE-6: how reflectors work is chosen for all of them, which Go's factory cannot
+// SI-20, RE-6: reflector options apply to all informers, which client-go's factory lacks
 // (kubernetes/kubernetes#90514).
 #[tokio::test]
-async fn all_reflectors_of_a_factory_work_as_it_says() {
+async fn all_reflectors_of_a_factory_use_its_options() {
     let (_server, client) = server().await;
     for name in ["a", "b", "c"] {
         create(&client, name).await;
@@ -94,7 +94,7 @@ async fn all_reflectors_of_a_factory_work_as_it_says() {
 // An object that makes a user function panic is skipped, and the cache continues; client-go ends
 // the process.
 #[tokio::test]
-async fn an_object_for_which_a_transform_panics_is_left_out() {
+async fn an_object_whose_transform_panics_is_skipped() {
     let (_server, client) = server().await;
     create(&client, "odd").await;
     create(&client, "a").await;
@@ -117,7 +117,7 @@ async fn an_object_for_which_a_transform_panics_is_left_out() {
     factory.shutdown().await;
 }
 
-// SI-20, SI-19: from the generated accessors to the listers.
+// SI-20, SI-19: generated accessors return listers.
 #[tokio::test]
 async fn a_factory_shares_starts_and_waits() {
     let (_server, client) = server().await;
@@ -193,7 +193,7 @@ async fn an_informer_lives_as_long_as_it_is_used() {
 // Object types: dynamic, metadata, compact, partial; and scopes, each of which has its own
 // informer.
 #[tokio::test]
-async fn objects_come_in_many_forms() {
+async fn informers_exist_for_typed_dynamic_and_metadata_objects() {
     let (_server, client) = server().await;
     create(&client, "a").await;
     create(&client, "b").await;
@@ -212,7 +212,7 @@ async fn objects_come_in_many_forms() {
     let stop = CancellationToken::new();
     factory.start(&stop);
     factory.wait_for_cache_sync().await.unwrap();
-    // RF-12: no two have one name.
+    // RF-12: names are unique.
     let mut names_of_all: Vec<String> = factory.informers().into_iter().map(|one| one.name).collect();
     assert_eq!(names_of_all.len(), 6);
     names_of_all.dedup();
@@ -350,7 +350,7 @@ impl Object for JustTheKey {
 
 // Objects of one stream are delta-encoded, and compare by content.
 #[test]
-fn compact_objects_of_a_stream_share_what_they_have_in_common() {
+fn compact_objects_of_a_stream_share_equal_values() {
     let pods: Vec<Pod> = (0..20)
         .map(|index| {
             let mut pod = Pod::default();
@@ -408,7 +408,7 @@ fn a_compact_object_is_the_object() {
     assert_eq!(compact.resource_version(), "1235");
     assert!(matches!(compact.labels(), StringMap::Encoded(_)));
     assert!(compact.clone() == compact && compact.byte_len() > 100);
-    // Invalid bytes cause an error when they arrive or when they are read, and never a panic.
+    // Invalid bytes cause an error on arrival or on read, and never a panic.
     for bytes in [&b"\x0a\xff"[..], b"\x0a\x03\x0a\x01\xff", b"\x08\x01", b""] {
         if let Some(Ok(object)) = Compact::<Pod>::from_protobuf(bytes, &mut Decoder::new()) {
             let _ = (object.name().len(), object.labels().len(), object.decode().is_ok());

@@ -1,4 +1,4 @@
-//! The plain queue against Go's cases, and against a model.
+//! Fifo: client-go's cases, and comparison with a model.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn pop(queue: &Fifo<DynamicObject>) -> String {
 
 // FQ-1: Go's TestFIFO_addUpdate, _detectLineJumpers and _addReplace.
 #[test]
-fn an_update_keeps_its_place_and_a_later_add_goes_to_the_end() {
+fn an_update_keeps_its_position_and_a_later_add_is_appended() {
     let queue = Fifo::<DynamicObject>::new();
     objects("foo@10 bar@1 foo@11 foo@13 zab@30").into_iter().for_each(|object| queue.add(object));
     assert_eq!(pop(&queue), "foo@13");
@@ -30,7 +30,7 @@ fn an_update_keeps_its_place_and_a_later_add_goes_to_the_end() {
 
 // FQ-1
 #[test]
-fn what_is_deleted_is_passed_over_and_add_if_not_present_keeps_the_old() {
+fn pop_skips_deleted_items_and_add_if_not_present_keeps_the_queued_one() {
     let queue = Fifo::<DynamicObject>::new();
     objects("a@1 b@1").into_iter().for_each(|object| queue.add(object));
     queue.add_if_not_present(object("b", 2));
@@ -61,7 +61,7 @@ fn when_it_has_synced() {
 
 // FQ-1: Go's TestFIFO_PopShouldUnblockWhenClosed.
 #[tokio::test(start_paused = true)]
-async fn closing_wakes_who_waits() {
+async fn closing_wakes_waiting_callers() {
     let queue = Fifo::<DynamicObject>::new();
     let waiting: Vec<_> = (0..3)
         .map(|_| {

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use crate::informer::{Log, Running, informer, logging, settle, shown, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, listed, watched};
 
 // SI-18
@@ -83,7 +83,7 @@ async fn a_watch_that_always_has_more_leaves_handlers_their_turns() {
     let running = Running::start(informer);
     last.recv().await.unwrap();
     let furthest = furthest.load(Ordering::Relaxed);
-    // It was nearly all of them.
+    // Without yielding, this would be nearly all events.
     assert!(furthest < EVENTS / 4, "a handler was {furthest} changes behind");
     running.stop().await;
 }
@@ -128,7 +128,7 @@ async fn a_stalled_handler_is_given_the_difference() {
 
 // SI-9: half a buffer of changes is delivered one by one, the rest as one difference from there.
 #[tokio::test(start_paused = true)]
-async fn a_lagging_handler_gets_each_change_up_to_the_mark() {
+async fn a_lagging_handler_gets_each_change_up_to_the_buffer_limit() {
     let server = Live::new();
     server.put("a");
     let informer = informer(&server);
@@ -172,7 +172,7 @@ async fn a_stalled_handler_can_be_replayed() {
 // SI-9: with `Block`, the informer waits and no event is dropped; removing the handler unblocks the
 // others.
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_blocks_misses_nothing() {
+async fn a_blocking_handler_gets_every_event() {
     let server = Live::new();
     let informer = informer(&server);
     let options = HandlerOptions::default().buffer(2).overflow(Overflow::Block);
@@ -220,7 +220,7 @@ async fn handlers_may_share_a_channel() {
     }
 }
 
-/// Panics while it waits.
+/// Panics in `ready`.
 struct Impatient;
 
 impl EventHandler<DynamicObject> for Impatient {
@@ -248,9 +248,9 @@ async fn a_panic_while_a_handler_waits_is_one_of_the_handler() {
     running.stop().await;
 }
 
-// SI-10: Go's TestEventPanics; never unsynced for ever.
+// SI-10: client-go's TestEventPanics; the handler syncs nevertheless.
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_counted_and_the_handler_goes_on() {
+async fn a_handler_continues_after_a_panic_which_is_counted() {
     for (policy, expected) in [
         (OnPanic::Skip, vec!["+a@1*", "+c@3*", "+d@4"]),
         (OnPanic::Remove, vec!["+a@1*"]),
@@ -291,7 +291,7 @@ async fn a_panic_is_counted_and_the_handler_goes_on() {
 
 // SI-10: the events after a panic in a batch are not lost, deletions in particular.
 #[tokio::test(start_paused = true)]
-async fn a_replay_begins_with_what_the_handler_was_through_with() {
+async fn a_replay_after_a_panic_starts_from_the_last_completed_event() {
     let server = Live::new();
     ["a", "b"].iter().for_each(|name| server.put(name));
     let informer = informer(&server);
@@ -309,7 +309,7 @@ async fn a_replay_begins_with_what_the_handler_was_through_with() {
     let running = Running::start(informer);
     assert!(handler.synced().await);
     taken(&log);
-    // One batch.
+    // Both changes are in one batch.
     server.put("c");
     server.delete("a");
     settle().await;

@@ -15,7 +15,7 @@ use proptest::{collection::vec, prelude::*};
 use tokio::time::sleep;
 
 use crate::informer::Running;
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::refused;
 use crate::support::named;
 
@@ -113,7 +113,7 @@ async fn play(steps: Vec<Step>, streams: bool, queue: QueueKind, recreated: Recr
     let informer = SharedIndexInformer::new(server.clone(), options);
     let mut views = vec![View::default()];
     informer.add_handler(views[0].handler(recreated, &server)).unwrap();
-    // Handlers with the smallest of buffers see the same in the end.
+    // Handlers with the smallest buffers reach the same state.
     for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
         // A difference between snapshots always reports a recreation as deletion and add.
         let view = View::default();

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, errs, listed, watched};
 use crate::support::named;
 
@@ -79,7 +79,7 @@ pub async fn settle() {
 
 // SI-1, SI-2, SI-4, SI-5, SI-6
 #[tokio::test(start_paused = true)]
-async fn handlers_are_told_what_happens_in_order() {
+async fn handlers_receive_events_in_order() {
     for (streams, queue) in [(false, QueueKind::InOrder), (true, QueueKind::InOrder), (true, QueueKind::DeltaFifo)] {
         let server = if streams { Live::streaming() } else { Live::new() };
         server.put("a");
@@ -118,7 +118,7 @@ async fn handlers_are_told_what_happens_in_order() {
     }
 }
 
-// DF-7: there may be nothing at all.
+// DF-7: also without any objects.
 #[tokio::test(start_paused = true)]
 async fn an_empty_resource_syncs() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
@@ -158,7 +158,7 @@ async fn a_late_handler_gets_all_objects_and_then_changes() {
 // SI-13, SI-14: Go's …RemoveHandler, …MultipleRegistration, TestRemovingRemovedSharedInformer,
 // TestShutDownEventHandler_Lifecycles.
 #[tokio::test(start_paused = true)]
-async fn handlers_leave_without_disturbing_others() {
+async fn removing_a_handler_does_not_affect_others() {
     let server = Live::new();
     server.put("a");
     let informer = informer(&server);
@@ -176,7 +176,7 @@ async fn handlers_leave_without_disturbing_others() {
     settle().await;
     assert_eq!((taken(&one), taken(&two)), (vec!["+a@1*".to_owned()], vec!["+a@1*".to_owned(), "+b@2".to_owned()]));
     running.stop().await;
-    // Removing after the end is harmless too.
+    // Removing a handler after the end has no effect.
     second.shut_down().await;
 }
 

@@ -1,4 +1,4 @@
-//! Listers over a cache.
+//! Listers.
 
 use kubewright_cache::{Indexers, Lister, Query, Store};
 use kubewright_core::{DynamicObject, GroupResource, Object, Selector};
@@ -35,7 +35,7 @@ fn lists_by_selector_and_namespace() {
 
 // ST-18
 #[test]
-fn what_is_missing_is_not_found() {
+fn a_lister_returns_not_found_for_a_missing_object() {
     let lister = lister(Indexers::by_namespace());
     let foos = GroupResource::new("example.com", "foos");
     assert_eq!(lister.namespace("other").get("a").unwrap().resource_version(), "3");

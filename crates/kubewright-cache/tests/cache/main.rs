@@ -1,6 +1,5 @@
-//! The cache, driven as a user would.
+//! The public API of the cache.
 
-mod caches;
 mod controller;
 mod delta_fifo;
 mod errors;
@@ -10,16 +9,17 @@ mod handlers;
 mod histories;
 mod informer;
 mod listers;
-mod live;
 mod metrics;
+mod mutable_server;
 mod namespaces;
 mod not_found;
+mod ordering;
 mod outages;
-mod promises;
 mod real_fifo;
 mod reflector;
 mod script;
-mod silence;
+mod special_stores;
+mod stalled_server;
 mod store;
 mod support;
 mod undecodable;

@@ -1,14 +1,14 @@
-//! Informers in Prometheus' format.
+//! Informer metrics in Prometheus' format.
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_apiserver::ApiServer;
-use kubewright_cache::{FactoryOptions, InformerOptions, Metrics, SharedIndexInformer, SharedInformerFactory};
+use kubewright_cache::{FactoryOptions, InformerMetrics, InformerOptions, SharedIndexInformer, SharedInformerFactory};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::Running;
-use crate::live::Live;
+use crate::mutable_server::Live;
 
 fn scrape(registry: &Registry) -> String {
     let mut text = String::new();
@@ -20,7 +20,7 @@ fn scrape(registry: &Registry) -> String {
 #[tokio::test(start_paused = true)]
 async fn an_informer_is_exposed_until_it_is_dropped() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = InformerMetrics::register(&mut registry);
     let server = Live::new();
     server.put("a");
     server.put("b");
@@ -48,7 +48,7 @@ async fn an_informer_is_exposed_until_it_is_dropped() {
 async fn an_informer_of_a_factory_is_labelled_with_its_resource() {
     let mut registry = Registry::default();
     let server = ApiServer::in_memory().start().await.unwrap();
-    let options = FactoryOptions::default().namespace("default").metrics(&Metrics::register(&mut registry));
+    let options = FactoryOptions::default().namespace("default").metrics(&InformerMetrics::register(&mut registry));
     let factory = SharedInformerFactory::new(&server.client(), options);
     let _deployments = factory.informer::<Deployment>();
     factory.start(&CancellationToken::new());
@@ -60,11 +60,11 @@ async fn an_informer_of_a_factory_is_labelled_with_its_resource() {
     factory.shutdown().await;
 }
 
-// RF-12: the first of a name is shown, until it has stopped.
+// RF-12: of informers with equal labels, the first running one is shown.
 #[tokio::test(start_paused = true)]
 async fn only_one_informer_per_name_is_exposed() {
     let mut registry = Registry::default();
-    let metrics = Metrics::register(&mut registry);
+    let metrics = InformerMetrics::register(&mut registry);
     let (one, two) = (Live::new(), Live::new());
     one.put("a");
     let start = |server: &Live| {

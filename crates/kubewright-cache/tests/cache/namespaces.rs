@@ -65,7 +65,7 @@ impl Cluster {
     }
 }
 
-/// A cluster with an object in each of two namespaces, and a cache of both that has them.
+/// A cluster with an object in each of two namespaces, and a synced cache of both.
 async fn two(options: FactoryOptions) -> (Cluster, SharedInformerFactory, InformerHandle<ConfigMap>) {
     let cluster = Cluster::start().await;
     cluster.create("a", "x").await;
@@ -115,7 +115,7 @@ fn path_and_version(uri: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_cache_has_the_objects_of_the_namespaces_that_it_is_of_and_asks_for_no_others() {
+async fn a_cache_of_several_namespaces_requests_only_these() {
     for options in [
         FactoryOptions::default(),
         FactoryOptions::default().reflector(ReflectorOptions::default().without_streaming_lists().page_size(1)),
@@ -164,7 +164,7 @@ async fn watches_that_end_are_resumed_each_from_its_own_version() {
     eventually("the changes", || contents(&maps) == ["a/x=1", "b/x=3"]).await;
 
     cluster.requests();
-    // Watches that bring nothing for less than a second are a failure, and followed by a list.
+    // A watch that ends within a second without events counts as failed, and is followed by a list.
     tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
     cluster.server.faults().cut_watches();
     let is_watch = |uri: &&String| uri.contains("watch=true") || uri.contains("watch=1");
@@ -210,7 +210,7 @@ async fn changes_during_an_expired_watch_are_found_by_a_relist() {
 
 // Waiting for one's own write must not be satisfied by a newer version of another namespace.
 #[tokio::test]
-async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
+async fn the_version_of_one_namespace_does_not_advance_that_of_another() {
     let (cluster, factory, maps) = two(FactoryOptions::default()).await;
     let before = maps.store().snapshot();
     let changed = cluster.change("a", "x", "new").await;
@@ -226,9 +226,9 @@ async fn news_of_one_namespace_say_nothing_of_what_was_seen_in_another() {
     factory.shutdown().await;
 }
 
-// With either queue, and also where nothing is listed.
+// With either queue, also without objects.
 #[tokio::test]
-async fn a_cache_knows_the_version_of_its_list() {
+async fn a_cache_has_the_version_of_its_list() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
         for namespaces in [vec![], vec!["a"], vec!["a", "b"]] {
             let cluster = Cluster::start().await;
@@ -251,7 +251,7 @@ async fn a_cache_knows_the_version_of_its_list() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_cannot_be_read_any_more_does_not_hold_up_the_others() {
+async fn a_namespace_that_becomes_unreadable_does_not_delay_the_others() {
     for code in [403, 404] {
         let (cluster, factory, maps) = two(FactoryOptions::default()).await;
         for verb in ["list", "watch"] {
@@ -293,7 +293,7 @@ async fn a_namespace_that_cannot_be_read_does_not_end_resyncs() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_cannot_be_read_keeps_the_cache_incomplete_and_is_told_of() {
+async fn an_unreadable_namespace_keeps_the_cache_unsynced_and_is_reported() {
     let cluster = Cluster::start().await;
     cluster.create("a", "x").await;
     for verb in ["list", "watch"] {
@@ -311,7 +311,7 @@ async fn a_namespace_that_cannot_be_read_keeps_the_cache_incomplete_and_is_told_
 }
 
 #[tokio::test]
-async fn metadata_dynamic_objects_and_single_types_are_of_several_namespaces_as_well() {
+async fn all_kinds_of_informers_support_several_namespaces() {
     let cluster = Cluster::start().await;
     for namespace in ["a", "b", "c"] {
         cluster.create(namespace, "x").await;

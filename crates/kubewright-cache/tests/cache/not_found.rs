@@ -1,4 +1,4 @@
-//! Servers that answer 404: objects stay until there is proof that the resource is gone.
+//! 404 responses: objects stay in the cache until the resource is proven gone.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::informer::{Log, Running, logging, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, list_fails, listed, watch_fails, watched};
 use crate::support::named;
 
@@ -31,7 +31,7 @@ fn forbidden() -> Error {
     Status::failure(StatusReason::Forbidden, "no").into()
 }
 
-/// A server that may prove that its resource is gone.
+/// A server that can prove the absence of its resource.
 #[derive(Clone)]
 struct Provable {
     live: Live,
@@ -52,9 +52,9 @@ impl ListerWatcher<DynamicObject> for Provable {
     }
 }
 
-// One 404 is no deletion of living objects.
+// A 404 does not delete existing objects.
 #[tokio::test(start_paused = true)]
-async fn a_404_keeps_all_objects_until_there_is_proof() {
+async fn a_404_keeps_all_objects_until_absence_is_proven() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
         let live = Live::new();
         live.put("a");
@@ -96,7 +96,7 @@ async fn a_404_keeps_all_objects_until_there_is_proof() {
     }
 }
 
-// Users who trust their server's 404 can opt out of the proof.
+// An option treats a 404 as proof.
 #[tokio::test(start_paused = true)]
 async fn a_404_can_be_taken_for_proof() {
     let script =
@@ -112,9 +112,9 @@ async fn a_404_can_be_taken_for_proof() {
     tokio::join!(reflector.run(&stop), looks);
 }
 
-// A resource that is not there at first is waited for.
+// A resource that is missing at first is retried.
 #[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_there_yet_is_no_loop_of_errors() {
+async fn a_missing_resource_does_not_cause_a_loop_of_errors() {
     let mut answers: Vec<_> = (0..4).map(|_| list_fails(not_found())).collect();
     answers.extend([listed("30", "b@25"), watched("")]);
     let errors = Arc::new(Mutex::new(0));
@@ -134,7 +134,7 @@ async fn a_resource_that_is_not_there_yet_is_no_loop_of_errors() {
 /// Path substring, status and body of a proxy's response.
 type Fault = (&'static str, u16, &'static str);
 
-/// A body in one piece.
+/// A body in one chunk.
 struct Once(Option<bytes::Bytes>);
 
 impl futures_core::Stream for Once {
@@ -184,7 +184,7 @@ async fn proof_is_that_definition_and_discovery_have_no_such_resource() {
         ("/customresourcedefinitions", 404, "404 page not found"),
         ("/customresourcedefinitions", 404, r#"{"kind":"Status","code":404,"reason":"NotFound","status":"Failure"}"#),
         ("/customresourcedefinitions", 403, r#"{"kind":"Status","code":403,"reason":"Forbidden","status":"Failure"}"#),
-        // As for the resources of an aggregated server that is down.
+        // Discovery during an outage of an aggregated API server.
         ("/apis/example.com", 503, "{}"),
         ("/apis/example.com", 404, "404 page not found"),
         ("/apis/example.com", 200, "{}"),

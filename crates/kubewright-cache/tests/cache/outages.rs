@@ -11,7 +11,7 @@ use kubewright_core::meta::v1::Status;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, errs, listed, refused, watch_fails};
 use crate::support::named;
 
@@ -69,8 +69,7 @@ impl Drop for Reflecting {
     }
 }
 
-// The promise: fresh within five seconds of the server being ready, after any number of outages of
-// any length.
+// The guarantee: after any outages, a cache is fresh within five seconds of the server being ready.
 #[tokio::test(start_paused = true)]
 async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
     for streams in [false, true] {
@@ -82,7 +81,7 @@ async fn a_cache_is_fresh_within_five_seconds_of_the_server() {
                 sleep(Duration::from_secs(1)).await;
                 server.refuse(u32::MAX, fault);
                 sleep(Duration::from_secs(outage)).await;
-                // After some outages the server has forgotten the version.
+                // After some outages the server has compacted the version.
                 if outage % 2 == 0 {
                     server.forget();
                 }
@@ -106,7 +105,7 @@ async fn a_long_refusal_before_an_outage_does_not_lengthen_it() {
     server.refuse(u32::MAX, forbidden);
     sleep(Duration::from_secs(3600)).await;
     server.refuse(u32::MAX, refused);
-    // The delay that the refusal justified is still running.
+    // The delay of the rejection has not elapsed.
     sleep(Duration::from_secs(60)).await;
     server.put("a");
     server.recover();
@@ -114,9 +113,9 @@ async fn a_long_refusal_before_an_outage_does_not_lengthen_it() {
     assert!(caches.are_fresh(&server));
 }
 
-// RE-9: a version that is forgotten needs a list, and nothing has failed.
+// RE-9: an expired version leads to a list without back-off.
 #[tokio::test(start_paused = true)]
-async fn a_forgotten_version_is_listed_at_once() {
+async fn an_expired_version_leads_to_an_immediate_relist() {
     for streams in [false, true] {
         let server = if streams { Live::streaming() } else { Live::new() };
         let caches = Reflecting::start(&server, 1);
@@ -145,9 +144,9 @@ async fn a_server_that_always_expires_is_backed_off_from() {
     }
 }
 
-// Retry-After is honoured, however short the delay would be.
+// Retry-After takes precedence over a shorter back-off.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_longer_gets_it() {
+async fn a_longer_retry_after_is_honoured() {
     let server = Live::new();
     let caches = Reflecting::start(&server, 1);
     sleep(Duration::from_secs(1)).await;

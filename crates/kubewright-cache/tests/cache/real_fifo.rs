@@ -114,7 +114,7 @@ fn when_it_has_synced() {
     assert!(queue.has_synced());
 }
 
-// RF-7: a panic in the consumer does not leave it unsynced for ever.
+// RF-7: a queue syncs despite a panic in its consumer.
 #[test]
 fn a_panic_while_processing_counts_as_processed() {
     let queue = queue();
@@ -135,9 +135,9 @@ fn a_batch_has_a_thousand_at_most_and_stops_at_the_end_of_the_first_list() {
     assert_eq!(drain(&queue), ["Replaced a@1, Replaced b@2", "Added c@3"]);
 }
 
-// RF-9: a reflector that is faster waits for room.
+// RF-9: a faster reflector waits for space (backpressure).
 #[tokio::test(start_paused = true)]
-async fn a_full_queue_asks_to_wait() {
+async fn a_full_queue_applies_backpressure() {
     let queue = queue();
     assert!(!queue.is_full());
     (0..2000).for_each(|at| queue.add(object(&format!("o{at}"), at)).unwrap());
@@ -149,7 +149,7 @@ async fn a_full_queue_asks_to_wait() {
 
 // RF-1: Go's _PopShouldUnblockWhenClosed.
 #[tokio::test(start_paused = true)]
-async fn closing_wakes_who_waits() {
+async fn closing_wakes_waiting_callers() {
     let queue = queue();
     let (result, ()) = tokio::join!(queue.pop(|_, _| ()), async { queue.close() });
     assert_eq!(result, Err(QueueClosed));
@@ -162,7 +162,7 @@ async fn closing_wakes_who_waits() {
 
 // DF-10: deltas queued before the queue is closed are popped, even if both happen concurrently.
 #[test]
-fn closing_leaves_nothing_behind() {
+fn closing_frees_all_queued_objects() {
     let a = object("a", 1);
     let queues: Vec<_> = (0..30_000).map(|_| queue()).collect();
     let (turn, mut missed) = (AtomicUsize::new(0), 0);
@@ -192,7 +192,7 @@ fn closing_leaves_nothing_behind() {
 
 // RF-10: popped objects are not kept alive.
 #[test]
-fn popped_objects_are_let_go() {
+fn popped_objects_are_freed() {
     let queue = queue();
     let a = object("a", 1);
     queue.add(a.clone()).unwrap();
@@ -206,7 +206,7 @@ proptest! {
 
     // RF-1, RF-8: deltas are popped in order, and no batch contains a key twice.
     #[test]
-    fn everything_comes_out_in_order(steps in vec((0..5u8, 0..7u8), 0..100)) {
+    fn changes_are_popped_in_order(steps in vec((0..5u8, 0..7u8), 0..100)) {
         let queue = queue();
         let (mut put, mut got) = (Vec::new(), Vec::new());
         let mut take = |queue: &RealFifo<DynamicObject>| now(queue.pop(|deltas, _| {

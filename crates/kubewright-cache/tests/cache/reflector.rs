@@ -1,11 +1,11 @@
-//! The reflector against Go's cases, on simulated time.
+//! Reflector: client-go's cases, in simulated time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    Backoff, HealthState, RealFifo, RealFifoOptions, Reflector, ReflectorError, ReflectorOptions, Store,
+    HealthState, RealFifo, RealFifoOptions, Reflector, ReflectorBackoff, ReflectorError, ReflectorOptions, Store,
 };
 use kubewright_client::Error;
 use kubewright_core::meta::v1::{Status, StatusCause, StatusDetails};
@@ -66,7 +66,7 @@ fn expired() -> Status {
 
 // RE-1, RE-12, RE-14, RE-16: Go's TestReflectorListAndWatch and TestReflectorWatchHandler.
 #[tokio::test(start_paused = true)]
-async fn it_lists_and_follows_and_resumes_what_merely_ended() {
+async fn it_lists_then_watches_and_resumes_a_closed_watch() {
     let script = Script::new([listed("10", "a@1 b@2"), ended("+c@11 ~a@12 -b@13"), ended("=20"), watched("+d@21")]);
     let played = play(script).await;
     assert_eq!(played.requests, [r#"list "0" limit 500"#, r#"watch "10""#, r#"watch "13""#, r#"watch "20""#]);
@@ -94,7 +94,7 @@ async fn a_forgotten_version_is_listed_from_then_given_up() {
     assert_eq!(played.objects(), "");
 }
 
-// RE-8: Go's …FullListIfTooLarge, in the words of three generations of servers.
+// RE-8: client-go's …FullListIfTooLarge, with the messages of three server generations.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_the_server_has_not_reached_is_given_up() {
     let cause = StatusCause { reason: Some("ResourceVersionTooLarge".into()), ..StatusCause::default() };
@@ -137,7 +137,7 @@ async fn pages_where_they_do_not_cost_the_server_more() {
 
 // RE-6: Go's …FullListIfExpired.
 #[tokio::test(start_paused = true)]
-async fn pages_that_grow_too_old_give_way_to_one_piece() {
+async fn an_expired_continue_token_leads_to_a_full_list() {
     let script = Script::new([page("10", "a@1", "next"), list_fails(expired()), listed("11", "a@1 b@2"), watched("")]);
     let played = play(script).await;
     assert_eq!(played.requests[2], r#"list "0""#);
@@ -223,13 +223,13 @@ async fn undecodable_objects_do_not_block_the_cache() {
 
 // RE-17: Go's TestReflectorResync.
 #[tokio::test(start_paused = true)]
-async fn the_store_is_asked_to_resync_beside_the_watch() {
+async fn resync_runs_while_the_watch_is_open() {
     let script = Script::new([listed("10", "a@1"), watched("")]);
     let queue = RealFifo::new(RealFifoOptions::default());
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let options = ReflectorOptions::default().resync_every(Duration::from_secs(10)).should_resync(move || {
-        // Every second time.
+        // The predicate allows every second resync.
         count.fetch_add(1, Ordering::Relaxed).is_multiple_of(2)
     });
     let reflector = Reflector::new(script, queue.clone(), options);
@@ -246,7 +246,7 @@ async fn the_store_is_asked_to_resync_beside_the_watch() {
 
 // RE-2, RE-3: Go's TestWatchList and TestWatchListResourceVersion.
 #[tokio::test(start_paused = true)]
-async fn a_streaming_list_goes_on_as_the_watch() {
+async fn a_streaming_list_continues_as_the_watch() {
     let script = Script::new([watched("+a@1 +b@2 =5 ~a@6 -b@7 +c@8 !10 +d@11 ~c@12"), listed("0", "")]).streaming();
     let played = play(script).await;
     assert_eq!(played.requests, [r#"watch "" from the start"#]);
@@ -339,7 +339,7 @@ async fn each_state_of_an_object_is_transformed_once() {
 
 // RE-21: a relist reuses unchanged objects.
 #[tokio::test(start_paused = true)]
-async fn a_relist_keeps_the_objects_that_are_here() {
+async fn a_relist_reuses_unchanged_objects() {
     let busy = Status::failure(StatusReason::InternalError, "etcd");
     let script = Script::new([listed("10", "a@1 b@2"), errs("=11", busy), listed("20", "a@1 b@15"), watched("")]);
     let store = Store::default();
@@ -358,10 +358,10 @@ async fn a_relist_keeps_the_objects_that_are_here() {
 
 // RE-22: errors are reported and reflected in the health.
 #[tokio::test(start_paused = true)]
-async fn health_tells_what_is_wrong_and_since_when() {
+async fn health_reports_the_error_and_its_start() {
     let forbidden = || Error::from(Status::forbidden(&kubewright_core::GroupResource::new("", "pods"), "", "no"));
     let script = Script::new((0..20).map(|_| list_fails(forbidden())));
-    let options = ReflectorOptions::default().backoff(Backoff { jitter: 0.0, ..Backoff::default() });
+    let options = ReflectorOptions::default().backoff(ReflectorBackoff { jitter: 0.0, ..ReflectorBackoff::default() });
     let reflector = Reflector::new(script.clone(), Store::default(), options);
     let stop = CancellationToken::new();
     let start = Instant::now();

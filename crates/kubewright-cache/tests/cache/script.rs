@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
+use kubewright_cache::{BoxFuture, EventStream, ItemStream, ListItem, ListerWatcher};
 use kubewright_client::transport::{TransportError, TransportErrorKind};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::{Bookmark, ObjectIdentity, Undecodable, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ObjectIdentity, ReportedAs, Undecodable, WatchEvent};
 use kubewright_core::{DecodeError, DynamicObject, Str};
 
 use crate::support::object;
 
-/// One answer.
+/// One scripted response.
 pub enum Answer {
-    List(Result<Vec<Result<Listed<DynamicObject>>>>),
-    /// Events, and whether the watch stays open after them.
+    List(Result<Vec<Result<ListItem<DynamicObject>>>>),
+    /// Events of a watch, and whether it stays open afterwards.
     Watch(Result<(Vec<Result<WatchEvent<DynamicObject>>>, bool)>),
-    /// The objects of a list, and nothing after them.
-    Half(Vec<Result<Listed<DynamicObject>>>),
+    /// A list that stalls after these objects.
+    Half(Vec<Result<ListItem<DynamicObject>>>),
 }
 
 /// A lister-watcher that returns scripted responses in order, then blocks.
@@ -119,12 +119,12 @@ impl<I: Unpin> Stream for Play<I> {
     }
 }
 
-/// A whole list, `a@1 b@2`. Of `?a@1` only the metadata can be read, of `?` nothing.
+/// A whole list, `a@1 b@2`. `?a@1` has only readable metadata, `?` is unreadable.
 pub fn listed(version: &str, objects: &str) -> Answer {
     page(version, objects, "")
 }
 
-/// A page that is continued.
+/// A page with a continue token.
 pub fn page(version: &str, objects: &str, token: &str) -> Answer {
     let metadata = ListMeta {
         resource_version: Some(version.into()),
@@ -133,16 +133,16 @@ pub fn page(version: &str, objects: &str, token: &str) -> Answer {
     };
     let objects = objects.split_whitespace().map(|word| match word.strip_prefix('?') {
         Some("") => Err(Error::Decode(DecodeError::new("garbage"))),
-        Some(word) => Err(undecodable(Verb::Listed, &one(word))),
-        None => Ok(Listed::Item(one(word))),
+        Some(word) => Err(undecodable(ReportedAs::Listed, &one(word))),
+        None => Ok(ListItem::Item(one(word))),
     });
-    Answer::List(Ok(objects.chain([Ok(Listed::End(metadata))]).collect()))
+    Answer::List(Ok(objects.chain([Ok(ListItem::End(metadata))]).collect()))
 }
 
-/// A list that stops in the middle.
+/// A list that stalls in the middle.
 pub fn half(objects: &str) -> Answer {
     let objects = crate::support::objects(objects).into_iter();
-    Answer::Half(objects.map(|object| Ok(Listed::Item((*object).clone()))).collect())
+    Answer::Half(objects.map(|object| Ok(ListItem::Item((*object).clone()))).collect())
 }
 
 /// A list that fails.
@@ -183,9 +183,9 @@ fn event_of(word: &str) -> Result<WatchEvent<DynamicObject>> {
     if let Some(word) = word.strip_prefix('?') {
         let verb = match word.get(..1) {
             None => return Err(Error::Decode(DecodeError::new("garbage"))),
-            Some("+") => Verb::Added,
-            Some("~") => Verb::Modified,
-            Some("-") => Verb::Deleted,
+            Some("+") => ReportedAs::Added,
+            Some("~") => ReportedAs::Modified,
+            Some("-") => ReportedAs::Deleted,
             Some(other) => panic!("unknown event {other}"),
         };
         return Err(undecodable(verb, &one(&word[1..])));
@@ -219,13 +219,13 @@ fn one(word: &str) -> DynamicObject {
 }
 
 /// The error for an object of which only the metadata is readable.
-pub fn undecodable(verb: Verb, object: &DynamicObject) -> Error {
+pub fn undecodable(verb: ReportedAs, object: &DynamicObject) -> Error {
     let error = DecodeError::new("expected a number");
     let identity = ObjectIdentity::of(object);
     Error::Undecodable(Box::new(Undecodable { verb, identity, is_other_kind: false, error }))
 }
 
-/// The error of a server that cannot be reached.
+/// The error of an unreachable server.
 pub fn refused() -> Error {
     TransportError::new(TransportErrorKind::Connect, "connection refused").into()
 }

@@ -1,4 +1,4 @@
-//! The store against Go's cases, and against a plain map.
+//! Store: client-go's cases, and comparison with a plain map.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ fn valued(name: &str, version: u64, values: &str) -> Arc<DynamicObject> {
 // ST-4, ST-5: Go's TestThreadSafeStoreDeleteRemovesEmptySetsFromIndex and
 // …AddKeepsNonEmptySetPostDeleteFromIndex.
 #[test]
-fn buckets_go_with_their_last_object() {
+fn an_index_bucket_is_removed_with_its_last_object() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     store.add(valued("b", 2, "x"));
@@ -50,7 +50,7 @@ fn an_object_is_found_under_each_of_its_values() {
     assert_eq!(keys("baz"), [key("two")]);
     store.update(valued("one", 5, ""));
     assert_eq!(keys("foo"), [key("tre"), key("two")]);
-    // The object that is asked about need not be stored, and each hit comes once.
+    // The queried object need not be stored, and each match is returned once.
     assert_eq!(named(&store.index("values", &valued("x", 0, "foo.baz")).unwrap()), ["tre@3", "two@4"]);
 }
 
@@ -66,7 +66,7 @@ fn an_unknown_index_is_an_error_but_has_no_values() {
 
 // ST-9: Go's TestIndexer (late index) as well.
 #[test]
-fn indices_come_at_any_time_and_all_or_none() {
+fn indices_can_be_added_at_any_time_and_atomically() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     let late = || Indexers::new().with("name", |object: &DynamicObject| [Str::from(object.name())]);
@@ -79,7 +79,7 @@ fn indices_come_at_any_time_and_all_or_none() {
 
 // ST-10, ST-12, ST-14: Go's TestThreadSafeStoreRV.
 #[test]
-fn the_store_knows_its_version() {
+fn the_store_has_the_version_of_its_content() {
     let store = Store::default();
     assert!(store.resource_version().is_empty());
     store.add(object("a", 1));
@@ -92,11 +92,11 @@ fn the_store_knows_its_version() {
     assert_eq!(store.resource_version(), "7");
     store.bookmark("10");
     assert_eq!(store.resource_version(), "10");
-    // A tombstone, and an object without a version, tell nothing of it.
+    // Tombstones and objects without a version do not change it.
     store.transaction(|transaction| transaction.delete(&Deleted::LastKnown { key: key("b"), object: None }));
     store.add(object("c", ""));
     assert_eq!(store.resource_version(), "10");
-    // Deleting what is not there is no error, and leaves the rest.
+    // Deleting a missing key is no error and changes nothing.
     store.delete(object("gone", 12));
     store.delete_key(&key("gone"));
     assert_eq!(named(&store.snapshot()), ["a@4", "c@"]);
@@ -105,7 +105,7 @@ fn the_store_knows_its_version() {
 
 // ST-14
 #[test]
-fn a_deletion_leaves_the_indices_of_what_was_stored() {
+fn a_deletion_removes_the_stored_object_from_its_indices() {
     let store = Store::new(by_values());
     store.add(valued("a", 1, "x"));
     store.delete(valued("a", 2, "y"));
@@ -163,9 +163,9 @@ fn readers_never_see_two_of_one_key_nor_half_an_update() {
     });
 }
 
-// ST-10: some writes, and more than the store remembers for a state that is held.
+// ST-10: a few writes, and more than the store tracks for a held snapshot.
 #[test]
-fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() {
+fn a_snapshot_is_immutable_and_does_not_block_writes() {
     for writes in [1, 2, 20, 3000] {
         let store = Store::new(by_values());
         (0..50).for_each(|number| drop(store.add(valued(&format!("o{number}"), number, "old"))));
@@ -197,7 +197,7 @@ fn a_snapshot_stays_as_it_is_and_the_store_goes_on_while_it_is_held_and_after() 
 
 // ST-11: a slot may pass from a removed object to another one.
 #[test]
-fn changes_are_by_key_wherever_objects_are_kept() {
+fn snapshot_differences_compare_by_key() {
     let store = Store::new(by_values());
     let all = ["a", "b", "c", "d"].map(|name| valued(name, 1, "x"));
     store.transaction(|transaction| all.iter().for_each(|object| drop(transaction.put(object.clone()))));
@@ -205,7 +205,8 @@ fn changes_are_by_key_wherever_objects_are_kept() {
     for name in ["a", "b", "c"] {
         store.delete_key(&key(name));
     }
-    // The same in other places: one as it was, one changed, one that is new, one gone.
+    // The same after slots have changed: one object unchanged, one modified, one added, one
+    // removed.
     store.add(all[1].clone());
     store.add(valued("a", 2, "y"));
     store.add(valued("e", 3, "x"));
@@ -218,7 +219,7 @@ fn changes_are_by_key_wherever_objects_are_kept() {
     assert_eq!(back, ["+c@1", "-e@3", "a@2>a@1"]);
     assert_eq!(named(&before.by_index("values", "x").unwrap().to_vec()), ["a@1", "b@1", "c@1", "d@1"]);
     assert_eq!(named(&after.by_index("values", "x").unwrap().to_vec()), ["b@1", "d@1", "e@3"]);
-    // All others in other places, and all of them as they were.
+    // All slots changed, and all objects unchanged.
     store.replace(all.iter().rev().cloned(), "4");
     assert!(before.changes(&store.snapshot()).is_empty());
 }
@@ -252,15 +253,15 @@ fn replay(before: &Snapshot<DynamicObject>, after: &Snapshot<DynamicObject>) -> 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    // ST-4, ST-8, ST-10, ST-11: any history leaves what a plain map would hold, and every index
-    // what a scan would find.
+    // ST-4, ST-8, ST-10, ST-11: after any history the store equals a plain map, and every index
+    // equals a scan.
     #[test]
     fn the_store_agrees_with_a_plain_map(
         writes in vec((0..60u8, 0..8u8, 0..40u8), 0..400), hold in 1..100usize,
     ) {
         let store = Store::new(by_values());
         let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
-        // Some are held to the end, and the store goes on.
+        // Some snapshots are held until the end, during later writes.
         let mut held = vec![(store.snapshot(), model.clone())];
         for (at, &(name, values, what)) in writes.iter().enumerate() {
             if at % hold == 0 {

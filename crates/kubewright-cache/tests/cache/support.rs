@@ -1,4 +1,4 @@
-//! Objects to play with.
+//! Test objects.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ pub fn object(name: &str, version: impl ToString) -> Arc<DynamicObject> {
     labelled(name, version, &[])
 }
 
-/// The same with labels.
+/// The same, with labels.
 pub fn labelled(name: &str, version: impl ToString, labels: &[(&str, &str)]) -> Arc<DynamicObject> {
     let mut object = DynamicObject::new(&GroupVersionKind::new("example.com", "v1", "Foo"), name);
     object.set_namespace("default");
@@ -60,12 +60,12 @@ pub fn shown(delta: &Delta<DynamicObject>) -> String {
     }
 }
 
-/// Several of them, separated by commas.
+/// Several deltas, separated by commas.
 pub fn all_shown(deltas: &[Delta<DynamicObject>]) -> String {
     deltas.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs a future that has nothing to wait for.
+/// Runs a future that completes without waiting.
 pub fn now<R>(future: impl Future<Output = R>) -> R {
     let mut future = std::pin::pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

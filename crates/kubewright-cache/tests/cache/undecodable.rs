@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kubewright_cache::{
-    DeltaFifo, DeltaFifoOptions, Fifo, InformerOptions, Metrics, ObjectSet, QueueKind, RealFifo, RealFifoOptions,
-    Reflector, ReflectorError, ReflectorOptions, ReflectorStore, SharedIndexInformer, Store, Transform,
-    UndecodableObjects,
+    DeltaFifo, DeltaFifoOptions, Fifo, InformerMetrics, InformerOptions, ObjectSet, QueueKind, RealFifo,
+    RealFifoOptions, Reflector, ReflectorError, ReflectorOptions, ReflectorStore, SharedIndexInformer, Store,
+    Transform, UndecodableObjects,
 };
 use kubewright_core::meta::v1::Status;
 use kubewright_core::stream::ObjectIdentity;
@@ -118,7 +118,7 @@ async fn a_state_that_cannot_be_decoded_leaves_the_last_good_one_and_a_mark() {
         let script = Script::new([listed("10", "a@1"), watched("?~a@11 ?~a@12 ?+b@13")]);
         let played = play(script, queue, None).await;
         assert_eq!((played.heard.join(" ").as_str(), played.objects().as_str()), ("+a@1*", "a@1"), "{queue:?}");
-        // Once for each object, not for each state.
+        // Reported once per object, not per state.
         assert_eq!(played.errors, ["cannot decode object default/a", "cannot decode object default/b"]);
         assert!(played.is_undecodable("a") && played.is_undecodable("b") && !played.is_undecodable("c"));
         let undecodable = played.undecodable();
@@ -136,7 +136,7 @@ async fn a_mark_is_cleared_when_the_object_decodes_or_is_deleted() {
         assert!(["a", "b", "c"].iter().all(|name| !played.is_undecodable(name)));
         assert_eq!(played.undecodable(), UndecodableObjects::default());
         assert_eq!(played.errors.len(), 3);
-        // Also with a list, and for an object without any known state.
+        // The same with a list, and for an object without known state.
         let script =
             Script::new([listed("10", "?a@1 ?b@2"), errs("=11", expired()), listed("20", "a@12"), watched("")]);
         let played = play(script, queue, None).await;
@@ -191,7 +191,7 @@ async fn a_replaced_object_is_deleted() {
     }
 }
 
-// The newest state of a streaming list cannot be decoded, an older one could.
+// The newest state in a streaming list is undecodable; an older one was decodable.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_keeps_the_last_good_state() {
     for queue in QUEUES {
@@ -205,7 +205,7 @@ async fn a_streaming_list_keeps_the_last_good_state() {
 
 // A list with an object without a readable name does not state which objects exist.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_cannot_be_read_changes_nothing() {
+async fn an_undecodable_list_changes_nothing() {
     for queue in QUEUES {
         let mut answers = vec![listed("10", "a@1 b@2"), errs("=11", expired())];
         answers.extend((0..3).map(|_| listed("20", "a@15 ?")));
@@ -256,9 +256,9 @@ async fn an_object_that_cannot_be_transformed_is_present() {
     }
 }
 
-// The transforms of the queues themselves.
+// Transforms of the queues.
 #[test]
-fn a_queue_whose_transform_fails_says_that_the_object_exists() {
+fn a_failed_transform_marks_the_object_undecodable() {
     let queue = RealFifo::new(RealFifoOptions::default().transform(failing()));
     assert!(queue.add(object("a", 5)).is_err() && queue.update(object("b", 6)).is_err());
     assert!(queue.delete(object("c", 15)).is_err());
@@ -285,7 +285,7 @@ fn a_queue_whose_transform_fails_says_that_the_object_exists() {
 
 // A `Fifo` keeps the last good state queued.
 #[test]
-fn a_fifo_keeps_what_waits_for_an_object_that_cannot_be_decoded() {
+fn an_undecodable_object_keeps_its_queued_item() {
     let identity = |name: &str, uid: &str| ObjectIdentity { uid: uid.into(), ..ObjectIdentity::of(&*object(name, 9)) };
     let queue = Fifo::new();
     let set = |undecodable: Vec<ObjectIdentity>| ObjectSet { undecodable, ..ObjectSet::new(objects("d@4"), "20") };
@@ -316,9 +316,9 @@ async fn a_store_keeps_the_last_good_state() {
     assert_eq!(played.store.resource_version(), "20");
 }
 
-// An object without any known state exists nevertheless.
+// An object without known state exists nevertheless.
 #[tokio::test(start_paused = true)]
-async fn a_lister_does_not_say_that_an_object_is_missing_which_cannot_be_decoded() {
+async fn a_lister_reports_an_undecodable_object_instead_of_not_found() {
     let script = Script::new([listed("10", "a@1 ?b@2"), watched("?~a@11")]);
     let played = play(script, QueueKind::InOrder, None).await;
     let lister = played.informer.lister();
@@ -349,11 +349,11 @@ async fn a_resync_leaves_the_mark() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_and_health_count_what_cannot_be_decoded() {
+async fn metrics_and_health_count_undecodable_objects() {
     let mut registry = Registry::default();
     let names: Vec<String> = (0..40).map(|at| format!("?o{at:02}@{}", at + 1)).collect();
     let script = Script::new([listed("100", &names.join(" ")), watched("")]);
-    let options = InformerOptions::default().metrics(&Metrics::register(&mut registry), "foos");
+    let options = InformerOptions::default().metrics(&InformerMetrics::register(&mut registry), "foos");
     let informer = SharedIndexInformer::new(script, options);
     let running = Running::start(informer.clone());
     assert!(informer.synced().await);

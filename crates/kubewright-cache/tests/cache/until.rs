@@ -1,4 +1,4 @@
-//! Waiting on a cache until something has happened.
+//! Waiting for conditions on a cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, Object};
 use tokio::time::{sleep, timeout};
 
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, list_fails, listed, refused};
 use crate::support::named;
 
@@ -92,7 +92,7 @@ async fn lost_connections_and_forgotten_versions_are_survived_and_the_newest_sta
         server.cut();
         server.put("a");
         assert_eq!(shown(&watcher.next_event().await.expect("it goes on").expect("fine")), "~a@3");
-        // Changes during an outage are seen as their outcome.
+        // Changes during an outage are seen as one change to the final state.
         settle().await;
         server.put("c");
         server.delete("c");

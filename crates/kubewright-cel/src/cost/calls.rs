@@ -1,7 +1,7 @@
 //! Costs of functions, and sizes of their results.
 
 use super::estimate::{Estimate, NEW_LIST, PER_CHARACTER};
-use super::size::{Size, scale};
+use super::size::{SizeEstimate, scale};
 use crate::types::Type;
 
 /// Price of each character of a pattern, per character of the text.
@@ -21,13 +21,13 @@ pub(super) struct Call<'a> {
     /// The values of arguments that are integer literals.
     pub(super) numbers: &'a [Option<u64>],
     /// Type and size of the items, if the target is a list.
-    pub(super) item: Option<(Type, Size)>,
+    pub(super) item: Option<(Type, SizeEstimate)>,
 }
 
 /// The cost of a call without its arguments, and the size of its result.
 pub(super) struct Price {
     pub(super) cost: u64,
-    pub(super) size: Option<Size>,
+    pub(super) size: Option<SizeEstimate>,
 }
 
 fn of_cost(cost: u64) -> Price {
@@ -35,8 +35,8 @@ fn of_cost(cost: u64) -> Price {
 }
 
 impl Call<'_> {
-    fn argument(&self, index: usize) -> Size {
-        self.arguments.get(index).map_or(Size::UNKNOWN, Estimate::size)
+    fn argument(&self, index: usize) -> SizeEstimate {
+        self.arguments.get(index).map_or(SizeEstimate::UNKNOWN, Estimate::size)
     }
 
     fn argument_is(&self, index: usize, predicate: fn(&Type) -> bool) -> bool {
@@ -53,11 +53,11 @@ impl Call<'_> {
             }
             ("jsonpatch", "escapeKey", _) => Price { cost: first().cost(PER_CHARACTER), size: Some(first()) },
             ("strings", "quote", _) => {
-                let Size { min, max } = first();
-                let size = Size { min: min.saturating_add(2), max: max.saturating_mul(2).saturating_add(2) };
+                let SizeEstimate { min, max } = first();
+                let size = SizeEstimate { min: min.saturating_add(2), max: max.saturating_mul(2).saturating_add(2) };
                 Price { cost: first().cost(PER_CHARACTER), size: Some(size) }
             }
-            ("lists", "range", _) => self.new_list(Size::exactly(self.number(0).unwrap_or(u64::MAX)), 1),
+            ("lists", "range", _) => self.new_list(SizeEstimate::exactly(self.number(0).unwrap_or(u64::MAX)), 1),
             ("ip", "isCanonical", _) => of_cost(first().cost(2.0 * PER_CHARACTER)),
             ("", "check", Some(_)) => of_cost(CHECK),
             (_, "fieldSelector" | "labelSelector", Some(_)) => of_cost(first().cost(PER_CHARACTER)),
@@ -77,11 +77,11 @@ impl Call<'_> {
             }
             (_, "split", Some(target)) => {
                 let max = self.number(1).unwrap_or(target.max);
-                Price { cost: target.cost(2.0 * PER_CHARACTER), size: Some(Size { min: 0, max }) }
+                Price { cost: target.cost(2.0 * PER_CHARACTER), size: Some(SizeEstimate { min: 0, max }) }
             }
             (_, "join", Some(target)) => self.join(target),
             (_, "find" | "findAll", Some(target)) => {
-                let size = Some(Size { min: 0, max: target.max });
+                let size = Some(SizeEstimate { min: 0, max: target.max });
                 Price { cost: match_cost(target, first()), size }
             }
             (_, "matches", Some(target)) => of_cost(match_cost(target, first())),
@@ -97,7 +97,7 @@ impl Call<'_> {
             (_, "containsIP" | "containsCIDR", Some(_)) => self.contains_address(),
             (_, "slice", Some(target)) => {
                 let (from, to) = (self.number(0).unwrap_or(0), self.number(1).unwrap_or(target.max));
-                self.new_list(Size::exactly(to.saturating_sub(from)), 1)
+                self.new_list(SizeEstimate::exactly(to.saturating_sub(from)), 1)
             }
             (_, "reverse" | "flatten", Some(target)) => self.new_list(target, 1),
             (_, "sort" | "distinct", Some(target)) => self.new_list(target, target.max.saturating_mul(2)),
@@ -106,13 +106,13 @@ impl Call<'_> {
                 of_cost(first().cost(PER_CHARACTER))
             }
             ("", "bytes", None) if self.argument_is(0, |ty| matches!(ty, Type::String | Type::Dyn)) => {
-                let Size { min, max } = first();
-                let size = Size { min, max: max.saturating_mul(4) };
+                let SizeEstimate { min, max } = first();
+                let size = SizeEstimate { min, max: max.saturating_mul(4) };
                 Price { cost: first().cost(PER_CHARACTER).max(1), size: Some(size) }
             }
             ("", "string", None) if self.argument_is(0, |ty| matches!(ty, Type::Bytes | Type::Dyn)) => {
-                let Size { min, max } = first();
-                Price { cost: first().cost(PER_CHARACTER).max(1), size: Some(Size { min: min / 4, max }) }
+                let SizeEstimate { min, max } = first();
+                Price { cost: first().cost(PER_CHARACTER).max(1), size: Some(SizeEstimate { min: min / 4, max }) }
             }
             _ => of_cost(1),
         }
@@ -123,15 +123,15 @@ impl Call<'_> {
     }
 
     /// The price of constructing a list.
-    fn new_list(&self, size: Size, each: u64) -> Price {
+    fn new_list(&self, size: SizeEstimate, each: u64) -> Price {
         let cost = size.max.saturating_mul(each).saturating_add(NEW_LIST + 1);
         Price { cost, size: Some(size) }
     }
 
-    fn join(&self, list: Size) -> Price {
-        let mut size = self.item.as_ref().map_or(Size::exactly(0), |(_, item)| list.times(*item));
+    fn join(&self, list: SizeEstimate) -> Price {
+        let mut size = self.item.as_ref().map_or(SizeEstimate::exactly(0), |(_, item)| list.times(*item));
         if !self.arguments.is_empty() {
-            let gaps = Size { min: list.min.saturating_sub(1), max: list.max.saturating_sub(1) };
+            let gaps = SizeEstimate { min: list.min.saturating_sub(1), max: list.max.saturating_sub(1) };
             size = size.plus(self.argument(0).times(gaps));
         }
         Price { cost: size.cost(PER_CHARACTER), size: Some(size) }
@@ -139,7 +139,7 @@ impl Call<'_> {
 
     /// Compares two addresses of up to sixteen bytes.
     fn contains_address(&self) -> Price {
-        const ADDRESS: Size = Size { min: 4, max: 16 };
+        const ADDRESS: SizeEstimate = SizeEstimate { min: 4, max: 16 };
         let mut cost = ADDRESS.plus(ADDRESS).cost(PER_CHARACTER);
         if self.function == "containsCIDR" {
             cost = cost.saturating_add(ADDRESS.cost(PER_CHARACTER)).saturating_add(1);
@@ -152,12 +152,12 @@ impl Call<'_> {
 }
 
 /// The cost of matching a pattern against a text. An empty text has a cost, too.
-fn match_cost(text: Size, pattern: Size) -> u64 {
-    text.plus(Size::exactly(1)).cost(PER_CHARACTER).saturating_mul(pattern.cost(PER_PATTERN_CHARACTER))
+fn match_cost(text: SizeEstimate, pattern: SizeEstimate) -> u64 {
+    text.plus(SizeEstimate::exactly(1)).cost(PER_CHARACTER).saturating_mul(pattern.cost(PER_PATTERN_CHARACTER))
 }
 
 /// The size of a text after replacing all occurrences of a substring.
-fn size_after_replace(text: Size, from: Size, to: Size) -> Size {
+fn size_after_replace(text: SizeEstimate, from: SizeEstimate, to: SizeEstimate) -> SizeEstimate {
     // The longest and the shortest result: the number of replacements, and the unchanged rest.
     let (most, stays) = match from.min {
         0 => (text.max.saturating_add(1), text.max),
@@ -169,5 +169,5 @@ fn size_after_replace(text: Size, from: Size, to: Size) -> Size {
         longest if longest <= to.min => (0, text.min),
         longest => (text.min.div_ceil(longest), 0),
     };
-    Size { min: fewest, max: most }.times(to).plus(Size { min: keeps, max: stays })
+    SizeEstimate { min: fewest, max: most }.times(to).plus(SizeEstimate { min: keeps, max: stays })
 }

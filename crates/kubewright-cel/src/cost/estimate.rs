@@ -2,7 +2,7 @@
 
 use kubewright_core::Str;
 
-use super::size::Size;
+use super::size::SizeEstimate;
 use crate::types::Type;
 
 /// Price of a new list.
@@ -14,7 +14,7 @@ pub(super) const PER_CHARACTER: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub(super) struct Estimate {
     pub(super) cost: u64,
-    pub(super) size: Option<Size>,
+    pub(super) size: Option<SizeEstimate>,
     pub(super) entry: Option<EntrySize>,
     /// The path of the value within a variable, empty if it is computed.
     pub(super) path: Vec<Str>,
@@ -27,8 +27,8 @@ impl Estimate {
         Estimate { cost, size: None, entry: None, path: Vec::new(), ty: Type::Dyn }
     }
 
-    pub(super) fn size(&self) -> Size {
-        self.size.unwrap_or(Size::UNKNOWN)
+    pub(super) fn size(&self) -> SizeEstimate {
+        self.size.unwrap_or(SizeEstimate::UNKNOWN)
     }
 }
 
@@ -36,8 +36,8 @@ impl Estimate {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntrySize {
     pub(super) is_list: bool,
-    pub(super) key: Size,
-    pub(super) value: Size,
+    pub(super) key: SizeEstimate,
+    pub(super) value: SizeEstimate,
 }
 
 impl EntrySize {

@@ -4,7 +4,7 @@ use kubewright_core::Str;
 
 use super::calls;
 use super::estimate::{EntrySize, Estimate, NEW_LIST, PER_CHARACTER};
-use super::size::{ITEMS, KEYS, Size, SizeLimits, VALUES, scale};
+use super::size::{ITEMS, KEYS, SizeEstimate, SizeLimits, VALUES, scale};
 use crate::ast::{Comprehension, ComprehensionKind, Expression, Node, Operator};
 use crate::checker::{Checker, iteration_types};
 use crate::functions;
@@ -27,7 +27,7 @@ pub(crate) fn estimate(expression: &Expression, variables: &[(Str, Type)], limit
 struct Local {
     name: Str,
     path: Vec<Str>,
-    size: Option<Size>,
+    size: Option<SizeEstimate>,
 }
 
 struct Estimator<'a> {
@@ -95,7 +95,7 @@ impl Estimator<'_> {
                     values.push(self.estimate(value));
                 }
                 let (key, value) = (common_size(&keys), common_size(&values));
-                let size = Some(Size::exactly(entries.len() as u64));
+                let size = Some(SizeEstimate::exactly(entries.len() as u64));
                 let cost = total(&keys).saturating_add(total(&values)).saturating_add(NEW_MAP);
                 Estimate { size, entry: Some(EntrySize { is_list: false, key, value }), ..Estimate::of_cost(cost) }
             }
@@ -130,12 +130,12 @@ impl Estimator<'_> {
     }
 
     /// The size of a value that the expression does not construct.
-    fn size_of(&self, expression: &Expression, estimate: &Estimate) -> Option<Size> {
+    fn size_of(&self, expression: &Expression, estimate: &Estimate) -> Option<SizeEstimate> {
         if let Some(max) = self.limits.at(&estimate.path) {
-            return Some(Size { min: 0, max });
+            return Some(SizeEstimate { min: 0, max });
         }
         if is_scalar(&estimate.ty) {
-            return Some(Size::exactly(1));
+            return Some(SizeEstimate::exactly(1));
         }
         let Node::Identifier(name) = &expression.node else { return None };
         self.locals.iter().rev().find(|local| local.name == *name)?.size
@@ -170,7 +170,7 @@ impl Estimator<'_> {
                 _ => return None,
             };
             let path = if list.path.is_empty() { Vec::new() } else { below(&list.path, ITEMS) };
-            let size = self.limits.at(&path).map_or(Size::UNKNOWN, |max| Size { min: 0, max });
+            let size = self.limits.at(&path).map_or(SizeEstimate::UNKNOWN, |max| SizeEstimate { min: 0, max });
             Some((ty, size))
         };
         let call = calls::Call {
@@ -195,7 +195,7 @@ impl Estimator<'_> {
         let range = self.estimate(&fold.target);
         let types = iteration_types(&range.ty, fold.second.is_some()).unwrap_or((Type::Dyn, Type::Dyn));
         let is_list = range.entry.map_or(matches!(range.ty, Type::List(..)), |entry| entry.is_list);
-        let of = |which: fn(EntrySize) -> Size| range.entry.map(which);
+        let of = |which: fn(EntrySize) -> SizeEstimate| range.entry.map(which);
         let key = Local {
             name: fold.name.clone(),
             path: below(&range.path, if is_list { INDICES } else { KEYS }),
@@ -229,7 +229,11 @@ impl Estimator<'_> {
         let each = each.saturating_add(condition.unwrap_or_default());
         let count = range.size();
         let cost = range.cost.saturating_add(start).saturating_add(count.max.saturating_mul(each)).saturating_add(end);
-        let made = |size: Size| EntrySize { is_list: true, key: Size::exactly(1), value: Size { min: 0, ..size } };
+        let made = |size: SizeEstimate| EntrySize {
+            is_list: true,
+            key: SizeEstimate::exactly(1),
+            value: SizeEstimate { min: 0, ..size },
+        };
         match fold.kind {
             ComprehensionKind::All | ComprehensionKind::Exists | ComprehensionKind::ExistsOne => {
                 Estimate::of_cost(cost)
@@ -254,13 +258,13 @@ fn total(parts: &[Estimate]) -> u64 {
 }
 
 /// The union of the sizes, zero if there are no estimates.
-fn common_size(parts: &[Estimate]) -> Size {
-    parts.iter().map(Estimate::size).reduce(Size::union).unwrap_or(Size::exactly(0))
+fn common_size(parts: &[Estimate]) -> SizeEstimate {
+    parts.iter().map(Estimate::size).reduce(SizeEstimate::union).unwrap_or(SizeEstimate::exactly(0))
 }
 
 fn list(items: &[Estimate]) -> Estimate {
-    let entry = EntrySize { is_list: true, key: Size::exactly(1), value: common_size(items) };
-    let size = Some(Size::exactly(items.len() as u64));
+    let entry = EntrySize { is_list: true, key: SizeEstimate::exactly(1), value: common_size(items) };
+    let size = Some(SizeEstimate::exactly(items.len() as u64));
     Estimate { size, entry: Some(entry), ..Estimate::of_cost(total(items).saturating_add(NEW_LIST)) }
 }
 
@@ -319,8 +323,8 @@ fn below(path: &[Str], step: &str) -> Vec<Str> {
     path.iter().cloned().chain([Str::from(step)]).collect()
 }
 
-fn literal_size(value: &Value) -> Option<Size> {
-    Some(Size::exactly(match value {
+fn literal_size(value: &Value) -> Option<SizeEstimate> {
+    Some(SizeEstimate::exactly(match value {
         Value::String(text) => text.chars().count() as u64,
         Value::Bytes(bytes) => bytes.len() as u64,
         Value::Bool(_) | Value::Double(_) | Value::Int(_) | Value::Uint(_) | Value::Null => 1,

@@ -48,28 +48,28 @@ impl SizeLimits {
 
 /// A range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size {
+pub(super) struct SizeEstimate {
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-impl Size {
-    pub(super) const UNKNOWN: Size = Size { min: 0, max: u64::MAX };
+impl SizeEstimate {
+    pub(super) const UNKNOWN: SizeEstimate = SizeEstimate { min: 0, max: u64::MAX };
 
-    pub(super) fn exactly(size: u64) -> Size {
-        Size { min: size, max: size }
+    pub(super) fn exactly(size: u64) -> SizeEstimate {
+        SizeEstimate { min: size, max: size }
     }
 
-    pub(super) fn plus(self, other: Size) -> Size {
-        Size { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    pub(super) fn plus(self, other: SizeEstimate) -> SizeEstimate {
+        SizeEstimate { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
     }
 
-    pub(super) fn times(self, other: Size) -> Size {
-        Size { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    pub(super) fn times(self, other: SizeEstimate) -> SizeEstimate {
+        SizeEstimate { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    pub(super) fn union(self, other: Size) -> Size {
-        Size { min: self.min.min(other.min), max: self.max.max(other.max) }
+    pub(super) fn union(self, other: SizeEstimate) -> SizeEstimate {
+        SizeEstimate { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 
     /// The cost of traversing the largest such value, with a price per element.

@@ -20,17 +20,17 @@ use hyper_util::server::conn::auto::Builder;
 use kubewright_client::Client;
 use tokio::net::TcpListener;
 
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 
 /// Size limit of a request body, equal to that of API servers.
 const MAX_BODY: usize = 3 << 20;
 
 /// Retry delay when the system is out of sockets.
-const EXHAUSTED: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Address and cluster.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct ProxyOptions {
     /// The port; 0 picks a free one.
     #[arg(long, short, default_value_t = 8001)]
     port: u16,
@@ -41,9 +41,9 @@ pub struct Options {
     connection: crate::connection::Connection,
 }
 
-/// Serves until it is told to stop.
-pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+/// Serves until a termination signal.
+pub async fn run(options: &ProxyOptions) -> Result<(), Box<dyn Error>> {
+    let mut signals = TerminationSignals::new()?;
     let client = options.connection.client()?;
     let listener = TcpListener::bind(SocketAddr::new(options.address, options.port)).await?;
     crate::output::print(format!("Starting to serve on {}\n", listener.local_addr()?))?;
@@ -54,7 +54,7 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
         };
         // A failed connection, or a shortage of sockets, must not end the others.
         let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(EXHAUSTED).await;
+            tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
         let client = client.clone();
@@ -66,9 +66,9 @@ pub async fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     }
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
+type ProxyResponse = Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-async fn forward(client: Client, request: Request<Incoming>) -> Result<Answer, io::Error> {
+async fn forward(client: Client, request: Request<Incoming>) -> Result<ProxyResponse, io::Error> {
     if let Some(why) = guard::refusal(request.method(), request.uri(), request.headers()) {
         return Ok(text(StatusCode::FORBIDDEN, &format!("Forbidden: {why}\n")));
     }
@@ -95,7 +95,7 @@ async fn forward(client: Client, request: Request<Incoming>) -> Result<Answer, i
     }
 }
 
-fn text(status: StatusCode, text: &str) -> Answer {
+fn text(status: StatusCode, text: &str) -> ProxyResponse {
     let body = Full::from(text.to_owned()).map_err(|never| match never {}).boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;

@@ -22,7 +22,7 @@ use super::story::Story;
 
 const NAMESPACE: &str = "demo";
 /// Timeout of a step; generous for a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs the demo.
 pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
@@ -40,7 +40,9 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
 
     story.step("A pod is deleted").await;
     let victim = stage.pods_of("hello").first().map(|pod| pod.name().to_owned()).ok_or("there is no pod")?;
-    story.tell(format!("kubectl delete pod {victim}: nobody tells the controller, but its cache shows it."));
+    story.tell(format!(
+        "kubectl delete pod {victim}: no command for the controller; it sees the deletion in its cache."
+    ));
     stage.api::<Pod>().delete_with(&victim, &DeleteOptions::default()).await?;
     let is_back =
         |stage: &Stage| stage.ready("hello") == 2 && stage.pods_of("hello").iter().all(|pod| pod.name() != victim);
@@ -161,7 +163,9 @@ impl Stage {
                 }
             }
         };
-        timeout(PATIENCE, waiting).await.map_err(|_| format!("{app} did not get there in {} s", PATIENCE.as_secs()))
+        timeout(STEP_TIMEOUT, waiting)
+            .await
+            .map_err(|_| format!("{app} did not get there in {} s", STEP_TIMEOUT.as_secs()))
     }
 
     /// Reports a pod, if there are few and its state is new.

@@ -21,19 +21,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{self, announce, start};
 use crate::progress;
-use crate::signals::Signals;
+use crate::signals::TerminationSignals;
 use screen::Screen;
 use story::Story;
 
 /// Options of `up` besides those of the server.
 #[derive(Debug, Args)]
-pub struct Options {
+pub struct UpOptions {
     #[command(flatten)]
-    server: apiserver::Options,
+    server: apiserver::ServerOptions,
     /// Number of simulated nodes; without nodes, pods stay pending.
     #[arg(long, value_name = "N", default_value_t = 3)]
     nodes: u32,
-    /// Demonstrates a control plane, and explains each step.
+    /// Demonstrates a control plane, explaining each step.
     ///
     /// A replica set is scaled from 1 to 2, a deleted pod is replaced, a deployment of 8 is rolled
     /// out. All of it happens to real objects in the namespace `demo`, which stay.
@@ -45,8 +45,8 @@ pub struct Options {
 }
 
 /// Runs a cluster: API server, controllers, and nodes.
-pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
-    let mut signals = Signals::new()?;
+pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
+    let mut signals = TerminationSignals::new()?;
     let verbosity = options.server.verbosity;
     verbosity.start();
     if options.demo && options.nodes == 0 {
@@ -96,7 +96,7 @@ pub async fn up(options: Options) -> Result<(), Box<dyn Error>> {
 
     let ended = tokio::select! {
         () = signals.wait() => Ok(()),
-        ended = controllers.ended() => Err(ended.err().map_or("a controller ended by itself".into(), Box::<dyn Error>::from)),
+        ended = controllers.ended() => Err(ended.err().map_or("a controller ended unexpectedly".into(), Box::<dyn Error>::from)),
         failed = first_failure(&mut onlookers) => Err(Box::<dyn Error>::from(failed)),
     };
     stop.cancel();

@@ -14,9 +14,9 @@ use super::workloads::Workloads;
 /// Maximum number of event lines per second: a thousand deployments cause twenty thousand events.
 const LINES: u32 = 20;
 /// Idle time after which the cluster counts as settled.
-const QUIET: Duration = Duration::from_secs(1);
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
-/// Writes lines until told to stop: of all events, or only of warnings.
+/// Prints all events, or only warnings, until cancelled.
 pub async fn tell(context: &ControllerContext, tells_all: bool, stop: &CancellationToken) -> std::io::Result<()> {
     let (sender, mut news) = mpsc::channel(1024);
     let following = tokio::spawn(news::follow(context.client().clone(), sender));
@@ -84,7 +84,7 @@ impl Settling {
             (self.reconciles, self.last_change) = (reconciles, now);
             return None;
         }
-        if now - self.last_change < QUIET {
+        if now - self.last_change < SETTLED_AFTER {
             return None;
         }
         self.began.take().map(|began| self.last_change - began)
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_has_settled_when_nothing_happened_for_a_while() {
+    fn the_cluster_is_settled_after_an_idle_period() {
         let start = Instant::now();
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let mut settling = Settling::new(start);

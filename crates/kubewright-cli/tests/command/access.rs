@@ -1,4 +1,4 @@
-//! Access to a server over the network, and to the files that it writes.
+//! Access control over the network, and permissions of files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn plain_http_is_refused_where_other_machines_reach_it() {
 }
 
 #[test]
-fn tokens_count_over_plain_http_and_the_log_says_who_has_which_rights() {
+fn static_tokens_work_over_plain_http_and_the_log_describes_access() {
     let tokens = Scratch::new("tokens");
     std::fs::write(&tokens.0, "reader-token,reader,1,\nadmin-token,admin,2,\"system:masters\"\n")
         .expect("a temporary file");
@@ -60,11 +60,11 @@ fn tokens_count_over_plain_http_and_the_log_says_who_has_which_rights() {
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 
     let open = Serving::start(&["apiserver", "--http", "--listen", "127.0.0.1:0"]);
-    open.until_it_says("whoever reaches this address has all rights");
+    open.until_it_says("every client of this address has full access");
 }
 
 #[test]
-fn what_a_server_keeps_is_readable_by_its_owner_only() {
+fn server_files_are_readable_only_by_their_owner() {
     let data = Scratch::new("data");
     let cluster = Cluster::start(&["apiserver", "--data", data.path()]);
     let mut left = vec![data.0.clone()];

@@ -1,13 +1,13 @@
-//! The command as its users meet it: as a process.
+//! Tests the command as a process.
 
 mod access;
-mod asking;
-mod copying;
-mod crowded;
-mod killed;
-mod killed_up;
+mod backup_and_export;
+mod crash_recovery;
+mod get_and_proxy;
 mod kubectl;
+mod open_file_limit;
 mod process;
-mod running;
+mod run_controllers;
 mod scaffold;
-mod showing;
+mod up_crash_recovery;
+mod up_output;

@@ -51,7 +51,7 @@ impl Serving {
         Self::begin(arguments).wait_for_line()
     }
 
-    /// The same after `ulimit` with these arguments.
+    /// The same, after `ulimit` with these arguments.
     pub fn start_with_limit(limit: &str, arguments: &[&str]) -> Self {
         let limited = format!(r#"ulimit {limit}; exec "$0" "$@""#);
         let mut shell = Command::new("sh");
@@ -110,7 +110,7 @@ impl Serving {
         (status, rest)
     }
 
-    /// `SIGKILL`, which nothing can catch.
+    /// SIGKILL, which cannot be handled.
     pub fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it has ended");

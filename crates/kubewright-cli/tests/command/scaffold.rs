@@ -1,4 +1,4 @@
-//! `new`: a project that is made, built and tested.
+//! `new`: creates, builds and tests a project.
 
 use std::process::Command;
 
@@ -25,7 +25,7 @@ fn a_project_passes_its_own_tests() {
     let arguments = ["--group", "things.example.org", "--kind", "Box", "--path", ROOT];
     let (code, said) = new(&folder, &arguments);
     assert!(code == Some(0) && said.contains("a controller of Box objects (boxes.things.example.org)"), "{said}");
-    // The same versions as here, which are at hand.
+    // The locked versions of this workspace, which are available offline.
     std::fs::copy(format!("{ROOT}/Cargo.lock"), format!("{folder}/Cargo.lock")).expect("there is one");
     // Shares the target directory of this test, to avoid rebuilding.
     let target = concat!(env!("CARGO_TARGET_TMPDIR"), "/..");

@@ -11,7 +11,7 @@ use crate::rest::Form;
 
 /// The server's response to a deletion.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deleted<T> {
+pub enum DeleteResponse<T> {
     /// The object in its last state. It may still exist, waiting for its finalizers or its grace
     /// period.
     Object(Box<T>),
@@ -19,18 +19,18 @@ pub enum Deleted<T> {
     Status(Box<Status>),
 }
 
-impl<T: Object> Deleted<T> {
+impl<T: Object> DeleteResponse<T> {
     /// The uid of the object, if the response contains it.
     pub fn uid(&self) -> Option<&str> {
         match self {
-            Deleted::Object(object) => Some(object.uid()),
-            Deleted::Status(status) => status.details.as_ref()?.uid.as_deref(),
+            DeleteResponse::Object(object) => Some(object.uid()),
+            DeleteResponse::Status(status) => status.details.as_ref()?.uid.as_deref(),
         }
     }
 
     /// Whether the object still exists and is being deleted.
     pub fn is_pending(&self) -> bool {
-        matches!(self, Deleted::Object(object) if object.is_being_deleted())
+        matches!(self, DeleteResponse::Object(object) if object.is_being_deleted())
     }
 }
 
@@ -40,18 +40,18 @@ impl<T: Object> Api<T> {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) if there is none.
     #[doc(alias = "Delete")]
-    pub async fn delete(&self, name: &str) -> Result<Deleted<T>> {
+    pub async fn delete(&self, name: &str) -> Result<DeleteResponse<T>> {
         self.delete_with(name, &DeleteOptions::default()).await
     }
 
     /// Like [`delete`](Self::delete), with options. They are sent as JSON, which all resources
     /// understand.
-    pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<T>> {
+    pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<DeleteResponse<T>> {
         let request = self.request_of(Method::DELETE, name).json(options.to_json());
         let answer = accepting::<T>(request).send().await?;
         match answer.status() {
-            Some(status) if !status.is_failure() => Ok(Deleted::Status(Box::new(status))),
-            _ => Ok(Deleted::Object(Box::new(answer.decode()?))),
+            Some(status) if !status.is_failure() => Ok(DeleteResponse::Status(Box::new(status))),
+            _ => Ok(DeleteResponse::Object(Box::new(answer.decode()?))),
         }
     }
 

@@ -29,7 +29,7 @@ use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
 use crate::rest::{Client, Form, Request};
 use endpoint::Endpoint;
 
-pub use delete::Deleted;
+pub use delete::DeleteResponse;
 pub use list_stream::ListStream;
 pub use proxy::HasProxy;
 pub use scope::Scope;

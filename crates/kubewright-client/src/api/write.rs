@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_serde_writes_for_none_is_removed() {
+    fn null_values_from_serde_are_removed() {
         let json = r#"{"spec":{"size":0,"colour":null,"parts":[{"a":null,"b":""},null]},"status":null}"#;
         let mut tree = Value::from_json(json.as_bytes()).unwrap();
         remove_nulls(&mut tree);

@@ -7,7 +7,7 @@ use kubewright_core::json::Reader;
 use kubewright_core::message::Message;
 use kubewright_core::options::ApplyOptions;
 use kubewright_core::{Decoder, DynamicObject, Finding, GroupVersionKind, Kind, Object, Value};
-use kubewright_merge::apply::{FieldSet, Schema, keep_fields};
+use kubewright_merge::apply::{FieldSet, MergeSchema, keep_fields};
 
 use crate::api::{Api, HasStatus};
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ impl<T: Kind + Message + Default> ApplyConfiguration<T> {
         let not_understood = || Error::Decode(kubewright_core::DecodeError::new("managed fields are no set of fields"));
         let owned = FieldSet::from_value(&owned).ok_or_else(not_understood)?;
         let value = Value::from_json(&object.to_json())?;
-        let kept = keep_fields(&value, &owned, Schema::of(T::default().scheme()));
+        let kept = keep_fields(&value, &owned, MergeSchema::of(T::default().scheme()));
         let mut configuration = ApplyConfiguration::new(object.name());
         if let Some(kept) = kept {
             let kind = GroupVersionKind::from(&T::RESOURCE.kind);

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::error::CertificateError;
 use super::issued::IssuedCertificate;
-use super::options::ManagerOptions;
+use super::options::CertificateManagerOptions;
 use super::request::Submitted;
 use super::store::CertificateStore;
 use super::template::CertificateTemplate;
@@ -22,20 +22,20 @@ use kubewright_net::credentials::LiveCertificate;
 use kubewright_net::task;
 
 /// The first delay after a failure; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const INITIAL_BACKOFF: Duration = Duration::from_secs(2);
 /// Maximum jitter of a delay, as a fraction.
 const JITTER: f64 = 0.1;
 /// Number of attempts until the delay stops growing.
-const GROWING_TRIES: u32 = 5;
+const BACKOFF_STEPS: u32 = 5;
 /// The delay from then on.
-const LAST_PAUSE: Duration = Duration::from_secs(32);
+const MAX_BACKOFF: Duration = Duration::from_secs(32);
 /// Minimum time between two successful requests.
-const LEAST_PAUSE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum interval between clock checks: the clock may be set, and a machine may be suspended.
-const LOOK: Duration = Duration::from_secs(60);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Default request timeout, so that a stalled server does not let the certificate expire.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 type ClientFor = dyn Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigError> + Send + Sync;
 
@@ -49,11 +49,11 @@ type ClientFor = dyn Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigErro
 /// ```
 /// # use kubewright_client::{Client, Config, config::ConfigError};
 /// # use kubewright_client::certificate::{
-/// #     CertificateError, CertificateManager, CertificateTemplate, FileStore, ManagerOptions, bootstrap_with,
+/// #     CertificateError, CertificateManager, CertificateTemplate, FileStore, CertificateManagerOptions, bootstrap_with,
 /// # };
 /// # async fn example(bootstrap: Config) -> Result<(), CertificateError> {
 /// let template = CertificateTemplate::new("system:node:n1").organization("system:nodes");
-/// let options = ManagerOptions::new(ManagerOptions::NODE_CLIENT_SIGNER);
+/// let options = CertificateManagerOptions::new(CertificateManagerOptions::NODE_CLIENT_SIGNER);
 /// let store = FileStore::new("/var/lib/agent/pki", "agent-client")?;
 /// let mut config = bootstrap.anonymous();
 /// let manager = CertificateManager::new(bootstrap_with(bootstrap), Some(template), store, options)?;
@@ -72,7 +72,7 @@ pub struct CertificateManager {
 struct SharedManager {
     client_for: Arc<ClientFor>,
     store: Arc<dyn CertificateStore>,
-    options: ManagerOptions,
+    options: CertificateManagerOptions,
     template: watch::Sender<Option<CertificateTemplate>>,
     current: watch::Sender<Option<Arc<IssuedCertificate>>>,
     live: LiveCertificate,
@@ -112,7 +112,7 @@ impl CertificateManager {
         client_for: impl Fn(Option<&IssuedCertificate>) -> Result<Client, ConfigError> + Send + Sync + 'static,
         template: Option<CertificateTemplate>,
         store: impl CertificateStore,
-        options: ManagerOptions,
+        options: CertificateManagerOptions,
     ) -> Result<Self, CertificateError> {
         let stored = store.current()?.filter(|stored| options.now() < stored.not_after());
         let is_temporary = stored.is_none();
@@ -226,7 +226,7 @@ impl SharedManager {
             }
             tokio::select! {
                 // A certificate is still valid in the second of its expiry.
-                () = sleep(left.unwrap_or(LOOK).min(LOOK) + LEAST_PAUSE), if current.is_some() => {}
+                () = sleep(left.unwrap_or(CLOCK_CHECK_INTERVAL).min(CLOCK_CHECK_INTERVAL) + MIN_INTERVAL), if current.is_some() => {}
                 _ = changes.changed() => {}
             }
         }
@@ -235,13 +235,13 @@ impl SharedManager {
     async fn rotate(&self) {
         loop {
             self.due().await;
-            let (mut pause, mut tries) = (FIRST_PAUSE, 0);
+            let (mut pause, mut tries) = (INITIAL_BACKOFF, 0);
             while self.template.borrow().is_some() {
                 match self.request().await {
                     Ok(()) => break,
                     Err(error @ CertificateError::Superseded { .. }) => {
                         tracing::info!(%error, "requesting another certificate");
-                        sleep(LEAST_PAUSE).await;
+                        sleep(MIN_INTERVAL).await;
                         continue;
                     }
                     Err(error) => {
@@ -250,17 +250,17 @@ impl SharedManager {
                     }
                 }
                 tries += 1;
-                if tries < GROWING_TRIES {
+                if tries < BACKOFF_STEPS {
                     sleep(pause.mul_f64(1.0 + JITTER * fastrand::f64())).await;
                     pause *= 2;
                 } else {
-                    sleep(LAST_PAUSE).await;
+                    sleep(MAX_BACKOFF).await;
                 }
             }
             // A signer whose certificates are due for rotation immediately is not called every
             // second.
             let is_old = self.current().is_some_and(|current| deadline(&current, 1.0) <= self.options.now());
-            sleep(if is_old { LAST_PAUSE } else { LEAST_PAUSE }).await;
+            sleep(if is_old { MAX_BACKOFF } else { MIN_INTERVAL }).await;
         }
     }
 
@@ -287,7 +287,7 @@ impl SharedManager {
                 return;
             }
             tokio::select! {
-                () = sleep(left.min(LOOK)), if is_wanted => {}
+                () = sleep(left.min(CLOCK_CHECK_INTERVAL)), if is_wanted => {}
                 _ = template.changed() => {}
             }
         }
@@ -300,7 +300,8 @@ impl SharedManager {
         let request = template.request(&key)?;
         // Creating a client reads files with certificate authorities.
         let (client_for, current) = (Arc::clone(&self.client_for), self.current());
-        let client = task::blocking(move || client_for(current.as_deref())).await?.default_request_timeout(PATIENCE);
+        let client =
+            task::blocking(move || client_for(current.as_deref())).await?.default_request_timeout(REQUEST_TIMEOUT);
         let usages: Vec<Str> = match &self.options.usages {
             Some(usages) => usages.clone(),
             None => key.client_usages().iter().map(|usage| Str::from_static(usage)).collect(),

@@ -15,10 +15,10 @@ mod request;
 mod store;
 mod template;
 
-pub use error::{CertificateError, Decision};
+pub use error::{CertificateError, Refusal};
 pub use file_store::FileStore;
 pub use issued::IssuedCertificate;
 pub use manager::{CertificateManager, bootstrap_with};
-pub use options::ManagerOptions;
+pub use options::CertificateManagerOptions;
 pub use store::{CertificateStore, MemoryStore};
 pub use template::CertificateTemplate;

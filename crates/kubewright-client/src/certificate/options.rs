@@ -17,7 +17,7 @@ type MakeKey = Arc<dyn Fn() -> Result<Secret<ByteString>, String> + Send + Sync>
 /// Options of certificate requests.
 #[derive(Clone)]
 #[doc(alias = "certificate.Config")]
-pub struct ManagerOptions {
+pub struct CertificateManagerOptions {
     pub(super) signer_name: Str,
     pub(super) usages: Option<Vec<Str>>,
     pub(super) lifetime: Option<Duration>,
@@ -29,7 +29,7 @@ pub struct ManagerOptions {
     pub(super) on_failure: Arc<dyn Fn(&CertificateError) + Send + Sync>,
 }
 
-impl ManagerOptions {
+impl CertificateManagerOptions {
     /// The signer of client certificates.
     pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
     /// The signer of node client certificates.
@@ -37,7 +37,7 @@ impl ManagerOptions {
 
     /// Options for this signer.
     pub fn new(signer_name: impl Into<Str>) -> Self {
-        ManagerOptions {
+        CertificateManagerOptions {
             signer_name: signer_name.into(),
             usages: None,
             lifetime: None,
@@ -128,7 +128,7 @@ impl ManagerOptions {
     }
 }
 
-impl fmt::Debug for ManagerOptions {
+impl fmt::Debug for CertificateManagerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ManagerOptions")
             .field("signer_name", &self.signer_name)

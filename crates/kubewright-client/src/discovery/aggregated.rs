@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_document_is_read_back_unchanged() {
         let mut discovery = Discovery::default();
         read(&DOCUMENT.parse().unwrap(), &mut discovery);
         discovery.failures.clear();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_media_type_tells_of_the_document() {
+    fn the_media_type_selects_the_document_format() {
         // DI-1
         assert!(is_aggregated("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"));
         assert!(!is_aggregated("application/json"));

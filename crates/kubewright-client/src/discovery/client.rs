@@ -10,7 +10,7 @@ use kubewright_core::{Decoder, GroupVersion, Value};
 
 use super::catalog::{Discovery, Resource};
 use super::disk::DiskCache;
-use super::document::Document;
+use super::document::DiscoveryDocument;
 use super::documents::Documents;
 use super::legacy::Fetched;
 use super::version::ServerVersion;
@@ -65,7 +65,7 @@ enum Root<T> {
 
 impl<T: Message + Default> Root<T> {
     #[inline]
-    fn read(document: &Document) -> Result<Self> {
+    fn read(document: &DiscoveryDocument) -> Result<Self> {
         Ok(if aggregated::is_aggregated(&document.media_type) {
             Root::Aggregated(Value::from_json(&document.body)?)
         } else {

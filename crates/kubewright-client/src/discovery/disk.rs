@@ -10,7 +10,7 @@ use kubewright_core::Value;
 
 use super::aggregated;
 use super::catalog::Discovery;
-use super::document::Document;
+use super::document::DiscoveryDocument;
 
 /// The name of the file in the directory of a server.
 const FILE: &str = "discovery.json";
@@ -64,14 +64,14 @@ impl DiskCache {
 
     /// A document with an ETag, however old: the server revalidates it.
     #[inline]
-    pub(super) async fn read_document(&self, name: &str) -> Option<Document> {
+    pub(super) async fn read_document(&self, name: &str) -> Option<DiscoveryDocument> {
         let path = self.directory.join(name);
         let read = tokio::task::spawn_blocking(move || fs::read(path)).await.ok()?;
-        Document::from_file(&read.ok()?)
+        DiscoveryDocument::from_file(&read.ok()?)
     }
 
     #[inline]
-    pub(super) async fn write_document(&self, name: &'static str, document: &Document) {
+    pub(super) async fn write_document(&self, name: &'static str, document: &DiscoveryDocument) {
         let (this, file) = (self.clone(), document.to_file());
         let written = tokio::task::spawn_blocking(move || this.replace_file(name, &file)).await;
         if let Ok(Err(error)) = written {

@@ -7,14 +7,14 @@ use crate::rest::Response;
 
 /// A document as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Document {
+pub(super) struct DiscoveryDocument {
     pub(super) media_type: String,
     pub(super) body: Bytes,
     /// Its ETag; empty if there is none.
     pub(super) tag: String,
 }
 
-impl Document {
+impl DiscoveryDocument {
     /// Checksum, ETag and media type in one line each, followed by the document.
     ///
     /// The checksum covers everything after it and detects a damaged or truncated file.
@@ -37,7 +37,7 @@ impl Document {
         let body = Bytes::copy_from_slice(parts.next()?);
         // Not a valid header value, so it was never an ETag.
         http::HeaderValue::from_str(&tag).ok().filter(|tag| !tag.is_empty())?;
-        Some(Document { media_type, body, tag })
+        Some(DiscoveryDocument { media_type, body, tag })
     }
 }
 
@@ -47,12 +47,12 @@ fn checksum(bytes: &[u8]) -> String {
     format!("{:08x}", crc32fast::hash(bytes))
 }
 
-impl From<Response> for Document {
+impl From<Response> for DiscoveryDocument {
     #[inline]
     fn from(answer: Response) -> Self {
         let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let (media_type, tag) = (header(CONTENT_TYPE).to_owned(), header(ETAG).to_owned());
-        Document { media_type, body: answer.bytes(), tag }
+        DiscoveryDocument { media_type, body: answer.bytes(), tag }
     }
 }
 
@@ -61,22 +61,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_not_what_was_written_is_no_document() {
+    fn a_corrupted_cache_file_is_ignored() {
         // DI-4
-        let document = Document {
+        let document = DiscoveryDocument {
             media_type: "application/json".into(),
             body: Bytes::from_static(b"{\n\"items\": []\n}"),
             tag: "\"1\"".into(),
         };
         let file = document.to_file();
-        assert_eq!(Document::from_file(&file), Some(document));
+        assert_eq!(DiscoveryDocument::from_file(&file), Some(document));
         for length in 0..file.len() {
-            assert_eq!(Document::from_file(&file[..length]), None, "cut after {length} bytes");
+            assert_eq!(DiscoveryDocument::from_file(&file[..length]), None, "cut after {length} bytes");
         }
         for place in 0..file.len() {
             let mut damaged = file.clone();
             damaged[place] ^= 1;
-            assert_eq!(Document::from_file(&damaged), None, "another byte {place}");
+            assert_eq!(DiscoveryDocument::from_file(&damaged), None, "another byte {place}");
         }
     }
 }

@@ -7,14 +7,14 @@ use http::StatusCode;
 use http::header::IF_NONE_MATCH;
 
 use super::disk::DiskCache;
-use super::document::Document;
+use super::document::DiscoveryDocument;
 use crate::error::{Error, Result};
 use crate::rest::{Request, Response};
 
 /// Documents with ETags, by file name.
 #[derive(Debug, Default)]
 pub(super) struct Documents {
-    kept: Mutex<HashMap<&'static str, Document>>,
+    kept: Mutex<HashMap<&'static str, DiscoveryDocument>>,
     disk: Option<DiskCache>,
 }
 
@@ -35,7 +35,7 @@ impl Documents {
         &self,
         name: &'static str,
         request: impl Fn() -> Request<'static>,
-        read: impl Fn(&Document) -> Result<R>,
+        read: impl Fn(&DiscoveryDocument) -> Result<R>,
     ) -> Result<R> {
         if let Some(known) = self.known(name).await {
             match request().header(IF_NONE_MATCH, &known.tag).send().await {
@@ -53,7 +53,7 @@ impl Documents {
 
     /// The stored document of this name, from memory or disk.
     #[inline]
-    async fn known(&self, name: &'static str) -> Option<Document> {
+    async fn known(&self, name: &'static str) -> Option<DiscoveryDocument> {
         let known = self.kept().get(name).cloned();
         match (known, &self.disk) {
             (None, Some(disk)) => disk.read_document(name).await,
@@ -62,8 +62,13 @@ impl Documents {
     }
 
     #[inline]
-    async fn keep<R>(&self, name: &'static str, answer: Response, read: impl Fn(&Document) -> Result<R>) -> Result<R> {
-        let document = Document::from(answer);
+    async fn keep<R>(
+        &self,
+        name: &'static str,
+        answer: Response,
+        read: impl Fn(&DiscoveryDocument) -> Result<R>,
+    ) -> Result<R> {
+        let document = DiscoveryDocument::from(answer);
         let found = read(&document)?;
         if !document.tag.is_empty() {
             self.kept().insert(name, document.clone());
@@ -75,7 +80,7 @@ impl Documents {
     }
 
     #[inline]
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, Document>> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<&'static str, DiscoveryDocument>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

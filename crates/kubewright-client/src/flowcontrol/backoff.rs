@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_that_was_good_for_long_starts_again() {
+    async fn a_key_without_failures_for_long_restarts_at_the_initial_delay() {
         // FC-2, TestBackoffHighWaterMark and TestBackoffGC
         let mut backoff = Backoff::new(SECOND, 10 * SECOND);
         backoff.fail("a");

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_cannot_end_in_time_fails_at_once_and_takes_nothing() {
+    async fn a_wait_beyond_its_deadline_fails_immediately_and_takes_no_token() {
         // FC-1
         let bucket = TokenBucket::new(1.0, 1);
         assert!(bucket.try_accept());

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::error::{RemoteError, lost};
-use super::limits::{FAREWELL, SILENCE, WRITE};
+use super::limits::{CLOSE_TIMEOUT, SILENCE_TIMEOUT, WRITE_TIMEOUT};
 use super::spdy::{self, StreamOpening};
 use kubewright_net::transport::TransportErrorKind;
 
@@ -38,7 +38,7 @@ pub(super) struct Channels<S> {
 /// The receiving half.
 pub(super) enum Receiver<S> {
     WebSocket(SplitStream<WebSocketStream<S>>),
-    Spdy(spdy::Receiver<S>),
+    Spdy(spdy::SpdyReceiver<S>),
 }
 
 /// The sending half, including pings.
@@ -49,7 +49,7 @@ pub(super) struct Sender<S> {
 
 enum SenderKind<S> {
     WebSocket(SplitSink<WebSocketStream<S>, Message>),
-    Spdy(spdy::Sender<S>),
+    Spdy(spdy::SpdySender<S>),
 }
 
 /// A due keep-alive message.
@@ -107,7 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Receiver<S> {
         };
         loop {
             let next = poll_fn(|context| Pin::new(&mut *socket).poll_next(context));
-            let message = match timeout(SILENCE, next).await {
+            let message = match timeout(SILENCE_TIMEOUT, next).await {
                 Err(elapsed) => return Err(lost(TransportErrorKind::Timeout, elapsed)),
                 Ok(None) => return Ok(None),
                 Ok(Some(message)) => message.map_err(|error| lost(TransportErrorKind::Disconnected, error))?,
@@ -193,7 +193,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
     /// Closes the connection; errors are ignored.
     pub(super) async fn end(&mut self) {
         match &mut self.kind {
-            SenderKind::WebSocket(socket) => drop(timeout(FAREWELL, socket.close()).await),
+            SenderKind::WebSocket(socket) => drop(timeout(CLOSE_TIMEOUT, socket.close()).await),
             SenderKind::Spdy(spdy) => spdy.end().await,
         }
     }
@@ -203,7 +203,7 @@ async fn write<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut SplitSink<WebSocketStream<S>, Message>,
     message: Message,
 ) -> Result<(), RemoteError> {
-    match timeout(WRITE, socket.send(message)).await {
+    match timeout(WRITE_TIMEOUT, socket.send(message)).await {
         Err(elapsed) => Err(lost(TransportErrorKind::Timeout, elapsed)),
         Ok(sent) => sent.map_err(|error| lost(TransportErrorKind::Disconnected, error)),
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 /// How long the peer may be silent: twelve pings plus a second of latency.
-pub(super) const SILENCE: Duration = Duration::from_secs(61);
+pub(super) const SILENCE_TIMEOUT: Duration = Duration::from_secs(61);
 /// Timeout of sending a message.
-pub(super) const WRITE: Duration = Duration::from_secs(60);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of closing the connection.
-pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -18,7 +18,7 @@ use super::{PortForward, RemoteError};
 
 /// Idle timeout of a pod port after the local side has closed its writing half, if the protocol
 /// cannot signal that: the port may wait for more data forever.
-const LAST_WORDS: Duration = Duration::from_secs(60);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Size of the copy buffer.
 const BUFFER: usize = 8 << 10;
 
@@ -193,7 +193,7 @@ async fn lead(here: impl AsyncRead + AsyncWrite, connecting: impl Future<Output 
 /// Waits for the half-close, then for the idle timeout. Cancel safe.
 async fn last_words(untold: &mut watch::Receiver<bool>) {
     let _ = untold.wait_for(|is_untold| *is_untold).await;
-    sleep(LAST_WORDS).await;
+    sleep(HALF_CLOSED_TIMEOUT).await;
 }
 
 #[cfg(test)]
@@ -221,7 +221,7 @@ mod tests {
 
     // PF-1
     #[tokio::test(start_paused = true)]
-    async fn a_port_that_knows_that_no_more_will_come_may_take_its_time() {
+    async fn a_half_closed_port_has_no_idle_timeout_if_the_protocol_signals_eof() {
         let (client, mut server) = duplex(1 << 16);
         let (mut ours, leading) = led(PortForward::over_spdy(client, &[80]));
         ours.write_all(b"question").await.unwrap();
@@ -255,7 +255,7 @@ mod tests {
         let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
         let (mut ours, leading) = led(PortForward::over(client, &[80]));
         ours.shutdown().await.unwrap();
-        let pause = LAST_WORDS - Duration::from_secs(1);
+        let pause = HALF_CLOSED_TIMEOUT - Duration::from_secs(1);
         let serving = tokio::spawn(async move {
             server.send(Message::Binary(vec![0, 80, 0].into())).await.unwrap();
             for _ in 0..5 {
@@ -269,14 +269,14 @@ mod tests {
         let mut answer = String::new();
         timeout(Duration::from_secs(3600), ours.read_to_string(&mut answer)).await.unwrap().unwrap();
         assert_eq!(answer, "word".repeat(5));
-        assert_eq!(start.elapsed().as_secs(), (5 * pause + LAST_WORDS).as_secs());
+        assert_eq!(start.elapsed().as_secs(), (5 * pause + HALF_CLOSED_TIMEOUT).as_secs());
         leading.await.unwrap();
         serving.await.unwrap();
     }
 
     // PF-1
     #[tokio::test(start_paused = true)]
-    async fn a_port_that_nobody_listens_to_is_left() {
+    async fn a_dropped_port_is_closed() {
         let (client, mut server) = duplex(1 << 16);
         let (ours, leading) = led(PortForward::over_spdy(client, &[80]));
         let talking = tokio::spawn(async move {

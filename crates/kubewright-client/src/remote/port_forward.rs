@@ -32,7 +32,7 @@ const SPDY_PROTOCOLS: &[&str] = &["portforward.k8s.io"];
 /// Buffer of a stream with a slow reader, and maximum message size.
 const BUFFER: usize = 32 << 10;
 /// How long to keep reading after a write failed: the peer may send the reason.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to a port of a pod.
 pub type ForwardedPort = DuplexStream;
@@ -200,7 +200,7 @@ async fn run<S: AsyncRead + AsyncWrite + Unpin>(
     // The user learns of the failure from the end of its stream, so the wait is short.
     let last_words = async {
         match broke_off.await {
-            Ok(()) => sleep(LAST_WORDS).await,
+            Ok(()) => sleep(DRAIN_TIMEOUT).await,
             Err(_) => pending().await,
         }
     };

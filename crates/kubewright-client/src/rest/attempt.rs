@@ -18,9 +18,9 @@ use crate::error::{Error, Result};
 use kubewright_net::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
 
 /// How much of a failed response is drained to reuse its connection.
-const DRAINED: usize = 2048;
+const DRAIN_LIMIT: usize = 2048;
 /// How long to drain a response. A new connection costs less.
-const DRAIN_WAIT: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Waits for the rate limiter longer than this are logged.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 const SHORT_THROTTLE: Duration = Duration::from_millis(50);
@@ -215,13 +215,13 @@ impl<'a> Attempts<'a> {
 async fn drain(mut body: Body) {
     let mut read = 0;
     let all = async {
-        while read < DRAINED
+        while read < DRAIN_LIMIT
             && let Ok(Some(chunk)) = body.chunk().await
         {
             read += chunk.len();
         }
     };
-    let _ = timeout(DRAIN_WAIT, all).await;
+    let _ = timeout(DRAIN_TIMEOUT, all).await;
 }
 
 fn is_about_encoding(code: StatusCode) -> bool {

@@ -39,12 +39,12 @@ const DEFAULT_ANSWER_LIMIT: usize = 1 << 30;
 pub struct Client {
     transport: Arc<dyn Transport>,
     negotiation: Arc<Negotiation>,
-    settings: Arc<Settings>,
+    settings: Arc<ClientSettings>,
 }
 
 /// Settings of a handle.
 #[derive(Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ClientSettings {
     pub(crate) default_namespace: Str,
     pub(crate) limiter: Option<Arc<TokenBucket>>,
     pub(crate) backoff: Option<Arc<ErrorBackoff>>,
@@ -78,7 +78,7 @@ impl Client {
         Client {
             transport: Arc::new(transport),
             negotiation: Arc::default(),
-            settings: Arc::new(Settings {
+            settings: Arc::new(ClientSettings {
                 default_namespace: Str::from_static("default"),
                 limiter: None,
                 backoff: None,
@@ -232,7 +232,7 @@ impl Client {
         &self.settings.default_namespace
     }
 
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &ClientSettings {
         &self.settings
     }
 
@@ -240,7 +240,7 @@ impl Client {
         &self.negotiation
     }
 
-    fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+    fn set(mut self, change: impl FnOnce(&mut ClientSettings)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self
     }

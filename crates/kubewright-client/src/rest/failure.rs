@@ -17,7 +17,7 @@ use kubewright_net::transport::Body;
 /// How much of a failed response is read for its message.
 const MAX_FAILURE: usize = 3 << 20;
 /// How long to wait for the message of a failure; its code says most of it.
-const FAILURE_WAIT: Duration = Duration::from_secs(10);
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of a body that is not a `Status` is repeated in the error.
 const MAX_TEXT: usize = 2048;
 
@@ -28,7 +28,7 @@ pub(super) fn is_success(code: StatusCode) -> bool {
 
 /// The body of a failure; empty if it is incomplete.
 pub(super) async fn message(body: Body) -> Bytes {
-    let collected = timeout(FAILURE_WAIT, collect(body, MAX_FAILURE)).await;
+    let collected = timeout(FAILURE_TIMEOUT, collect(body, MAX_FAILURE)).await;
     collected.ok().and_then(Result::ok).unwrap_or_default()
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_status_is_told_by_its_code() {
+    fn a_failure_without_a_status_body_is_described_by_its_code() {
         // RC-7
         let status = failure(404, "nothing here");
         assert!(status.is_not_found() && status.is_unexpected_server_error());
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_taken_at_its_word_only_if_it_tells_of_a_failure() {
+    fn a_status_body_is_used_only_if_it_describes_a_failure() {
         // RC-7
         let json = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","message":"m"}"#;
         let status = failure(409, json);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_found_wherever_it_says_its_kind() {
+    fn a_status_is_recognised_regardless_of_field_order() {
         let causes = [r#"{"field":"spec.image","message":"Invalid value","reason":"FieldValueInvalid"}"#; 9].join(",");
         let json = format!(
             r#"{{"apiVersion":"v1","code":422,"details":{{"causes":[{causes}]}},"kind":"Status","message":"m","status":"Failure"}}"#

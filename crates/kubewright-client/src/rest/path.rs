@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The target of a request: a resource and subresources, or an absolute path.
 #[derive(Debug, Clone)]
-pub(super) struct Path {
+pub(super) struct RequestPath {
     pub(super) group_version: GroupVersion,
     absolute: Option<String>,
     namespace: Option<Str>,
@@ -15,9 +15,16 @@ pub(super) struct Path {
     subresources: Vec<Str>,
 }
 
-impl Path {
+impl RequestPath {
     pub(super) fn new(group_version: GroupVersion) -> Self {
-        Path { group_version, absolute: None, namespace: None, resource: None, name: None, subresources: Vec::new() }
+        RequestPath {
+            group_version,
+            absolute: None,
+            namespace: None,
+            resource: None,
+            name: None,
+            subresources: Vec::new(),
+        }
     }
 
     /// Sets an absolute path; subresources are still appended.
@@ -146,8 +153,8 @@ pub(super) fn append_parameter(query: &mut String, name: &str, value: &str) {
 mod tests {
     use super::*;
 
-    fn pods() -> Path {
-        let mut path = Path::new(GroupVersion::new("", "v1"));
+    fn pods() -> RequestPath {
+        let mut path = RequestPath::new(GroupVersion::new("", "v1"));
         path.set_resource("Pods".into()).unwrap();
         path
     }
@@ -161,7 +168,7 @@ mod tests {
         path.set_name("system:node ü".into()).unwrap();
         path.push_subresource("status".into()).unwrap();
         assert_eq!(path.write(), "/api/v1/namespaces/default/pods/system:node%20%C3%BC/status");
-        let mut path = Path::new(GroupVersion::new("apps", "v1"));
+        let mut path = RequestPath::new(GroupVersion::new("apps", "v1"));
         assert_eq!(path.write(), "/apis/apps/v1");
         path.set_absolute("/livez/").unwrap();
         assert_eq!(path.write(), "/livez");

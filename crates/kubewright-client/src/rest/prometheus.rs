@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_labels_are_those_of_go() {
+    fn names_and_labels_equal_those_of_client_go() {
         // RC-13
         let mut registry = Registry::default();
         let metrics = PrometheusMetrics::register(&mut registry, "h");

@@ -12,7 +12,7 @@ use kubewright_net::credentials::Impersonation;
 
 use super::client::Client;
 use super::negotiation::Form;
-use super::path::{Path, append_parameter};
+use super::path::{RequestPath, append_parameter};
 use super::warning::{Warning, WarningHandler};
 
 /// A request under construction. The first problem is reported when it would be sent.
@@ -20,7 +20,7 @@ use super::warning::{Warning, WarningHandler};
 pub struct Request<'a> {
     pub(super) client: Client,
     pub(super) method: Method,
-    pub(super) path: Path,
+    pub(super) path: RequestPath,
     pub(super) query: String,
     pub(super) headers: HeaderMap,
     pub(super) payload: Payload<'a>,
@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
         let (timeout, retries) = (settings.timeout, settings.retries);
         let mut request = Request {
             method,
-            path: Path::new(group_version),
+            path: RequestPath::new(group_version),
             query: String::new(),
             headers: HeaderMap::new(),
             payload: Payload::None,

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_debug_form_tells_how_long_a_body_is_and_not_what_it_says() {
+    fn the_debug_form_shows_the_length_of_a_body_and_not_its_content() {
         let body = Bytes::from_static(br#"{"data":{"password":"s3cret"}}"#);
         let response = Response { code: StatusCode::OK, headers: HeaderMap::new(), body, resource: None };
         let text = format!("{response:?}");

@@ -9,7 +9,7 @@ use kubewright_net::transport::{TransportError, TransportErrorKind};
 
 /// The longest wait before a retry. If the server asks for more, the request fails with its
 /// response.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
 /// The delay before a retry; `None` if the request must not be retried.
 ///
@@ -23,7 +23,7 @@ pub(super) fn after_answer(method: &Method, code: StatusCode, headers: &HeaderMa
     let safe = is_read(method) || matches!(code, 429 | 503);
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse::<u32>().ok()?;
     let wait = Duration::from_secs(seconds.into());
-    (asks && safe && wait <= LONGEST).then_some(wait)
+    (asks && safe && wait <= MAX_RETRY_AFTER).then_some(wait)
 }
 
 /// Like [`after_answer`], if the connection broke before a response. The server may have executed a
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_server_asks_for_and_cannot_have_been_done_is_repeated() {
+    fn only_safe_requests_with_retry_after_are_retried() {
         // RC-3
         for (method, code, after, want) in [
             (Method::GET, 429, Some("1"), Some(1)),

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::WARNING;
 
 /// Maximum number of remembered warnings, to bound the memory.
-const REMEMBERED: usize = 1000;
+const MAX_REMEMBERED: usize = 1000;
 
 /// Receives warnings.
 pub(crate) type WarningHandler = Arc<dyn Fn(&Warning) + Send + Sync>;
@@ -47,7 +47,7 @@ pub fn log_warnings_once() -> impl Fn(&Warning) + Send + Sync + 'static {
     let told = Mutex::new(HashSet::new());
     move |warning| {
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= REMEMBERED {
+        if told.len() >= MAX_REMEMBERED {
             told.clear();
         }
         if told.insert(warning.text.clone()) {

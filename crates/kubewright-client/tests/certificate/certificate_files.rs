@@ -1,4 +1,4 @@
-//! Certificates kept in files.
+//! The file store of certificates.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -53,11 +53,11 @@ fn the_current_link_always_leads_to_the_last_certificate_with_its_key() {
 
 // CM-1
 #[test]
-fn an_update_that_was_interrupted_is_finished_and_strangers_files_are_left_alone() {
+fn an_interrupted_update_is_finished_and_foreign_files_are_not_touched() {
     let (authority, directory) = (Authority::new(), Directory::new());
     let jane = authority.sign("jane");
     let file = directory.write("agent-2026-01-01-00-00-00.pem", format!("{}{}", jane.certificate, jane.key));
-    // The process died after it had made the new link, and removed the old one.
+    // The process was killed after it had created the new link and removed the old one.
     std::os::unix::fs::symlink(&file, directory.path("agent-updated.pem")).expect("links can be made");
     let store = FileStore::new(directory.root(), "agent").expect("it recovers");
     assert_eq!(name(&store).as_deref(), Some("jane"));
@@ -114,7 +114,7 @@ fn keys_that_do_not_fit_are_refused_and_show_nowhere() {
 
 // CM-1
 #[test]
-fn more_than_was_asked_for_is_fine_and_less_is_not() {
+fn extra_names_in_a_certificate_are_accepted_and_missing_ones_are_not() {
     let authority = Authority::new();
     let pair = authority.sign_with("jane", |params| {
         params.distinguished_name.push(DnType::OrganizationName, "developers");

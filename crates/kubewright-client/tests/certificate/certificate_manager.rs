@@ -7,8 +7,8 @@ use kubewright_api::authentication::v1::SelfSubjectReview;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_client::certificate::{
-    CertificateError, CertificateManager, CertificateStore, CertificateTemplate, Decision, IssuedCertificate,
-    ManagerOptions, MemoryStore, bootstrap_with,
+    CertificateError, CertificateManager, CertificateManagerOptions, CertificateStore, CertificateTemplate,
+    IssuedCertificate, MemoryStore, Refusal, bootstrap_with,
 };
 use kubewright_client::config::CertificateSource;
 use kubewright_client::credentials::{ClientCertificate, KeySource};
@@ -41,13 +41,16 @@ struct Bench {
 }
 
 impl Bench {
-    async fn start(store: impl CertificateStore, change: impl FnOnce(ManagerOptions) -> ManagerOptions) -> Self {
+    async fn start(
+        store: impl CertificateStore,
+        change: impl FnOnce(CertificateManagerOptions) -> CertificateManagerOptions,
+    ) -> Self {
         let server = ApiServer::in_memory().start().await.expect("it starts");
         let client = server.client();
         let signer = Signer::new(&client);
         let failures = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&failures);
-        let options = change(ManagerOptions::new(SIGNER).clock(simulated()))
+        let options = change(CertificateManagerOptions::new(SIGNER).clock(simulated()))
             .on_failure(move |error| told.lock().expect("no panic").push(error.to_string()));
         let template = CertificateTemplate::new("jane").organization("system:masters");
         let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
@@ -137,7 +140,7 @@ async fn a_refusal_is_followed_by_longer_and_longer_pauses_up_to_32_seconds() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_was_ahead_is_believed_again_when_it_is_set_right() {
+async fn rotation_recovers_when_a_fast_clock_is_corrected() {
     let ahead = Arc::new(Mutex::new(10 * HOUR));
     let (right, offset) = (simulated(), Arc::clone(&ahead));
     let clock = move || right().checked_add(*offset.lock().expect("no panic")).expect("not that late");
@@ -167,7 +170,7 @@ async fn a_clock_that_was_ahead_is_believed_again_when_it_is_set_right() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_request_that_nobody_decides_about_is_given_up_after_fifteen_minutes() {
+async fn an_undecided_request_times_out_after_fifteen_minutes() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let first = bench.signer.next().await;
     sleep(Duration::from_secs(14 * 60)).await;
@@ -175,7 +178,7 @@ async fn a_request_that_nobody_decides_about_is_given_up_after_fifteen_minutes()
     sleep(Duration::from_secs(70)).await;
     assert_eq!(bench.signer.undecided().await.len(), 2, "there is another");
     assert!(bench.failures()[0].contains("was not signed within 900s"));
-    // An approval without a signature is no certificate either.
+    // An approval without a signature does not yield a certificate.
     bench.signer.decide(&first, "Approved").await;
     sleep(Duration::from_secs(60)).await;
     assert!(bench.manager.current().is_none());
@@ -183,7 +186,7 @@ async fn a_request_that_nobody_decides_about_is_given_up_after_fifteen_minutes()
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn another_template_ends_the_wait_and_is_asked_for_at_once() {
+async fn a_changed_template_is_requested_immediately() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let first = bench.signer.next().await;
     let begin = Instant::now();
@@ -215,7 +218,7 @@ async fn another_template_ends_the_wait_and_is_asked_for_at_once() {
     bench.signer.next().await;
     assert!(begin.elapsed() >= Duration::from_secs(2));
     assert!(bench.failures()[0].contains("lacks requested names"));
-    // Without a template nothing is wanted.
+    // Without a template no certificate is requested.
     bench.manager.set_template(None);
     sleep(HOUR * 3).await;
     assert_eq!(bench.signer.undecided().await.len(), 1, "only the one that was waiting");
@@ -223,7 +226,7 @@ async fn another_template_ends_the_wait_and_is_asked_for_at_once() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn what_has_expired_is_not_shown_any_more() {
+async fn an_expired_certificate_is_not_presented() {
     let bench = Bench::start(MemoryStore::default(), |options| options).await;
     let request = bench.signer.next().await;
     bench.signer.sign(&request, "jane", HOUR).await;
@@ -232,7 +235,7 @@ async fn what_has_expired_is_not_shown_any_more() {
     assert!(bench.manager.current().is_some() && bench.manager.live().is_set());
     sleep(Duration::from_secs(125)).await;
     assert!(bench.manager.current().is_none() && !bench.manager.live().is_set());
-    // A certificate that has expired already is none.
+    // An expired certificate is not used.
     for request in bench.signer.undecided().await {
         let now = bench.signer.now();
         let old = |params: &mut rcgen::CertificateParams| {
@@ -247,7 +250,7 @@ async fn what_has_expired_is_not_shown_any_more() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn what_the_store_has_is_used_while_it_holds_and_the_bootstrap_certificate_otherwise() {
+async fn a_valid_stored_certificate_is_preferred_to_the_bootstrap_certificate() {
     let authority = Authority::new();
     let issued = |name: &str, expired: bool| {
         let pair = authority.sign_with(name, |params| {
@@ -286,7 +289,7 @@ async fn what_the_store_has_is_used_while_it_holds_and_the_bootstrap_certificate
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn weak_keys_are_not_asked_for_and_no_key_shows_anywhere() {
+async fn weak_keys_are_rejected_and_keys_are_never_printed() {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("keys").serialize_pem();
     let line = key.lines().nth(1).expect("a line of the key").to_owned();
     let bench =
@@ -314,7 +317,7 @@ async fn weak_keys_are_not_asked_for_and_no_key_shows_anywhere() {
 
 // CM-1, TR-4
 #[tokio::test]
-async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_one_opened() {
+async fn a_client_switches_to_its_new_certificate_and_closes_old_connections() {
     // A server with the test's authority.
     let (authority, directory) = (Authority::new(), Directory::new());
     let masters = |params: &mut rcgen::CertificateParams| {
@@ -335,7 +338,7 @@ async fn a_client_becomes_who_its_new_certificate_says_and_closes_what_the_old_o
     signer.authority = authority;
 
     let template = CertificateTemplate::new("jane").organization("system:masters");
-    let options = ManagerOptions::new(SIGNER);
+    let options = CertificateManagerOptions::new(SIGNER);
     let manager = CertificateManager::new(bootstrap_with(bootstrap), Some(template), MemoryStore::default(), options)
         .expect("fine");
     let running = manager.clone();
@@ -374,10 +377,10 @@ async fn who(client: &Client) -> Option<String> {
 }
 
 #[test]
-fn decisions_read_as_words() {
+fn refusals_are_displayed_as_words() {
     let error = CertificateError::Refused {
         name: "csr-1".to_owned(),
-        decision: Decision::Failed,
+        decision: Refusal::Failed,
         reason: String::new(),
         message: String::new(),
     };
@@ -386,7 +389,7 @@ fn decisions_read_as_words() {
 
 // CM-1
 #[tokio::test(start_paused = true)]
-async fn a_server_that_does_not_answer_is_asked_again_before_the_certificate_runs_out() {
+async fn an_unanswered_request_is_retried_before_the_certificate_expires() {
     let bench = Bench::start(MemoryStore::default(), |options| options.lifetime(HOUR)).await;
     bench.signer.sign(&bench.signer.next().await, "jane", HOUR).await;
     bench.manager.issued().await;
@@ -409,16 +412,16 @@ async fn an_answer_without_end_is_not_waited_for() {
         let answer = head.body(Body::new(futures_util::stream::pending())).expect("well formed");
         Box::pin(async { Ok(answer) })
     });
-    for (limit, patience) in [(None, 60), (Some(5), 5), (Some(600), 600)] {
+    for (limit, time_limit) in [(None, 60), (Some(5), 5), (Some(600), 600)] {
         *asked.lock().expect("no panic") = 0;
         let client =
             limit.into_iter().fold(client.clone(), |client, limit| client.request_timeout(Duration::from_secs(limit)));
-        let options = ManagerOptions::new(SIGNER).clock(simulated());
+        let options = CertificateManagerOptions::new(SIGNER).clock(simulated());
         let client_for = move |_: Option<&IssuedCertificate>| Ok(client.clone());
         let template = Some(CertificateTemplate::new("jane"));
         let manager = CertificateManager::new(client_for, template, MemoryStore::default(), options).expect("fine");
         let task = tokio::spawn(async move { manager.run().await });
-        sleep(Duration::from_secs(patience - 1)).await;
+        sleep(Duration::from_secs(time_limit - 1)).await;
         assert_eq!(*asked.lock().expect("no panic"), 1, "{limit:?}");
         sleep(Duration::from_secs(4)).await;
         assert_eq!(*asked.lock().expect("no panic"), 2, "{limit:?}");

@@ -45,7 +45,7 @@ impl Signer {
             if let Some(request) = list.items.into_iter().rfind(is_undecided) {
                 return request;
             }
-            // With a watch, because hours of simulated time would be many lists.
+            // Uses a watch, because polling through hours of simulated time would be slow.
             let mut watch = self.api.watch(&options).await.expect("they can be watched");
             while let Some(Ok(event)) = watch.next().await {
                 if let WatchEvent::Added(request) = event {
@@ -72,7 +72,7 @@ impl Signer {
         }
     }
 
-    /// Approves and signs a request for this user, holding from now on for so long.
+    /// Approves and signs a request for this user, valid from now for this duration.
     pub async fn sign(&self, request: &CertificateSigningRequest, name: &str, life: Duration) {
         self.sign_with(request, name, life, |_| {}).await;
     }
@@ -107,8 +107,7 @@ fn is_undecided(request: &CertificateSigningRequest) -> bool {
 /// The public key of a request: the only point on P-256 in it.
 fn point(request: &[u8]) -> Vec<u8> {
     let der = CertificateSigningRequestDer::from_pem_slice(request).expect("it is PEM");
-    // A bit string of 66 bytes, none of whose bits is unused, which begins as uncompressed points
-    // do.
+    // A bit string of 66 bytes without unused bits, with the prefix of an uncompressed point.
     let begin = der.windows(4).position(|bytes| bytes == [0x03, 0x42, 0x00, 0x04]).expect("it has a P-256 key") + 3;
     der[begin..begin + 65].to_vec()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kubewright_api::core::v1::Pod;
-use kubewright_client::{Api, Deleted, Result};
+use kubewright_client::{Api, DeleteResponse, Result};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Decoder, Object, json};
@@ -15,7 +15,7 @@ const WRITERS: u64 = 4;
 const WRITES: usize = 120;
 
 fn pod(name: &str) -> Pod {
-    // No scheduler and no kubelet of the server touches it.
+    // Neither scheduler nor kubelet changes it.
     let spec = json!({"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]});
     let json = json!({"metadata": {"name": name}, "spec": spec});
     Decoder::new().json(json.to_string().as_bytes()).unwrap()
@@ -45,8 +45,8 @@ async fn write(pods: &Api<Pod>, step: u64) -> Result<Option<Pod>> {
             pods.apply(&applied, &ApplyOptions::new("writer").force()).await?
         }
         _ => match pods.delete_with(name, &DeleteOptions::default().grace_period_seconds(0)).await? {
-            Deleted::Object(last) => *last,
-            Deleted::Status(_) => return Ok(None),
+            DeleteResponse::Object(last) => *last,
+            DeleteResponse::Status(_) => return Ok(None),
         },
     }))
 }
@@ -105,8 +105,7 @@ async fn writers_watches_and_lists_agree() {
     let listed = pods.list(&ListOptions::default()).await.unwrap().items;
     assert_eq!(listed.iter().collect::<Vec<_>>(), state.values().collect::<Vec<_>>());
     assert!(told.len() > WRITES / 2, "only {} were written", told.len());
-    // Removing the last finalizer returns the object that would have been written, had it not been
-    // removed instead.
+    // Removing the last finalizer returns the object as it would have been written.
     let is_gone = |pod: &Pod| pod.metadata.deletion_timestamp.is_some() && pod.finalizers().is_empty();
     for object in told.iter().filter(|pod| !is_gone(pod)) {
         let shown = seen.get(object.resource_version());

@@ -1,4 +1,4 @@
-//! Configurations that are applied, read back, and taken over.
+//! Server-side apply: apply, extract, and ownership transfer.
 
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::ConfigMap;
@@ -21,7 +21,7 @@ fn web() -> ApplyConfiguration<Deployment> {
 }
 
 #[tokio::test]
-async fn what_was_applied_is_read_back_changed_and_applied_again() {
+async fn an_extracted_configuration_can_be_changed_and_applied_again() {
     // AC-1
     let server = test_client().await;
     let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
@@ -74,7 +74,7 @@ async fn ownership_moves_from_updates_to_applying() {
 }
 
 #[tokio::test]
-async fn applying_a_typed_object_sends_only_what_was_set() {
+async fn applying_a_typed_object_sends_only_set_fields() {
     let script = Script::new((0..3).map(|_| answer(200, r#"{"metadata":{"name":"web"}}"#)));
     let deployments = Api::<Deployment>::namespaced(&script.client(), "default");
     let options = ApplyOptions::new("shop");
@@ -94,7 +94,7 @@ async fn applying_a_typed_object_sends_only_what_was_set() {
 }
 
 #[tokio::test]
-async fn a_typed_object_with_some_fields_leaves_the_others_to_their_managers() {
+async fn a_partial_typed_apply_keeps_the_fields_of_other_managers() {
     let server = test_client().await;
     let deployments = server.client.apps_v1().deployments(server.namespace.as_str());
     let before = deployments.apply_configuration(&web(), &ApplyOptions::new("shop")).await.unwrap();

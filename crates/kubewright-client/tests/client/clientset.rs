@@ -1,4 +1,4 @@
-//! Typed clients and the parts of objects.
+//! Typed clients and subresources.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ use crate::script::{Script, answer};
 use crate::support::{config_map, test_client};
 
 fn pod(name: &str) -> Pod {
-    // No scheduler and no kubelet of the server touches it.
+    // Neither scheduler nor kubelet changes it.
     let spec = json!({"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]});
     Decoder::new().json(json!({"metadata": {"name": name}, "spec": spec}).to_string().as_bytes()).unwrap()
 }
@@ -54,7 +54,7 @@ async fn resources_are_reached_by_their_names() {
 }
 
 #[tokio::test]
-async fn a_client_can_speak_for_somebody_else() {
+async fn a_client_can_impersonate_a_user() {
     let server = test_client().await;
     if !server.serves(&["authentication.k8s.io/v1 selfsubjectreviews"]).await {
         return;
@@ -92,7 +92,7 @@ async fn status_is_written_by_itself() {
 }
 
 #[tokio::test]
-async fn what_scales_is_scaled() {
+async fn scalable_resources_can_be_scaled() {
     let server = test_client().await;
     if !server.serves(&["apps/v1 deployments/scale"]).await {
         return;
@@ -146,7 +146,7 @@ async fn service_accounts_get_tokens() {
 }
 
 #[tokio::test]
-async fn logs_come_whole_or_line_by_line() {
+async fn logs_are_read_whole_or_line_by_line() {
     let text = answer(200, "one\ntwo\nlast").header("content-type", "text/plain");
     let follow = answer(200, "one\ntwo\nlast").dripping(std::time::Duration::from_nanos(1));
     let script = Script::new([text, follow]);
@@ -166,10 +166,9 @@ async fn logs_come_whole_or_line_by_line() {
     );
 }
 
-/// Each piece was once looked through again with the next: of a line like this, a thousand
-/// gigabytes.
+/// Rescanning the buffer for each chunk would read a thousand gigabytes for a line like this.
 #[tokio::test]
-async fn a_line_without_end_is_looked_through_once() {
+async fn an_unterminated_line_is_scanned_once() {
     let piece = Bytes::from(vec![b'x'; 512]);
     let pieces = futures_util::stream::iter((0..65_536).map(move |_| Ok(piece.clone())));
     let pieces = Mutex::new(Some(pieces));
@@ -183,7 +182,7 @@ async fn a_line_without_end_is_looked_through_once() {
 }
 
 #[tokio::test]
-async fn proxies_are_asked_below_their_object() {
+async fn proxy_requests_use_the_proxy_subresource() {
     let script = Script::new([answer(200, "hello")]);
     let services = script.client().core_v1().services("default");
     let answered = services.proxy(http::Method::GET, "https:web:8443", "/metrics/all").send().await.unwrap();
@@ -217,10 +216,10 @@ fn no_part_of_an_object_is_forgotten() {
     assert_eq!(all, covered);
 }
 
-/// A client that waits for a deletion timestamp, as a kubelet does, may be the one that removes the
-/// pod.
+/// Another client that waits for the deletion timestamp, such as a kubelet, may remove the pod
+/// first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_another_removes_first_is_deleted_all_the_same() {
+async fn a_pod_that_another_client_deleted_counts_as_deleted() {
     let server = test_client().await;
     if !server.serves(&["v1 pods"]).await {
         return;

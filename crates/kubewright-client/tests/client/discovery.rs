@@ -127,7 +127,7 @@ async fn a_part_that_fails_leaves_the_rest_right() {
 }
 
 #[tokio::test]
-async fn what_failed_in_passing_is_asked_for_again_and_the_rest_is_not() {
+async fn only_transient_discovery_failures_are_retried() {
     // DI-4
     let stale = document(&[("", "v1", "pods")]);
     let groups = answer(
@@ -144,7 +144,7 @@ async fn what_failed_in_passing_is_asked_for_again_and_the_rest_is_not() {
         groups.header("content-type", AGGREGATED),
         document(&[("", "v1", "pods")]),
         again.header("content-type", AGGREGATED),
-        // The second use: still empty, which is no answer, and then there.
+        // The second use: an empty document does not count; the next one does.
         resource_list("example.com/v1", ""),
         resource_list("example.com/v1", foo),
     ]);
@@ -186,7 +186,7 @@ async fn the_disk_remembers_for_its_time() {
     }
     let file = std::fs::File::options().write(true).open(directory.join("discovery.json")).unwrap();
     for (ahead, is_known) in [(300, true), (86_400, false)] {
-        // The clock was wrong, now or then: a file from the future would be valid until then.
+        // The clock was or is wrong: a file from the future must not be valid until then.
         file.set_modified(std::time::SystemTime::now() + Duration::from_secs(ahead)).unwrap();
         let other = CachedDiscovery::new(nobody.client().discovery()).disk(disk.clone());
         assert_eq!(other.get().await.is_ok(), is_known, "{ahead} seconds ahead");
@@ -202,11 +202,11 @@ async fn the_disk_remembers_for_its_time() {
 }
 
 #[tokio::test]
-async fn what_has_not_changed_is_not_sent_again() {
+async fn unchanged_discovery_documents_are_not_sent_again() {
     // DI-4
     let directory = std::env::temp_dir().join(format!("kubewright-tags-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
-    // Nothing is fresh enough, so each program contacts the server.
+    // The cache lifetime is zero, so each program contacts the server.
     let disk = DiskCache::new(&directory, Duration::ZERO);
     let unchanged = || answer(304, "").header("etag", "\"1\"");
     let script = Script::new([
@@ -301,7 +301,7 @@ async fn resources_are_found_by_all_their_names() {
 }
 
 #[tokio::test]
-async fn a_miss_asks_the_server_again() {
+async fn a_cache_miss_refreshes_discovery() {
     // DI-5
     let server = test_client().await;
     let definitions = GroupVersionResource::new("apiextensions.k8s.io", "v1", "customresourcedefinitions");

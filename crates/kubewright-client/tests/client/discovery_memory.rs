@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::discovery::{AGGREGATED, document, resource_list};
 use crate::script::{Answer, Script, answer};
 
-/// Longer than anything here takes, as a timeout.
+/// A generous timeout.
 const LONG: Duration = Duration::from_secs(60);
 
 /// A script whose responses a test can delay.
@@ -55,7 +55,7 @@ fn kind(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_known_is_found_without_a_request_while_another_group_fails() {
+async fn cached_groups_are_served_while_another_group_fails() {
     // DI-4, DI-5
     let script = Script::new([
         document(&[("", "v1", "pods")]),
@@ -77,7 +77,7 @@ async fn what_is_known_is_found_without_a_request_while_another_group_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_failed_is_asked_for_at_once_and_by_one_for_all() {
+async fn a_failed_group_is_fetched_again_once_for_all_callers() {
     // DI-4
     let groups = ["a.example", "b.example", "c.example"];
     let script = Script::new([
@@ -135,7 +135,7 @@ fn both(groups: &[(&str, &str, &str)]) -> [Answer; 2] {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_before_it_was_told_to_forget_is_not_remembered() {
+async fn a_response_requested_before_an_invalidation_is_not_cached() {
     // DI-4
     let directory = std::env::temp_dir().join(format!("kubewright-forget-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
@@ -166,7 +166,7 @@ async fn what_was_asked_for_before_it_was_told_to_forget_is_not_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_miss_finds_what_was_made_after_another_had_asked_and_holds_up_nobody() {
+async fn a_miss_during_another_refresh_fetches_again_without_blocking() {
     // DI-5
     let old = || both(&[("example.com", "v1", "foos")]);
     let new = both(&[("example.com", "v1", "bars")]);
@@ -198,7 +198,7 @@ fn tags(script: &Script) -> Vec<Option<String>> {
 }
 
 #[tokio::test]
-async fn a_document_that_the_disk_has_lost_the_end_of_is_asked_for_again() {
+async fn a_truncated_document_on_disk_is_fetched_again() {
     // DI-4
     let directory = std::env::temp_dir().join(format!("kubewright-damaged-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&directory);
@@ -221,7 +221,7 @@ async fn a_document_that_the_disk_has_lost_the_end_of_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_not_kept_by_its_tag() {
+async fn an_undecodable_response_is_not_cached_by_its_etag() {
     // DI-4
     let half = answer(200, r#"{"items":["#).header("content-type", AGGREGATED).header("etag", "\"1\"");
     let script = Script::new([half].into_iter().chain(both(&[("example.com", "v1", "foos")])));
@@ -236,7 +236,7 @@ fn served(discovery: &Discovery) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_failed_comes_back_to_its_place_in_the_order_of_the_server() {
+async fn a_recovered_group_returns_to_its_position_in_the_servers_order() {
     // DI-4
     let core = || answer(200, r#"{"kind":"APIVersions","versions":["v1"]}"#);
     let versions = |group: &str, all: [&str; 3]| {
@@ -270,7 +270,7 @@ async fn what_failed_comes_back_to_its_place_in_the_order_of_the_server() {
 }
 
 #[tokio::test]
-async fn a_stale_version_comes_back_before_those_that_the_server_prefers_less() {
+async fn a_stale_version_returns_to_its_position_by_preference() {
     // DI-4
     let round = || {
         let versions = r#"{"version":"v2","freshness":"Stale"},{"version":"v1","freshness":"Current","resources":[

@@ -1,4 +1,4 @@
-//! Objects without types, metadata alone, and scales of anything.
+//! Dynamic objects, metadata and scale clients.
 
 use kubewright_api::autoscaling::v1::Scale;
 use kubewright_api::core::v1::ConfigMap;
@@ -61,7 +61,7 @@ async fn objects_without_a_type_have_all_verbs() {
 }
 
 #[tokio::test]
-async fn objects_without_a_type_speak_json() {
+async fn dynamic_objects_use_json() {
     // DY-1
     let script = Script::new([answer(200, r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{}}"#)]);
     script.client().dynamic(CONFIG_MAPS).namespace("default").get("a").await.unwrap();
@@ -69,7 +69,7 @@ async fn objects_without_a_type_speak_json() {
 }
 
 #[tokio::test]
-async fn metadata_comes_alone() {
+async fn metadata_requests_return_only_metadata() {
     // MD-1
     for json_only in [false, true] {
         let server = test_client().await;
@@ -95,7 +95,7 @@ async fn metadata_comes_alone() {
 }
 
 #[tokio::test]
-async fn metadata_is_asked_for_in_protobuf_first_and_deleted_in_json() {
+async fn metadata_is_requested_in_protobuf_and_deleted_in_json() {
     // MD-1
     let object = r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}"#;
     let whole = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"v"}}"#;
@@ -113,7 +113,7 @@ async fn metadata_is_asked_for_in_protobuf_first_and_deleted_in_json() {
 }
 
 #[tokio::test]
-async fn anything_that_scales_is_scaled_by_its_name() {
+async fn any_scalable_resource_is_scaled_by_name() {
     // SC-1
     let server = test_client().await;
     if !server.serves(&["apps/v1 deployments/scale"]).await {

@@ -1,4 +1,4 @@
-//! Streams that are cut, slow, or report their own end.
+//! Truncated and slow streams, and streams that end with an error.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn a_watch_cut_at_any_byte_gives_whole_events_and_then_the_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_drips_gives_each_event_when_its_last_byte_has_come() {
+async fn a_slow_watch_yields_each_event_with_its_last_byte() {
     let frames = [json_frame("ADDED", &versioned("a", "2")), json_frame("BOOKMARK", &versioned("", "9"))].concat();
     let script = Script::new([answer(200, frames).dripping(Duration::from_millis(100))]);
     let mut watch = watch(&script.client()).await;

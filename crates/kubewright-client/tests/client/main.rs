@@ -1,5 +1,4 @@
-//! The client against the embedded server, and against scripts of faults. Contracts are cited by
-//! their ids.
+//! The client with the embedded server and with scripted faults. Comments cite contracts by id.
 
 mod agreement;
 mod applying;

@@ -1,7 +1,7 @@
 //! The verbs on typed objects.
 
 use kubewright_api::core::v1::{ConfigMap, Namespace, Pod};
-use kubewright_client::{Api, Deleted};
+use kubewright_client::{Api, DeleteResponse};
 use kubewright_core::options::{
     ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, PatchType, PropagationPolicy,
     WatchOptions,
@@ -35,7 +35,7 @@ async fn an_object_is_created_read_changed_and_deleted() {
         assert_eq!(patched.data.get("more").map(|text| text.as_str()), Some("x"));
 
         let deleted = api.delete("a").await.unwrap();
-        assert!(matches!(&deleted, Deleted::Status(_)), "{deleted:?}");
+        assert!(matches!(&deleted, DeleteResponse::Status(_)), "{deleted:?}");
         assert_eq!(deleted.uid(), Some(created.uid()));
         assert!(api.get("a").await.unwrap_err().is_not_found());
         assert_eq!(api.get_opt("a").await.unwrap(), None);
@@ -65,7 +65,7 @@ async fn deletion_honours_its_options() {
 }
 
 #[tokio::test]
-async fn a_list_comes_item_by_item_with_its_version() {
+async fn a_list_stream_yields_items_and_the_list_version() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
@@ -94,7 +94,7 @@ async fn a_list_comes_item_by_item_with_its_version() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_of_each_change() {
+async fn a_watch_yields_each_change() {
     for json_only in [false, true] {
         let server = test_client().await;
         let client = if json_only { server.client.json_only() } else { server.client.clone() };
@@ -116,7 +116,7 @@ async fn a_watch_tells_of_each_change() {
 }
 
 #[tokio::test]
-async fn a_watch_can_begin_with_what_is_there() {
+async fn a_watch_can_begin_with_existing_objects() {
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     api.create(&config_map("a")).await.unwrap();
@@ -135,7 +135,7 @@ async fn a_watch_can_begin_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn applying_claims_fields_and_refuses_what_was_read() {
+async fn apply_takes_field_ownership_and_rejects_managed_fields() {
     // AC-1, DY-1
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());

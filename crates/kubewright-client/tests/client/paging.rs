@@ -27,7 +27,7 @@ fn exact() -> ListOptions {
 }
 
 #[tokio::test]
-async fn pages_are_put_together_and_ask_for_a_version_once() {
+async fn pages_are_combined_and_only_the_first_request_names_a_version() {
     // PG-1
     let script = Script::new([page("5", "t1", &["a", "b"]), page("5", "t2", &["c"]), page("5", "", &["d"])]);
     let list = pager(&script).list(&exact()).await.unwrap();
@@ -80,7 +80,7 @@ async fn an_expired_page_falls_back_to_one_full_list() {
 }
 
 #[tokio::test]
-async fn items_come_page_by_page_and_never_twice() {
+async fn items_are_yielded_page_by_page_and_once() {
     // PG-1
     let script = Script::new([page("5", "t1", &["a", "b"]), expired()]);
     let mut items = pager(&script).each(exact());

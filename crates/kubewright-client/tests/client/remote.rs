@@ -1,4 +1,4 @@
-//! Processes and ports over WebSocket, on pipes in memory.
+//! exec and port-forward over WebSocket, on in-memory pipes.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::script::Script;
 
 type Server = WebSocketStream<DuplexStream>;
 
-/// Both ends of a connection on which WebSocket is agreed.
+/// Both ends of an upgraded WebSocket connection.
 async fn connection() -> (DuplexStream, Server) {
     let (client, server) = duplex(1 << 20);
     (client, WebSocketStream::from_raw_socket(server, Role::Server, None).await)
@@ -43,7 +43,7 @@ async fn hear(server: &mut Server) -> Bytes {
 
 /// Bytes transferred in a full-duplex conversation.
 pub const LONG: usize = 1 << 20;
-/// Less than a message: neither side can send more than the other consumes.
+/// Smaller than a message, so that neither side can send more than the other consumes.
 pub const NARROW: usize = 1024;
 
 /// Writes and reads [`LONG`] bytes concurrently.
@@ -77,7 +77,7 @@ const EXIT_3: &[u8] =
     "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
 
 #[test]
-fn a_request_asks_for_the_protocol_and_checks_the_answer() {
+fn an_upgrade_request_names_the_subprotocol_and_checks_the_response() {
     // RX-1
     let pods = Script::default().client().core_v1().pods("default");
     let options =
@@ -215,7 +215,7 @@ async fn silence_ends_a_connection_and_pings_keep_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_heard_while_it_is_spoken_to() {
+async fn process_output_is_read_while_input_is_written() {
     // RX-1
     let (client, server) = duplex(NARROW);
     let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
@@ -233,7 +233,7 @@ async fn a_process_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_port_is_heard_while_it_is_spoken_to() {
+async fn a_port_is_read_while_it_is_written() {
     // PF-1
     let (client, server) = duplex(NARROW);
     let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
@@ -251,7 +251,7 @@ async fn a_port_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_writes_to_a_port_that_does_not_read_is_told_in_the_end() {
+async fn writing_to_a_stalled_port_fails_eventually() {
     // RX-1
     let (client, server) = duplex(NARROW);
     let mut server = WebSocketStream::from_raw_socket(server, Role::Server, None).await;
@@ -275,7 +275,7 @@ async fn who_writes_to_a_port_that_does_not_read_is_told_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_late_has_not_lost_the_connection() {
+async fn a_late_reader_keeps_its_connection() {
     // RX-1
     let (client, mut server) = connection().await;
     let mut process = Process::over(client, &AttachOptions::default());
@@ -326,7 +326,7 @@ async fn ports_of_a_pod_are_reached() {
 }
 
 #[tokio::test]
-async fn a_lost_pod_is_told() {
+async fn a_lost_pod_is_reported() {
     // PF-1
     let (client, server) = connection().await;
     let forward = PortForward::over(client, &[80]);
@@ -393,7 +393,7 @@ async fn of_the_two_addresses_of_this_machine_one_is_enough() {
     let first = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = first.local_addr().unwrap().port();
     let pair = [format!("{port}:80").parse().unwrap()];
-    // Without IPv6 there is nothing to test.
+    // Skipped without IPv6.
     if let Ok(second) = tokio::net::TcpListener::bind(("::1", port)).await {
         assert!(PortListener::bind(&["localhost"], &pair, connect).await.is_err(), "both are taken");
         drop(second);

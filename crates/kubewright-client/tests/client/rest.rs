@@ -45,7 +45,7 @@ async fn requests_reach_any_path_and_their_answers_any_form() {
 }
 
 #[tokio::test]
-async fn the_first_mistake_is_reported_and_nothing_is_sent() {
+async fn an_invalid_request_reports_its_first_error_and_is_not_sent() {
     // RC-5, RC-6
     let script = Script::default();
     let rest = script.client().rest();
@@ -65,7 +65,7 @@ async fn the_first_mistake_is_reported_and_nothing_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_asks_for_it_is_asked_again() {
+async fn a_retry_after_response_is_retried() {
     // RC-3
     let script = Script::new([
         busy(429).header("retry-after", "1"),
@@ -93,7 +93,7 @@ async fn retries_end_after_ten() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_advice_or_with_a_date_nothing_is_repeated() {
+async fn responses_without_retry_after_seconds_are_not_retried() {
     // RC-3
     for after in [None, Some("Wed, 21 Oct 2026 07:28:00 GMT")] {
         for code in [429, 500, 503] {
@@ -124,7 +124,7 @@ async fn a_broken_connection_is_retried_for_reads_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_may_have_been_executed_is_not_repeated() {
     // RC-3
-    /// A first response, and the number of attempts that it causes.
+    /// A first response, and the resulting number of attempts.
     type Case = (&'static str, fn() -> Step, usize);
     let first: [Case; 8] = [
         ("lost connection", || Step::Fail(TransportErrorKind::Disconnected), 1),
@@ -158,7 +158,7 @@ async fn a_write_that_may_have_been_executed_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_after_retries_also_tells_of_those_before_it() {
+async fn an_error_after_retries_includes_the_earlier_errors() {
     // RC-3
     let script =
         Script::new([Step::from(busy(503).header("retry-after", "1")), Step::Fail(TransportErrorKind::Timeout)]);
@@ -209,7 +209,7 @@ async fn a_request_ends_with_its_time() {
     assert_eq!(start.elapsed().as_secs(), 3);
     assert_eq!(script.lines(), ["GET /api/v1/pods?timeout=3000ms"]);
 
-    // A server could not even read how long that is.
+    // The server could not parse this duration.
     let script = Script::new([answer(200, list)]);
     let pods = Api::<Pod>::all(&script.client().request_timeout(Duration::MAX));
     pods.list(&ListOptions::default()).await.unwrap();
@@ -229,7 +229,7 @@ async fn an_answer_has_to_begin_in_time_and_may_take_longer() {
     let pods = Api::<Pod>::namespaced(&silent.answer_timeout(Duration::from_secs(5)), "default");
     assert!(pods.get("web").await.unwrap_err().is_timeout());
     assert_eq!((start.elapsed().as_secs(), *asked.lock().unwrap()), (5, 1));
-    // Neither the rest of a response nor a Retry-After counts.
+    // The timeout excludes the response body and Retry-After delays.
     let slow = answer(200, POD).dripping(Duration::from_secs(1));
     let script = Script::new([busy(429).header("retry-after", "60"), slow]);
     let pods = Api::<Pod>::namespaced(&script.client().answer_timeout(Duration::from_secs(5)), "default");
@@ -284,7 +284,7 @@ async fn warnings_reach_the_nearest_handler() {
 }
 
 #[tokio::test]
-async fn built_in_types_speak_protobuf_until_the_server_refuses() {
+async fn built_in_types_use_protobuf_until_the_server_rejects_it() {
     // RC-9
     let refused = |code| {
         let body = format!(r#"{{"kind":"Status","apiVersion":"v1","status":"Failure","code":{code}}}"#);
@@ -307,7 +307,7 @@ async fn built_in_types_speak_protobuf_until_the_server_refuses() {
 }
 
 #[tokio::test]
-async fn what_answers_in_json_is_written_to_in_json() {
+async fn a_resource_that_responds_in_json_is_written_in_json() {
     // RC-9
     let script = Script::new([answer(200, POD), answer(200, POD), answer(201, POD)]);
     let client = script.client();
@@ -325,7 +325,7 @@ async fn what_answers_in_json_is_written_to_in_json() {
 }
 
 #[tokio::test]
-async fn one_can_ask_in_the_name_of_another() {
+async fn requests_can_impersonate_a_user() {
     let script = Script::new([answer(200, POD), answer(200, POD)]);
     let client = script.client().impersonate(Impersonation::user("jane").group("a").group("b"));
     client.rest().get().resource("pods").send().await.unwrap();
@@ -365,7 +365,7 @@ impl RequestMetrics for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metrics_tell_of_each_attempt() {
+async fn metrics_count_each_attempt() {
     // RC-13
     let script = Script::new([
         Step::from(busy(429).header("retry-after", "1")),
@@ -387,7 +387,7 @@ async fn metrics_tell_of_each_attempt() {
 }
 
 #[tokio::test]
-async fn only_a_404_that_names_the_object_says_that_there_is_none() {
+async fn only_a_404_that_names_the_object_means_absent() {
     let named = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
         "message":"pods \"web\" not found","details":{"name":"web","kind":"pods"}}"#;
     let no_resource = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,

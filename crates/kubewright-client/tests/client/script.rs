@@ -19,12 +19,12 @@ pub enum Step {
     Fail(TransportErrorKind),
 }
 
-/// An answer in pieces.
+/// A response in chunks.
 pub struct Answer {
     code: u16,
     headers: Vec<(&'static str, String)>,
     chunks: VecDeque<Result<Bytes, TransportErrorKind>>,
-    /// The time between two pieces.
+    /// The delay between two chunks.
     pace: Duration,
 }
 
@@ -40,13 +40,13 @@ impl Answer {
         self
     }
 
-    /// Breaks the connection behind the body.
+    /// Breaks the connection after the body.
     pub fn then_cut(mut self) -> Self {
         self.chunks.push_back(Err(TransportErrorKind::Disconnected));
         self
     }
 
-    /// Sends the body byte by byte, so far apart.
+    /// Sends the body byte by byte, with this delay.
     pub fn dripping(mut self, pace: Duration) -> Self {
         let bytes: Vec<u8> = self.chunks.drain(..).flatten().flatten().collect();
         self.chunks = bytes.into_iter().map(|byte| Ok(Bytes::copy_from_slice(&[byte]))).collect();

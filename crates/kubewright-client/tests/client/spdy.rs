@@ -1,4 +1,4 @@
-//! Processes and ports over SPDY, with a peer that takes frames apart by itself.
+//! exec and port-forward over SPDY, with an independent frame parser as peer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::remote::{LONG, NARROW, converse};
 const EXIT_3: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":"NonZeroExitCode",
     "message":"command terminated with exit code 3","details":{"causes":[{"reason":"ExitCode","message":"3"}]}}"#;
 
-/// A frame of the client.
+/// A frame sent by the client.
 #[derive(Debug, PartialEq)]
 enum Heard {
     Opened(u32, String),
@@ -109,7 +109,7 @@ async fn tunnel(size: usize, message: usize) -> (DuplexStream, Peer<DuplexStream
     tokio::spawn(async move {
         let mut piece = vec![0; message];
         while let Ok(length @ 1..) = from_peer.read(&mut piece).await {
-            // Frames are cut wherever a message ends.
+            // Frames are split at message boundaries.
             if sink.send(Message::Binary(Bytes::copy_from_slice(&piece[..length]))).await.is_err() {
                 return;
             }
@@ -136,7 +136,7 @@ fn pair() -> (DuplexStream, Peer<DuplexStream>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_speaks_on_streams_of_spdy() {
+async fn a_process_uses_spdy_streams() {
     // RX-1, RX-2
     let (client, mut peer) = pair();
     let mut process = Process::over_spdy(client, "v4.channel.k8s.io", &AttachOptions::default().stdin());
@@ -166,7 +166,7 @@ async fn a_process_speaks_on_streams_of_spdy() {
 }
 
 #[tokio::test]
-async fn older_versions_say_nothing_of_a_good_end_and_words_of_a_bad_one() {
+async fn older_protocol_versions_report_failure_as_text() {
     // RX-1
     let options = AttachOptions { stdout: false, ..AttachOptions::default().tty() };
     let (client, mut peer) = pair();
@@ -234,7 +234,7 @@ async fn ports_are_streams_of_spdy_inside_of_web_socket() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_heard_while_it_is_spoken_to() {
+async fn process_output_is_read_while_input_is_written() {
     // RX-1
     let (client, server) = duplex(NARROW);
     let mut peer = Peer::new(server);
@@ -254,7 +254,7 @@ async fn a_process_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_port_is_heard_while_it_is_spoken_to() {
+async fn a_port_is_read_while_it_is_written() {
     // PF-1
     let (client, server) = duplex(NARROW);
     let plain = (PortForward::over_spdy(client, &[80]), Peer::new(server));
@@ -275,7 +275,7 @@ async fn a_port_is_heard_while_it_is_spoken_to() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_late_has_not_lost_the_connection() {
+async fn a_late_reader_keeps_its_connection() {
     // RX-1, PF-1
     let (client, mut peer) = pair();
     let mut forward = PortForward::over_spdy(client, &[80]);
@@ -302,7 +302,7 @@ async fn who_reads_late_has_not_lost_the_connection() {
     serving.await.unwrap();
 }
 
-/// The body of a refusal.
+/// The body of a rejection.
 #[derive(Clone, Copy, Default)]
 enum Words {
     #[default]
@@ -326,7 +326,7 @@ impl Words {
 #[derive(Clone, Default)]
 struct Switching {
     answers: Arc<Mutex<VecDeque<Result<DuplexStream, u16>>>>,
-    /// The bodies of refusals.
+    /// The bodies of rejections.
     words: Words,
     asked: Arc<Mutex<Vec<String>>>,
 }
@@ -358,7 +358,7 @@ impl Transport for Switching {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
+async fn spdy_is_the_fallback_if_web_socket_is_rejected() {
     // RX-1, PF-1
     let switching = Switching::default();
     let pods = Client::over(switching.clone()).core_v1().pods("default");
@@ -410,7 +410,7 @@ async fn a_server_that_refuses_web_socket_is_asked_for_spdy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_whose_text_is_lost_or_never_ends_is_that_refusal() {
+async fn a_rejection_with_a_broken_body_keeps_its_code() {
     // RX-1
     for (words, seconds) in [(Words::Cut, 0), (Words::Endless, 10)] {
         let switching = Switching { words, ..Switching::default() };
@@ -444,7 +444,7 @@ async fn the_limits_of_the_client_hold_for_processes_and_ports() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_not_read_holds_up_no_other() {
+async fn an_unread_port_does_not_block_others() {
     // PF-1: in Go all ports share one connection, which waits for the slowest reader.
     let switching = Switching::default();
     let pods = Client::over(switching.clone()).core_v1().pods("default");
@@ -456,7 +456,7 @@ async fn a_port_that_is_not_read_holds_up_no_other() {
     for (peer, port) in [(&mut web_peer, 80), (&mut database_peer, 5432)] {
         assert_eq!(peer.hear().await, Heard::Opened(1, format!("streamtype=error port={port} requestid=0")));
     }
-    // More than all buffers in between hold.
+    // More than all buffers in between.
     let flood = tokio::spawn(async move {
         for _ in 0..300 {
             web_peer.say(3, &[0; 10_000]).await;

@@ -10,18 +10,17 @@ use kubewright_client::config::{LoadingRules, Overrides};
 use kubewright_client::{Api, Client, Config};
 use kubewright_core::{Object, Str};
 
-/// A server to ask, with a namespace for this test alone.
+/// A server with a namespace for this test.
 pub struct TestServer {
     pub client: Client,
     pub namespace: String,
-    /// Absent where the server is not ours.
+    /// `None` for an external server.
     _embedded: Option<RunningServer>,
 }
 
-/// A client of the server that the suite runs against. The only place that decides which one that
-/// is.
+/// A client of the server under test.
 ///
-/// Ours, unless `KUBEWRIGHT_TEST_KUBECONFIG` names the kubeconfig of another.
+/// The embedded server, unless `KUBEWRIGHT_TEST_KUBECONFIG` names a kubeconfig.
 pub async fn test_client() -> TestServer {
     if let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") {
         let kubeconfig = LoadingRules::explicit(file).load().expect("KUBEWRIGHT_TEST_KUBECONFIG can be read");
@@ -40,7 +39,7 @@ async fn in_new_namespace(client: Client, embedded: Option<RunningServer>) -> Te
     TestServer { client: client.namespace(namespace.as_str()), namespace, _embedded: embedded }
 }
 
-/// A text that no other test uses, in this run or in another one on the same server.
+/// A text that is unique among tests and runs on the same server.
 pub fn unique() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +48,7 @@ pub fn unique() -> String {
 }
 
 impl TestServer {
-    /// Whether it is ours, which has everything.
+    /// Whether it is the embedded server, which serves all resources.
     pub fn is_embedded(&self) -> bool {
         self._embedded.is_some()
     }

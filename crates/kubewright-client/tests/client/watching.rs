@@ -1,4 +1,4 @@
-//! Watches that are continued, and waiting on them.
+//! Resumed watches, and waiting for conditions.
 
 use std::time::Duration;
 
@@ -63,13 +63,13 @@ fn a_watch_without_a_version_cannot_be_continued() {
     for options in [WatchOptions::default(), WatchOptions::default().resource_version("0")] {
         assert!(RetryWatcher::new(api.clone(), options).is_err());
     }
-    // Every new watch would send them again.
+    // Each new watch would repeat them.
     let initial = WatchOptions::default().initial_events().resource_version("5");
     assert!(RetryWatcher::new(api, initial).is_err());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_server_has_not_said_is_not_told_as_its_answer() {
+async fn a_client_side_failure_is_not_reported_as_a_server_response() {
     // WT-1, WT-2
     let from = || WatchOptions::default().resource_version("1");
     // A namespace that cannot be part of a path is refused here.
@@ -104,7 +104,7 @@ async fn one_object_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_goes_on_from_its_last_version_at_most_once_a_second() {
+async fn a_watch_resumes_from_its_last_version_at_most_once_per_second() {
     // WT-1
     let (seen, versions, times) = play(vec![
         answer(200, event("ADDED", "a", "5")),
@@ -135,7 +135,7 @@ async fn the_server_may_ask_for_more_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_mended_ends_the_watch() {
+async fn a_permanent_error_ends_the_watch() {
     // WT-1
     for (reply, last) in [
         (answer(403, failure(403, "Forbidden", 0)), "error 403"),
@@ -160,7 +160,7 @@ fn is(kind: &'static str) -> Condition<'static, ConfigMap> {
 }
 
 #[tokio::test]
-async fn waiting_sees_every_change_in_turn() {
+async fn until_sees_every_change_in_order() {
     // WT-2
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
@@ -192,7 +192,7 @@ async fn waiting_ends_with_the_watch_or_its_failure() {
 }
 
 #[tokio::test]
-async fn an_object_is_waited_for_from_what_it_is_now_to_its_end() {
+async fn await_condition_covers_existing_objects_and_deletions() {
     let server = test_client().await;
     let api = Api::<ConfigMap>::namespaced(&server.client, server.namespace.as_str());
     let has = |key: &'static str| move |map: Option<&ConfigMap>| map.is_some_and(|map| map.data.contains_key(key));
@@ -217,7 +217,7 @@ fn list(items: &str) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_an_object_lists_again_what_the_server_has_forgotten() {
+async fn await_condition_lists_again_after_an_expired_version() {
     let script = Script::new([
         list(""),
         answer(200, event("ADDED", "a", "8") + &error_event(410, "Expired", 0)),
@@ -253,7 +253,7 @@ async fn waiting_ends_where_the_server_refuses_to_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_goes_on_while_the_server_is_busy_and_lists_again_what_it_forgot_meanwhile() {
+async fn await_condition_retries_while_the_server_is_overloaded() {
     // WT-2
     let script = Script::new([
         list(""),
@@ -271,7 +271,7 @@ async fn waiting_goes_on_while_the_server_is_busy_and_lists_again_what_it_forgot
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_looks_away_while_a_watch_is_opened_does_not_open_it_again() {
+async fn a_dropped_poll_does_not_open_the_watch_twice() {
     // WT-1
     let script = Script::new([answer(200, event("ADDED", "a", "5"))]);
     let slow = script.clone();

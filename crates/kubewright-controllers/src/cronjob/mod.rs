@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::{Error, is_namespace_terminating};
 use crate::indices;
-use crate::own_writes::{OwnWrites, PATIENCE};
+use crate::own_writes::{CACHE_TIMEOUT, OwnWrites};
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
 use schedule::Schedule;
@@ -93,7 +93,7 @@ impl Reconcile for CronJobs {
             self.own_crons.are_seen(key, self.crons.store()) && self.own_jobs.are_seen(key, self.jobs.store());
         if !is_current {
             // The cache will show the last write soon, which queues the key again.
-            return Ok(Some(PATIENCE));
+            return Ok(Some(CACHE_TIMEOUT));
         }
         let jobs = indices::controlled_by(&self.jobs.lister(), cron.uid());
         let mut changed = (*cron).clone();

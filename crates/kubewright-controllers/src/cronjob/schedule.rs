@@ -26,24 +26,24 @@ const YEARS: i16 = 5;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Schedule {
     /// Calendar times in a time zone.
-    Calendar { fields: Box<Fields>, zone: TimeZone },
+    Calendar { fields: Box<CronFields>, zone: TimeZone },
     /// A fixed period after the last time.
     Every(Duration),
 }
 
 /// Matching minutes, hours and days as bit sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fields {
+pub(super) struct CronFields {
     minutes: u64,
     hours: u64,
-    days: Field,
+    days: CronField,
     months: u64,
-    weekdays: Field,
+    weekdays: CronField,
 }
 
 /// Matching numbers, and whether the field is a star.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Field {
+struct CronField {
     bits: u64,
     is_any: bool,
 }
@@ -73,7 +73,7 @@ impl Schedule {
             let count = text.split_whitespace().count();
             return Err(format!("expected exactly 5 fields, found {count}: {text}"));
         };
-        let fields = Fields {
+        let fields = CronFields {
             minutes: field(minutes, MINUTES)?.bits,
             hours: field(hours, HOURS)?.bits,
             days: field(days, DAYS)?,
@@ -93,7 +93,7 @@ impl Schedule {
     }
 }
 
-impl Fields {
+impl CronFields {
     fn next(&self, after: Time, zone: &TimeZone) -> Option<Time> {
         let minute = after.as_unix().div_euclid(60) + 1;
         let mut at = Timestamp::from_second(minute * 60).ok()?.to_zoned(zone.clone());
@@ -140,17 +140,17 @@ fn later(at: &Zoned, minutes: i64) -> Option<Zoned> {
 }
 
 /// Parses a field: comma-separated ranges.
-fn field(text: &str, bounds: Bounds) -> Result<Field, String> {
-    let mut all = Field { bits: 0, is_any: false };
+fn field(text: &str, bounds: Bounds) -> Result<CronField, String> {
+    let mut all = CronField { bits: 0, is_any: false };
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let one = range(part, bounds)?;
-        all = Field { bits: all.bits | one.bits, is_any: all.is_any | one.is_any };
+        all = CronField { bits: all.bits | one.bits, is_any: all.is_any | one.is_any };
     }
     Ok(all)
 }
 
 /// Parses `*`, `n` or `n-m`, optionally with `/step`.
-fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
+fn range(text: &str, (least, most, names): Bounds) -> Result<CronField, String> {
     let (range, step) = match text.split_once('/') {
         Some((range, step)) => (range, Some(number(step)?)),
         None => (text, None),
@@ -175,7 +175,7 @@ fn range(text: &str, (least, most, names): Bounds) -> Result<Field, String> {
         () if step == 0 => Err(format!("step of range should be a positive number: {text}")),
         () => {
             let bits = (start..=end).step_by(step as usize).fold(0, |bits, number| bits | 1 << number);
-            Ok(Field { bits, is_any: is_star && step == 1 })
+            Ok(CronField { bits, is_any: is_star && step == 1 })
         }
     }
 }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_schedules_are_rejected() {
         for wrong in [
             "",
             "* * * *",

@@ -18,7 +18,7 @@ pub(super) struct Timing {
 }
 
 /// More missed times than this cause a warning.
-const MANY: u32 = 100;
+const MAX_SILENT_MISSES: u32 = 100;
 
 /// Computes the due time.
 #[doc(alias = "mostRecentScheduleTime")]
@@ -35,7 +35,11 @@ pub(super) fn timing(cron: &CronJob, schedule: &Schedule, now: Time) -> Timing {
     let (base, _) = latest(schedule, since, now);
     let due = base.filter(|due| oldest.is_none_or(|oldest| *due >= oldest));
     let next = schedule.next(base.unwrap_or(since));
-    Timing { due, has_missed_many: count > MANY, wait: next.map(|next| next.duration_since(now).unwrap_or_default()) }
+    Timing {
+        due,
+        has_missed_many: count > MAX_SILENT_MISSES,
+        wait: next.map(|next| next.duration_since(now).unwrap_or_default()),
+    }
 }
 
 /// The last time after `from` up to `now`, and the approximate number of times.
@@ -75,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_moment_that_has_come_is_due() {
+    fn the_latest_past_time_is_due() {
         let created = "2024-01-01T00:00:30Z";
         for (schedule, last, deadline, now, due, wait) in [
             ("0 * * * *", None, None, "2024-01-01T00:30:30Z", None, 1770),

@@ -12,13 +12,13 @@ use kubewright_core::{Object, ObjectKey, Str};
 use tokio::time::Instant;
 
 /// Minimum and maximum back-off.
-const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15 * 60));
 
 /// Failed pods of daemon sets, by the key of the set. One worker handles a key at a time; it
 /// removes the entry of a deleted set.
 #[derive(Debug, Default)]
 #[doc(alias = "failedPodsBackoff")]
-pub(super) struct Failures {
+pub(super) struct PodFailures {
     records: Mutex<HashMap<ObjectKey, Record>>,
 }
 
@@ -26,19 +26,19 @@ pub(super) struct Failures {
 struct Record {
     /// The uid of the set: another set of its name starts over.
     uid: Str,
-    last_of_node: HashMap<String, Failure>,
+    last_of_node: HashMap<String, PodFailure>,
 }
 
 /// The last failed pod of a node.
 #[derive(Debug)]
-struct Failure {
+struct PodFailure {
     pod: Str,
     at: Instant,
     /// The back-off after that.
     wait: Duration,
 }
 
-impl Failures {
+impl PodFailures {
     /// The remaining back-off of a failed pod; `None` if it is to be replaced.
     pub(super) fn wait(&self, set: &DaemonSet, node: &str, pod: &Pod) -> Option<Duration> {
         let (mut records, now) = (self.lock(), Instant::now());
@@ -47,7 +47,7 @@ impl Failures {
             *record = Record { uid: set.uid().into(), ..Record::default() };
         }
         // After twice the maximum back-off without a failure, a node starts over.
-        let before = record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) <= 2 * WAITS.1);
+        let before = record.last_of_node.get(node).filter(|failure| now.duration_since(failure.at) <= 2 * BACKOFF.1);
         if let Some(failure) = before {
             // It was to be deleted and may still be in the cache, or on the server.
             if failure.pod == pod.uid() {
@@ -58,8 +58,8 @@ impl Failures {
                 return Some(left);
             }
         }
-        let wait = before.map_or(WAITS.0, |failure| (2 * failure.wait).min(WAITS.1));
-        record.last_of_node.insert(node.to_owned(), Failure { pod: pod.uid().into(), at: now, wait });
+        let wait = before.map_or(BACKOFF.0, |failure| (2 * failure.wait).min(BACKOFF.1));
+        record.last_of_node.insert(node.to_owned(), PodFailure { pod: pod.uid().into(), at: now, wait });
         None
     }
 
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_pod_of_a_node_that_fails_goes_at_once_and_others_ever_later() {
-        let failures = Failures::default();
+    async fn failed_pods_of_a_node_are_deleted_with_exponential_back_off() {
+        let failures = PodFailures::default();
         let mut set = DaemonSet::default();
         let pod = |uid: &str| {
             let mut pod = Pod::default();
@@ -105,11 +105,11 @@ mod tests {
         assert_eq!(failures.wait(&set, "node", &pod("d")), None);
         assert_eq!(failures.wait(&set, "node", &pod("e")), Some(seconds(4)));
         for number in 0..20 {
-            tokio::time::sleep(WAITS.1).await;
+            tokio::time::sleep(BACKOFF.1).await;
             assert_eq!(failures.wait(&set, "node", &pod(&number.to_string())), None);
         }
-        assert_eq!(failures.wait(&set, "node", &pod("f")), Some(WAITS.1));
-        tokio::time::sleep(3 * WAITS.1).await;
+        assert_eq!(failures.wait(&set, "node", &pod("f")), Some(BACKOFF.1));
+        tokio::time::sleep(3 * BACKOFF.1).await;
         assert_eq!(failures.wait(&set, "node", &pod("f")), None);
         assert_eq!(failures.wait(&set, "node", &pod("g")), Some(seconds(1)), "it was fine for long");
         set.metadata.uid = Some("another".into());

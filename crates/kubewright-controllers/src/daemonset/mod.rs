@@ -24,13 +24,13 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::{OwnWrites, PATIENCE};
+use crate::own_writes::{CACHE_TIMEOUT, OwnWrites};
 use crate::owner_events::owners_of;
 use crate::pod_control::PodControl;
 use crate::pods::{is_finished, next_available, phase};
 use crate::revisions::{Owner, REVISION_LABEL, Revisions};
 use crate::worker::{self, Reconcile, Synced, work};
-use failures::Failures;
+use failures::PodFailures;
 use plan::{Plan, PlanInput};
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
@@ -46,7 +46,7 @@ struct DaemonSets {
     revisions: Revisions,
     own_sets: OwnWrites,
     control: PodControl,
-    failures: Failures,
+    failures: PodFailures,
     clock: Clock,
     events: EventRecorder,
 }
@@ -74,7 +74,7 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         revisions: Revisions::new(client, &revisions),
         own_sets: OwnWrites::default(),
         control: PodControl::new(client, &events),
-        failures: Failures::default(),
+        failures: PodFailures::default(),
         clock: Clock::new(),
         events,
     });
@@ -138,7 +138,7 @@ impl Reconcile for DaemonSets {
             && self.revisions.are_seen(key);
         if !is_current {
             // The cache will show the last write soon, which queues the key again.
-            return Ok(Some(PATIENCE));
+            return Ok(Some(CACHE_TIMEOUT));
         }
         let (Some(spec), selector) = (&set.spec, selector(&set)?) else { return Ok(None) };
         if selector.is_everything() {
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_remembered_of_a_set_that_is_gone_is_forgotten() {
+    async fn state_of_a_deleted_set_is_dropped() {
         let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
         let context = ControllerContext::new(&server.client());
         let (client, events) = (context.client().clone(), context.recorder("test"));
@@ -242,7 +242,7 @@ mod tests {
             revisions: Revisions::new(&client, &context.factory().informer()),
             own_sets: OwnWrites::default(),
             control: PodControl::new(&client, &events),
-            failures: Failures::default(),
+            failures: PodFailures::default(),
             clock: Clock::new(),
             client,
             events,

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_left_for_a_while_does_not_keep_others_from_being_replaced() {
+    fn a_pod_in_back_off_does_not_block_other_replacements() {
         let (spec, now) = (spec(0, 1), Time::now());
         let pod = |node: &str, phase: &str, hash: &str| {
             let mut pod = new_pod(&DaemonSet::default(), &spec, hash, node);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn where_pods_may_surge_the_new_one_comes_first() {
+    fn with_max_surge_the_new_pod_is_created_first() {
         for (pods, want) in [
             (&["ar1", "br1", "cr1"][..], "+a"),
             (&["ar1", "br1", "cr1", "aw2"], ""),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_waits_for_a_node_that_is_gone_goes() {
+    fn a_pending_pod_of_a_deleted_node_is_deleted() {
         let mut spec = spec(0, 1);
         spec.update_strategy.get_or_insert_default().type_ = Some("OnDelete".into());
         assert_eq!(acts(&spec, &["ar1", "br1", "cr1", "xr1"]), "");

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_has_a_pod_unless_something_speaks_against_it() {
+    fn a_node_runs_a_pod_unless_a_predicate_fails() {
         let mut spec = DaemonSetSpec::default();
         let template = spec.template.spec.get_or_insert_default();
         template.node_selector.insert("role", "worker".into());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_asks_for_its_node() {
+    fn a_pod_has_node_affinity_to_its_node() {
         let set = DaemonSet::default();
         let mut spec = DaemonSetSpec::default();
         spec.template.spec.get_or_insert_default().host_network = Some(true);

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_that_becomes_the_newest_again_keeps_its_old_revisions() {
+    fn a_rolled_back_set_records_its_revision_history() {
         // DP-2
         let deployment = Deployment::default();
         let mut annotations = Map::from([(REVISION, Str::from("1"))]);

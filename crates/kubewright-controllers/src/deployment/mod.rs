@@ -30,7 +30,7 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::{OwnWrites, PATIENCE};
+use crate::own_writes::{CACHE_TIMEOUT, OwnWrites};
 use crate::owner_events::{controller, owners_of};
 use crate::worker::{self, Reconcile, Synced, work};
 
@@ -165,7 +165,7 @@ impl Reconcile for Deployments {
         if !is_current {
             // Acting on a cache without our own last writes leads to conflicts. The writes will
             // show soon, which queues the key again.
-            return Ok(Some(PATIENCE));
+            return Ok(Some(CACHE_TIMEOUT));
         }
         let Some(spec) = deployment.spec.clone() else { return Ok(None) };
         let mut rollout = Rollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };

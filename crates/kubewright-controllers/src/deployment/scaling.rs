@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_keep_their_share_when_the_deployment_is_scaled() {
+    fn scaling_a_deployment_scales_its_sets_in_proportion() {
         // DP-5: sizes of the newest set first.
         for (replicas, before, sizes, want) in [
             (12, 10, &[5, 5][..], &[6, 6][..]),

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_set_grows_as_far_as_there_is_room() {
+    fn a_new_set_grows_up_to_max_surge() {
         // DP-3
         for (replicas, surge, total, current, want) in [
             (10, 0, 10, 5, 5),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn never_more_are_missing_than_there_are() {
+    fn max_unavailable_never_exceeds_the_replicas() {
         // DP-4
         assert_eq!(max_unavailable(&spec(5, 1, 10)), 5);
         assert_eq!(max_unavailable(&spec(0, 1, 10)), 0);

@@ -10,7 +10,7 @@ use crate::pods::{is_finished, is_ready, node_name};
 
 /// A port of pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Port {
+pub(super) struct PodPort {
     pub(super) name: Option<Str>,
     pub(super) protocol: Option<Str>,
     pub(super) port: i32,
@@ -19,7 +19,7 @@ pub(super) struct Port {
 
 /// A pod behind a service.
 #[derive(Debug, Clone)]
-pub(super) struct Backend {
+pub(super) struct BackendPod {
     pub(super) address: Str,
     pub(super) node: Option<Str>,
     pub(super) hostname: Option<Str>,
@@ -31,7 +31,7 @@ pub(super) struct Backend {
 
 /// Pods grouped by their ports: a port name may have different numbers. A pod without a port of
 /// that name is listed with its other ports, or with none.
-pub(super) type Groups = BTreeMap<Vec<Port>, Vec<Backend>>;
+pub(super) type Groups = BTreeMap<Vec<PodPort>, Vec<BackendPod>>;
 
 /// The backends of a service, sorted by address.
 pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
@@ -44,7 +44,7 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
         let is_serving = is_ready(pod);
         let subdomain = pod.spec.as_ref().and_then(|spec| spec.subdomain.clone());
         let is_named = subdomain.is_some() && subdomain == service.metadata.name;
-        let backend = Backend {
+        let backend = BackendPod {
             address,
             node: Some(Str::from(node_name(pod))).filter(|node| !node.is_empty()),
             hostname: pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).filter(|_| is_named),
@@ -60,7 +60,7 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
             is_serving,
             is_terminating,
         };
-        let mut ports: Vec<Port> = spec.ports.iter().filter_map(|port| resolve(port, pod)).collect();
+        let mut ports: Vec<PodPort> = spec.ports.iter().filter_map(|port| resolve(port, pod)).collect();
         ports.sort();
         groups.entry(ports).or_default().push(backend);
     }
@@ -70,7 +70,7 @@ pub(super) fn find(service: &Service, pods: &[Arc<Pod>]) -> Groups {
 
 /// The number of a service port on a pod.
 #[doc(alias = "FindPort")]
-fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
+fn resolve(port: &ServicePort, pod: &Pod) -> Option<PodPort> {
     let number = match &port.target_port {
         Some(IntOrString::Int(number)) if *number != 0 => *number,
         Some(IntOrString::String(name)) if !name.is_empty() => {
@@ -86,7 +86,7 @@ fn resolve(port: &ServicePort, pod: &Pod) -> Option<Port> {
         }
         _ => port.port,
     };
-    Some(Port {
+    Some(PodPort {
         name: port.name.clone(),
         protocol: port.protocol.clone(),
         port: number,

@@ -7,7 +7,7 @@ use kubewright_client::Api;
 use kubewright_core::{List, Map, Object, ObjectKey, Str};
 
 use super::Endpoints;
-use super::backends::{Backend, Groups};
+use super::backends::{BackendPod, Groups};
 use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::worker::Synced;
@@ -143,7 +143,7 @@ fn note_cut(annotations: &mut Map<Str>, is_cut: bool) {
     }
 }
 
-fn address(backend: &Backend) -> EndpointAddress {
+fn address(backend: &BackendPod) -> EndpointAddress {
     EndpointAddress {
         ip: backend.address.clone(),
         hostname: backend.hostname.clone(),
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_ready_is_left_out_first_and_all_lose_their_share() {
+    fn unready_addresses_are_truncated_first_and_subsets_in_proportion() {
         for (before, after) in [
             (&[(600, 400)][..], &[(600, 400)][..]),
             (&[(600, 500)], &[(600, 400)]),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_tells_that_it_has_not_all() {
+    fn a_truncated_endpoints_object_is_annotated() {
         let mut annotations = Map::from([("own", Str::from("kept"))]);
         note_cut(&mut annotations, true);
         assert_eq!(annotations.get(OVER_CAPACITY).map(|text| text.as_str()), Some("truncated"));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subset_has_room_for_a_thousand_and_what_has_the_same_ports_is_together() {
+    fn each_subset_is_limited_to_a_thousand_and_equal_ports_share_a_slice() {
         let mut endpoints = EndpointsObject::default();
         let many = (0..1001).map(|number| format!("10.0.{}.{}", number / 250, number % 250));
         endpoints.subsets = [

@@ -6,7 +6,7 @@ use kubewright_client::Api;
 use kubewright_core::{GroupVersionKind, Map, Object, Str, owner};
 
 use super::Endpoints;
-use super::backends::{Backend, Groups, Port};
+use super::backends::{BackendPod, Groups, PodPort};
 use crate::deletion::delete_exactly;
 use crate::error::Error;
 use crate::indices;
@@ -74,7 +74,7 @@ fn desired(service: &Service, groups: &Groups) -> Vec<EndpointSlice> {
     slices
 }
 
-fn slice(service: &Service, ports: &[Port], backends: &[Backend]) -> EndpointSlice {
+fn slice(service: &Service, ports: &[PodPort], backends: &[BackendPod]) -> EndpointSlice {
     let mut slice = EndpointSlice {
         address_type: "IPv4".into(),
         endpoints: backends.iter().map(endpoint).collect(),
@@ -107,7 +107,7 @@ fn labels(service: &Service) -> Map<Str> {
     labels
 }
 
-fn endpoint(backend: &Backend) -> Endpoint {
+fn endpoint(backend: &BackendPod) -> Endpoint {
     let conditions = EndpointConditions {
         ready: Some(backend.is_ready),
         serving: Some(backend.is_serving),

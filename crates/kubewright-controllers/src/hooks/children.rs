@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_added_is_no_difference() {
+    fn fields_of_other_managers_are_not_a_difference() {
         let value = |json: &str| Value::from_json(json.as_bytes()).unwrap();
         let existing = value(r#"{"a":1,"b":[{"c":1,"d":2}],"e":{"f":null}}"#);
         assert!(has_all(&existing, &value(r#"{"a":1,"b":[{"c":1}]}"#)));

@@ -12,7 +12,7 @@ use kubewright_runtime::{BoxError, Context, Controller, Finalizing, Outcome, fin
 
 use super::children::{ChildResource, bring_about, observed};
 use super::resource::{CompositeController, ResourceRule};
-use super::webhook::{Answer, Caller, tree};
+use super::webhook::{Caller, HookResponse, tree};
 use crate::hook_error::HookError;
 use crate::indices;
 
@@ -122,7 +122,7 @@ impl Composite {
         Ok(if is_finalized { Outcome::Done } else { Outcome::requeue_after(resync_after.unwrap_or(CLEANING)) })
     }
 
-    async fn carry_out(&self, parent: &DynamicObject, answer: Answer, context: &Context) -> Result<(), BoxError> {
+    async fn carry_out(&self, parent: &DynamicObject, answer: HookResponse, context: &Context) -> Result<(), BoxError> {
         let done = bring_about(parent, answer.children, &self.children, context).await;
         // Written even if a child failed, since it is valid.
         if let Some(status) = answer.status.filter(|_| self.has_status) {

@@ -33,10 +33,10 @@ use crate::error::{Error, chain};
 use crate::worker::{self, Reconcile, Synced, work};
 
 /// Check interval of a starting controller.
-const STARTING: Duration = Duration::from_millis(200);
+const START_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Check interval of a running controller.
-const LOOK: Duration = Duration::from_secs(10);
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The definition of [`CompositeController`].
 pub fn definition() -> DynamicObject {
@@ -45,7 +45,7 @@ pub fn definition() -> DynamicObject {
 }
 
 /// A started controller.
-struct Running {
+struct RunningController {
     declared: CompositeController,
     handle: ControllerHandle,
     stop: DropGuard,
@@ -56,7 +56,7 @@ struct Controllers {
     client: Client,
     workers: usize,
     declared: Lister<CompositeController>,
-    running: Mutex<HashMap<ObjectKey, Running>>,
+    running: Mutex<HashMap<ObjectKey, RunningController>>,
 }
 
 /// Runs the declared controllers until `stop` is cancelled.
@@ -127,16 +127,16 @@ impl Reconcile for Controllers {
         self.running().insert(key.clone(), running);
         let message = health.failing.first().map(|failing| format!("{}: {}", failing.key, failing.error));
         self.tell(&declared, health.is_working, message).await?;
-        Ok(Some(if health.is_working { LOOK } else { STARTING }))
+        Ok(Some(if health.is_working { CHECK_INTERVAL } else { START_CHECK_INTERVAL }))
     }
 }
 
 impl Controllers {
-    fn running(&self) -> MutexGuard<'_, HashMap<ObjectKey, Running>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<ObjectKey, RunningController>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn start(&self, declared: &CompositeController) -> Result<Running, HookError> {
+    async fn start(&self, declared: &CompositeController) -> Result<RunningController, HookError> {
         let controller = composite::prepare(declared, &self.client, self.workers).await?;
         let (handle, stop) = (controller.handle(), CancellationToken::new());
         let task = tokio::spawn({
@@ -144,7 +144,7 @@ impl Controllers {
             async move { controller.run(&stop).await }
         });
         tracing::info!(controller = declared.name(), "a declared controller is started");
-        Ok(Running { declared: declared.clone(), handle, stop: stop.drop_guard(), task })
+        Ok(RunningController { declared: declared.clone(), handle, stop: stop.drop_guard(), task })
     }
 
     /// Writes the status if it changed.
@@ -168,7 +168,7 @@ impl Controllers {
     }
 }
 
-impl Running {
+impl RunningController {
     fn is_of(&self, declared: &CompositeController) -> bool {
         self.declared.uid() == declared.uid() && self.declared.spec == declared.spec
     }

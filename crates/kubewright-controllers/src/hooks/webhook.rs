@@ -14,14 +14,14 @@ use super::resource::Webhook;
 use crate::hook_error::HookError;
 
 /// Default timeout.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client of a hook.
 #[derive(Debug)]
 pub(super) struct Caller {
     client: Client,
     path: String,
-    patience: Duration,
+    time_limit: Duration,
 }
 
 /// Children by kind (`Deployment.apps/v1`) and by name.
@@ -29,7 +29,7 @@ pub(super) type ChildrenByKind = BTreeMap<String, BTreeMap<String, std::sync::Ar
 
 /// The response of a hook.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct HookResponse {
     pub(super) status: Option<Value>,
     pub(super) children: Vec<DynamicObject>,
     pub(super) resync_after: Option<Duration>,
@@ -48,8 +48,8 @@ impl Caller {
             config.tls.authority = Some(CertificateSource::Data(bundle));
         }
         let client = Client::try_from(config).map_err(HookError::Config)?;
-        let patience = hook.timeout_seconds.map_or(PATIENCE, |seconds| Duration::from_secs(seconds.into()));
-        Ok(Caller { client, path: url.path().to_owned(), patience })
+        let time_limit = hook.timeout_seconds.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds.into()));
+        Ok(Caller { client, path: url.path().to_owned(), time_limit })
     }
 
     /// Calls the hook for one parent.
@@ -59,7 +59,7 @@ impl Caller {
         parent: &DynamicObject,
         children: &ChildrenByKind,
         is_finalizing: bool,
-    ) -> Result<Answer, HookError> {
+    ) -> Result<HookResponse, HookError> {
         let children = children.iter().map(|(kind, of_kind)| {
             let of_kind: Map<Value> = of_kind.iter().map(|(name, child)| (name.as_str(), tree(&**child))).collect();
             (kind.as_str(), Value::Object(of_kind))
@@ -72,9 +72,9 @@ impl Caller {
         ]));
         let request = self.client.rest().post().absolute_path(&self.path).json(question.to_string().into_bytes());
         // The controller decides about retries, because it knows what has changed.
-        let response = request.timeout(self.patience).retries(0).send().await.map_err(HookError::Call)?;
+        let response = request.timeout(self.time_limit).retries(0).send().await.map_err(HookError::Call)?;
         let answer = Value::from_json(&response.bytes()).map_err(|error| HookError::Answer(error.to_string()))?;
-        Answer::read(&answer)
+        HookResponse::read(&answer)
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn tree(object: &impl Object) -> Value {
     Value::from_json(&object.to_json()).expect("what we write can be read")
 }
 
-impl Answer {
+impl HookResponse {
     fn read(answer: &Value) -> Result<Self, HookError> {
         if answer.as_object().is_none() {
             return Err(HookError::Answer(format!("it is {}, not an object", answer.kind())));
@@ -103,7 +103,7 @@ impl Answer {
             }
         };
         let seconds = answer.get("resyncAfterSeconds").and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
-        Ok(Answer {
+        Ok(HookResponse {
             status: answer.get("status").filter(|status| !status.is_null()).cloned(),
             children: children.iter().map(read).collect::<Result<_, _>>()?,
             resync_after: seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
@@ -117,8 +117,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_says_what_should_be_there() {
-        let read = |json: &str| Answer::read(&Value::from_json(json.as_bytes()).unwrap());
+    fn a_hook_response_contains_the_desired_children() {
+        let read = |json: &str| HookResponse::read(&Value::from_json(json.as_bytes()).unwrap());
         let answer = read(
             r#"{"status":{"a":1},"children":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}],
                 "resyncAfterSeconds":1.5,"finalized":true}"#,

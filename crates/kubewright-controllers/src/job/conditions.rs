@@ -4,7 +4,7 @@ use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
 use kubewright_core::{Str, Time};
 
 use super::Jobs;
-use super::outcome::Outcome;
+use super::outcome::JobOutcome;
 
 /// The condition that marks a finished job.
 #[doc(alias = "IsJobFinished")]
@@ -14,7 +14,7 @@ pub(super) fn finished(job: &Job) -> Option<&JobCondition> {
 }
 
 /// Adds the condition that a job's outcome is decided, or that it is finished.
-pub(super) fn conclude(status: &mut JobStatus, type_: &str, outcome: &Outcome, now: Time) {
+pub(super) fn conclude(status: &mut JobStatus, type_: &str, outcome: &JobOutcome, now: Time) {
     status.conditions.retain(|condition| condition.type_ != type_);
     status.conditions.push(condition(type_, "True", &outcome.reason, &outcome.message, now));
     if type_ == "Complete" {
@@ -43,7 +43,7 @@ impl Jobs {
     }
 
     /// Records the event of a finished job.
-    pub(super) fn tell_end(&self, job: &Job, outcome: &Outcome) {
+    pub(super) fn tell_end(&self, job: &Job, outcome: &JobOutcome) {
         if outcome.is_success {
             self.events.normal(job, "Completed", "Job completed")
         } else {

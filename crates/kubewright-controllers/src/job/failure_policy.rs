@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_decides_where_its_rule_comes_first() {
+    fn the_first_matching_failure_rule_applies() {
         let spec = spec(&[on_condition("Ignore", "DisruptionTarget"), on_condition("FailJob", "ConfigIssue")]);
         let with = |type_: &str, status: &str| {
             let mut pod = pod(None, Some(1));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_numbers_come_first_and_each_runs_once() {
+    fn the_lowest_indexes_run_first_and_once() {
         let pod = |index: &str| {
             let mut pod = Pod::default();
             pod.metadata.annotations.insert(INDEX, index.into());
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_leaves_room_for_the_number_and_for_what_is_generated() {
+    fn a_long_name_is_truncated_for_the_index_and_the_generated_suffix() {
         assert_eq!(prefix("sum", 7), "sum-7-");
         let long = prefix(&"n".repeat(63), 123);
         assert!(long.len() == MAX_PREFIX && long.ends_with("n-123-"), "{long}");

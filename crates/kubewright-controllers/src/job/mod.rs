@@ -41,7 +41,7 @@ use crate::worker::{self, Reconcile, Synced, work};
 use backoff::Backoffs;
 use conditions::{conclude, finished};
 use indexed::Indexes;
-use outcome::Outcome;
+use outcome::JobOutcome;
 use pods::Alive;
 use tracking::CountingRules;
 
@@ -64,7 +64,7 @@ struct Jobs {
 
 /// A reconcile request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
+enum JobRequest {
     Job(ObjectKey),
     /// A pod of a job without a controller.
     Orphan(ObjectKey),
@@ -96,22 +96,22 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
     });
     let of_jobs = jobs.add_handler({
         let queue = queue.clone();
-        move |event: &Event<Job>| queue.add(Key::Job(event.key()))
+        move |event: &Event<Job>| queue.add(JobRequest::Job(event.key()))
     })?;
     let of_pods = pods.add_handler({
         let (queue, jobs) = (queue.clone(), jobs.lister());
         move |event: &Event<Pod>| {
-            owners_of(event, &jobs, "Job", |job| selector(job).ok(), |key| queue.add(Key::Job(key)));
+            owners_of(event, &jobs, "Job", |job| selector(job).ok(), |key| queue.add(JobRequest::Job(key)));
             let Some(pod) = event.object().filter(|pod| !event.is_resync() && tracking::is_tracked(pod)) else {
                 return;
             };
             match controller(pod) {
                 // Also if the job is deleted: its pods are then released.
                 Some(reference) if reference.kind == KIND.kind => {
-                    queue.add(Key::Job(ObjectKey::namespaced(pod.namespace(), reference.name)));
+                    queue.add(JobRequest::Job(ObjectKey::namespaced(pod.namespace(), reference.name)));
                 }
                 Some(_) => {}
-                None => queue.add(Key::Orphan(pod.key())),
+                None => queue.add(JobRequest::Orphan(pod.key())),
             }
         }
     })?;
@@ -126,12 +126,12 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
 
 impl Reconcile for Jobs {
     const NAME: &'static str = "job";
-    type Key = Key;
+    type Key = JobRequest;
 
-    async fn sync(&self, key: &Key) -> Synced {
+    async fn sync(&self, key: &JobRequest) -> Synced {
         let key = match key {
-            Key::Job(key) => key,
-            Key::Orphan(key) => return self.release_orphan(key).await.map(|()| None),
+            JobRequest::Job(key) => key,
+            JobRequest::Orphan(key) => return self.release_orphan(key).await.map(|()| None),
         };
         let job = self.jobs.lister().namespace(key.namespace().clone()).get(key.name());
         self.release_pods_of_deleted_job(key, job.as_deref().map(Object::uid)).await?;
@@ -198,7 +198,7 @@ impl Jobs {
         let indexes = Indexes::note(&mut status, spec, pods);
         let counts = tracking::settle(&mut status, spec, pods);
         let mut alive = Alive::of(pods);
-        let decided = Outcome::decided(&status);
+        let decided = JobOutcome::decided(&status);
         let is_decided = decided.is_some();
         let (mut outcome, mut again, mut failure) = (None, None, None);
         self.backoffs.note(job, spec, pods);
@@ -257,7 +257,7 @@ impl Jobs {
     }
 
     /// Deletes the remaining pods of a decided job: as failed if the job failed, else as surplus.
-    async fn end_pods(&self, job: &Job, outcome: &Outcome, alive: &mut Alive) -> Result<(), Error> {
+    async fn end_pods(&self, job: &Job, outcome: &JobOutcome, alive: &mut Alive) -> Result<(), Error> {
         let running = std::mem::take(&mut alive.active);
         if outcome.is_success {
             self.dismiss(job, alive, running).await
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_remembered_of_a_job_that_is_gone_is_forgotten() {
+    async fn state_of_a_deleted_job_is_dropped() {
         let server = kubewright_apiserver::ApiServer::in_memory().start().await.unwrap();
         let context = ControllerContext::new(&server.client());
         let (client, events) = (context.client().clone(), context.recorder("test"));
@@ -317,7 +317,7 @@ mod tests {
         (gone.metadata.namespace, gone.metadata.name) = (Some("default".into()), Some("gone".into()));
         jobs.own_statuses.written(&gone.key(), &gone);
         jobs.backoffs.note(&gone, &JobSpec::default(), &[]);
-        jobs.sync(&Key::Job(gone.key())).await.unwrap();
+        jobs.sync(&JobRequest::Job(gone.key())).await.unwrap();
         assert!(jobs.own_statuses.is_forgotten(&gone.key()) && jobs.backoffs.is_forgotten(&gone.key()));
     }
 }

@@ -13,32 +13,32 @@ use crate::pods::phase;
 
 /// Number of ended pods, including uncounted ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct PodCounts {
     pub(super) succeeded: i32,
     pub(super) failed: i32,
 }
 
 /// The outcome of a job. It is decided first; the job is finished when its last pod has stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct JobOutcome {
     pub(super) is_success: bool,
     pub(super) reason: Str,
     pub(super) message: Str,
 }
 
-impl Outcome {
+impl JobOutcome {
     pub(super) fn success(reason: &str, message: &str) -> Self {
-        Outcome { is_success: true, reason: reason.into(), message: message.into() }
+        JobOutcome { is_success: true, reason: reason.into(), message: message.into() }
     }
 
     fn failure(reason: &str, message: &str) -> Self {
-        Outcome { is_success: false, reason: reason.into(), message: message.into() }
+        JobOutcome { is_success: false, reason: reason.into(), message: message.into() }
     }
 
     /// An earlier decision, which is final.
     pub(super) fn decided(status: &JobStatus) -> Option<Self> {
         let find = |type_: &str| status.conditions.iter().find(|one| one.type_ == type_ && one.status == "True");
-        let outcome = |condition: &JobCondition, is_success| Outcome {
+        let outcome = |condition: &JobCondition, is_success| JobOutcome {
             is_success,
             reason: condition.reason.clone().unwrap_or_default(),
             message: condition.message.clone().unwrap_or_default(),
@@ -62,41 +62,41 @@ impl Outcome {
 pub(super) fn failed(
     spec: &JobSpec,
     status: &JobStatus,
-    counts: Counts,
+    counts: PodCounts,
     pods: &[Arc<Pod>],
     now: Time,
-) -> Option<Outcome> {
+) -> Option<JobOutcome> {
     if let Some(message) = failure_policy::failure(spec, pods) {
-        return Some(Outcome::failure("PodFailurePolicy", &message));
+        return Some(JobOutcome::failure("PodFailurePolicy", &message));
     }
     let limit = spec.backoff_limit.unwrap_or(6);
     if counts.failed > limit || has_restarted_too_often(spec, limit, pods) {
-        return Some(Outcome::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
+        return Some(JobOutcome::failure("BackoffLimitExceeded", "Job has reached the specified backoff limit"));
     }
     let is_late = deadline(spec, status).is_some_and(|deadline| now >= deadline);
-    is_late.then(|| Outcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
+    is_late.then(|| JobOutcome::failure("DeadlineExceeded", "Job was active longer than specified deadline"))
 }
 
 /// Whether a job has failed because of its indexes: too many failed, or all others have succeeded.
-pub(super) fn failed_indexes(spec: &JobSpec, indexes: Option<&Indexes>) -> Option<Outcome> {
+pub(super) fn failed_indexes(spec: &JobSpec, indexes: Option<&Indexes>) -> Option<JobOutcome> {
     let indexes = indexes?;
     let failed = indexes.failed.as_ref().filter(|failed| !failed.is_empty())?.len();
     let is_over = |limit: i32| usize::try_from(limit).is_ok_and(|limit| failed > limit);
     if spec.max_failed_indexes.is_some_and(is_over) {
         let message = "Job has exceeded the specified maximal number of failed indexes";
-        return Some(Outcome::failure("MaxFailedIndexesExceeded", message));
+        return Some(JobOutcome::failure("MaxFailedIndexesExceeded", message));
     }
     let settled = failed + indexes.completed.len();
     let is_all = usize::try_from(indexes.completions).is_ok_and(|completions| settled >= completions);
-    is_all.then(|| Outcome::failure("FailedIndexes", "Job has failed indexes"))
+    is_all.then(|| JobOutcome::failure("FailedIndexes", "Job has failed indexes"))
 }
 
 /// Whether enough pods have succeeded, and none is active.
-pub(super) fn completed(spec: &JobSpec, counts: Counts, active: usize) -> Option<Outcome> {
+pub(super) fn completed(spec: &JobSpec, counts: PodCounts, active: usize) -> Option<JobOutcome> {
     // Without completions, the first success suffices.
     let is_enough = counts.succeeded >= spec.completions.unwrap_or(1);
     (is_enough && active == 0)
-        .then(|| Outcome::success("CompletionsReached", "Reached expected number of succeeded pods"))
+        .then(|| JobOutcome::success("CompletionsReached", "Reached expected number of succeeded pods"))
 }
 
 /// Whether containers restarted in place too often, which does not fail a pod.
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    fn reason(outcome: Option<Outcome>) -> Option<String> {
+    fn reason(outcome: Option<JobOutcome>) -> Option<String> {
         outcome.map(|outcome| outcome.reason.to_string())
     }
 
@@ -147,7 +147,7 @@ mod tests {
             (Some(61), None, 0, None),
         ] {
             let spec = JobSpec { active_deadline_seconds: deadline, suspend, ..Default::default() };
-            let counts = Counts { succeeded: 2, failed: failed_pods };
+            let counts = PodCounts { succeeded: 2, failed: failed_pods };
             let got = reason(failed(&spec, &status, counts, &[], now));
             assert_eq!(got.as_deref(), want, "{deadline:?} {suspend:?} {failed_pods}");
         }
@@ -165,7 +165,7 @@ mod tests {
             (None, 0, 0, false),
         ] {
             let spec = JobSpec { completions, ..Default::default() };
-            let got = completed(&spec, Counts { succeeded, failed: 0 }, active);
+            let got = completed(&spec, PodCounts { succeeded, failed: 0 }, active);
             assert_eq!(got.is_some(), want, "{completions:?} {succeeded} {active}");
         }
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_decided_stands() {
+    fn a_decided_outcome_does_not_change() {
         let condition = |type_: &str, status: &str| JobCondition {
             type_: type_.into(),
             status: status.into(),
@@ -202,10 +202,10 @@ mod tests {
             ..Default::default()
         };
         let decided = |conditions: &[JobCondition]| {
-            Outcome::decided(&JobStatus { conditions: conditions.iter().cloned().collect(), ..Default::default() })
+            JobOutcome::decided(&JobStatus { conditions: conditions.iter().cloned().collect(), ..Default::default() })
         };
         assert_eq!(decided(&[condition("FailureTarget", "False"), condition("Suspended", "True")]), None);
-        assert_eq!(decided(&[condition("FailureTarget", "True")]), Some(Outcome::failure("Because", "")));
-        assert_eq!(decided(&[condition("SuccessCriteriaMet", "True")]), Some(Outcome::success("Because", "")));
+        assert_eq!(decided(&[condition("FailureTarget", "True")]), Some(JobOutcome::failure("Because", "")));
+        assert_eq!(decided(&[condition("SuccessCriteriaMet", "True")]), Some(JobOutcome::success("Because", "")));
     }
 }

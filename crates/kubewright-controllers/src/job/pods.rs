@@ -8,7 +8,7 @@ use kubewright_api::core::v1::Pod;
 use kubewright_core::{Object, owner};
 
 use super::indexed::{self, Indexes};
-use super::outcome::Counts;
+use super::outcome::PodCounts;
 use super::tracking::{FINALIZER, waits_for_the_end};
 use super::{Jobs, KIND, index_failures};
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl Jobs {
         &self,
         job: &Arc<Job>,
         spec: &JobSpec,
-        counts: Counts,
+        counts: PodCounts,
         indexes: Option<&Indexes>,
         alive: &mut Alive,
         pods: &[Arc<Pod>],
@@ -123,7 +123,7 @@ impl Jobs {
 }
 
 /// The desired number of active pods.
-fn wanted(spec: &JobSpec, counts: Counts, active: usize) -> usize {
+fn wanted(spec: &JobSpec, counts: PodCounts, active: usize) -> usize {
     let parallelism = usize::try_from(spec.parallelism.unwrap_or(1)).unwrap_or_default();
     match spec.completions {
         Some(completions) => parallelism.min(usize::try_from(completions - counts.succeeded).unwrap_or_default()),

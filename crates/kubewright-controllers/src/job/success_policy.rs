@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use kubewright_api::batch::v1::{JobSpec, SuccessPolicyRule};
 
 use super::indexed;
-use super::outcome::Outcome;
+use super::outcome::JobOutcome;
 
 /// Whether completed indexes satisfy a rule.
 #[doc(alias = "matchSuccessPolicy")]
-pub(super) fn met(spec: &JobSpec, completed: Option<&BTreeSet<i32>>) -> Option<Outcome> {
+pub(super) fn met(spec: &JobSpec, completed: Option<&BTreeSet<i32>>) -> Option<JobOutcome> {
     let (policy, completions) = (spec.success_policy.as_ref()?, indexed::completions(spec)?);
     let completed = completed.filter(|completed| !completed.is_empty())?;
     let number = policy.rules.iter().position(|rule| is_met(rule, completions, completed))?;
-    Some(Outcome::success("SuccessPolicy", &format!("Matched rules at index {number}")))
+    Some(JobOutcome::success("SuccessPolicy", &format!("Matched rules at index {number}")))
 }
 
 /// All named indexes, or `succeededCount` of them; of all indexes if none are named.
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_asks_for_numbers_or_for_how_many() {
+    fn a_success_rule_names_indexes_or_a_count() {
         let rule = |indexes: Option<&str>, succeeded_count: Option<i32>| SuccessPolicyRule {
             succeeded_indexes: indexes.map(Into::into),
             succeeded_count,

@@ -12,7 +12,7 @@ use kubewright_client::Api;
 use kubewright_core::options::Patch;
 use kubewright_core::{List, Object, ObjectKey, Str};
 
-use super::outcome::{Counts, Outcome};
+use super::outcome::{JobOutcome, PodCounts};
 use super::{Jobs, failure_policy, indexed};
 use crate::batches::all_at_once;
 use crate::error::Error;
@@ -38,7 +38,7 @@ const MAX_UNCOUNTED: usize = 500;
 
 /// Moves released pods to the counts; returns the counts with all ended pods. Succeeded pods of an
 /// indexed job are in its index list already.
-pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
+pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> PodCounts {
     let mut uncounted = take_uncounted(status);
     let held: HashSet<&str> = pods.iter().filter(|pod| is_tracked(pod)).map(|pod| pod.uid()).collect();
     let settle = |uids: &mut List<Str>, number: &mut Option<i32>| {
@@ -57,7 +57,7 @@ pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) 
     let total = |uids: &List<Str>, number: Option<i32>, end: End| {
         number.unwrap_or_default() + number_of(uids.len() + fresh.iter().filter(|one| **one == end).count())
     };
-    let counts = Counts {
+    let counts = PodCounts {
         succeeded: total(&uncounted.succeeded, status.succeeded, End::Succeeded),
         failed: total(&uncounted.failed, status.failed, End::Failed),
     };
@@ -69,7 +69,7 @@ pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) 
 pub(super) struct CountingRules<'a> {
     pub(super) spec: &'a JobSpec,
     /// Once a job is decided, active pods count as surplus, or as failed with the job.
-    pub(super) outcome: Option<&'a Outcome>,
+    pub(super) outcome: Option<&'a JobOutcome>,
     /// Pods that are not counted yet, because their replacements need their failure count.
     pub(super) awaiting: HashSet<&'a str>,
 }
@@ -216,24 +216,24 @@ mod tests {
     }
 
     /// Counts and lists, as a reconcile does.
-    fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> Counts {
+    fn count(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) -> PodCounts {
         let counts = settle(status, spec, pods);
         rules(spec).list(status, pods);
         counts
     }
 
     #[test]
-    fn a_pod_is_counted_once_it_was_let_go() {
+    fn a_pod_is_counted_once_its_finalizer_is_removed() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let held = [pod("a", "Succeeded", false, Some("n")), pod("b", "Failed", false, Some("n"))];
-        assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
+        assert_eq!(count(&mut status, &spec, &held), PodCounts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (None, None));
         assert!(held.iter().all(|pod| rules(&spec).is_told(&status)(pod)));
         // Reconciled again before the finalizers are removed: nothing changes.
-        assert_eq!(count(&mut status, &spec, &held), Counts { succeeded: 1, failed: 1 });
-        assert_eq!(count(&mut status, &spec, &held[1..]), Counts { succeeded: 1, failed: 1 });
+        assert_eq!(count(&mut status, &spec, &held), PodCounts { succeeded: 1, failed: 1 });
+        assert_eq!(count(&mut status, &spec, &held[1..]), PodCounts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed), (Some(1), None));
-        assert_eq!(count(&mut status, &spec, &[]), Counts { succeeded: 1, failed: 1 });
+        assert_eq!(count(&mut status, &spec, &[]), PodCounts { succeeded: 1, failed: 1 });
         assert_eq!((status.succeeded, status.failed, status.uncounted_terminated_pods), (Some(1), Some(1), None));
     }
 
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(settle(&mut status, &spec, &pods).failed, 1);
         rules.list(&mut status, &pods);
         assert!(status.uncounted_terminated_pods.is_none() && !rules.is_told(&status)(&pods[0]));
-        let end = Outcome::success("Because", "");
+        let end = JobOutcome::success("Because", "");
         rules.outcome = Some(&end);
         rules.list(&mut status, &pods);
         assert!(rules.is_told(&status)(&pods[0]));
@@ -285,10 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_job_still_runs_has_failed() {
+    fn running_pods_of_a_failed_job_count_as_failed() {
         let (spec, mut status) = (JobSpec::default(), JobStatus::default());
         let pods = [pod("a", "Running", false, Some("n")), pod("b", "Succeeded", false, Some("n"))];
-        let end = Outcome::decided(&JobStatus {
+        let end = JobOutcome::decided(&JobStatus {
             conditions: [kubewright_api::batch::v1::JobCondition {
                 type_: "FailureTarget".into(),
                 status: "True".into(),

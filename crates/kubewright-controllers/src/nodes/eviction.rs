@@ -11,7 +11,7 @@ use kubewright_core::Object;
 use kubewright_core::options::DeleteOptions;
 
 use super::Nodes;
-use super::timers::Step;
+use super::timers::PodStep;
 use crate::error::Error;
 use crate::placement::tolerates;
 use crate::pods::{is_finished, new_condition, node_name};
@@ -63,9 +63,9 @@ impl Nodes {
     pub(super) async fn evict_if_due(&self, pod: &Arc<Pod>) -> Result<ControlFlow<(), Option<Duration>>, Error> {
         let tolerations = pod.spec.as_ref().map(|spec| &spec.tolerations[..]).unwrap_or_default();
         let (step, time) = match self.nodes.get(node_name(pod)).map(|node| stay(&node, tolerations)) {
-            _ if pod.is_being_deleted() => (Step::Stop, Stay::AsLongAsItLikes),
-            Some(stay) => (Step::Stop, stay),
-            None => (Step::End, Stay::For(QUARANTINE)),
+            _ if pod.is_being_deleted() => (PodStep::Stop, Stay::AsLongAsItLikes),
+            Some(stay) => (PodStep::Stop, stay),
+            None => (PodStep::End, Stay::For(QUARANTINE)),
         };
         let Stay::For(time) = time else {
             self.evictions.forget(&pod.key());
@@ -75,7 +75,7 @@ impl Nodes {
             return Ok(ControlFlow::Continue(Some(wait)));
         }
         match step {
-            Step::End => self.collect(pod).await,
+            PodStep::End => self.collect(pod).await,
             _ => self.evict(pod).await,
         }
     }

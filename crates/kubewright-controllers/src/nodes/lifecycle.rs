@@ -11,7 +11,7 @@ use kubewright_core::{Object, Time};
 
 use super::options::EXIT_CODE_ANNOTATION;
 use super::registration::pod_network;
-use super::timers::Step;
+use super::timers::PodStep;
 use super::{NodeOptions, Nodes, pod_status};
 use crate::indices;
 use crate::owner_events::controller;
@@ -36,24 +36,24 @@ impl Nodes {
         let spec = pod.spec.as_ref();
         let mut status = pod.status.clone().unwrap_or_default();
         match step {
-            Step::Start => {
+            PodStep::Start => {
                 let (Some(address), host) = self.addresses(pod) else { return Ok(Some(NO_ADDRESS)) };
                 pod_status::start(spec, &mut status, &address, &host, now);
                 if self.options.ready_delay.is_zero() {
                     pod_status::become_ready(spec, &mut status, now);
                 }
             }
-            Step::BecomeReady => pod_status::become_ready(spec, &mut status, now),
-            Step::End => self.end(pod, &mut status, now),
-            Step::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
+            PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, now),
+            PodStep::End => self.end(pod, &mut status, now),
+            PodStep::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
             // A holder of a finalizer may wait for the end of the pod.
-            Step::Stop => pod_status::end(&mut status, STOPPED, now),
+            PodStep::Stop => pod_status::end(&mut status, STOPPED, now),
         }
         self.write(pod, status).await
     }
 
     /// The next step of a pod and its delay.
-    fn next_step(&self, pod: &Arc<Pod>) -> Option<(Step, Duration)> {
+    fn next_step(&self, pod: &Arc<Pod>) -> Option<(PodStep, Duration)> {
         if pod.is_being_deleted() {
             // A pod held by a finalizer is done once its end is recorded.
             let is_held = pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty();
@@ -62,20 +62,20 @@ impl Nodes {
             }
             let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
             let grace = Duration::from_secs(grace.unwrap_or_default());
-            return Some((Step::Stop, self.options.stop_delay.min(grace)));
+            return Some((PodStep::Stop, self.options.stop_delay.min(grace)));
         }
         if is_finished(pod) {
             return None;
         }
         if phase(pod) != "Running" {
-            return Some((Step::Start, self.options.start_delay));
+            return Some((PodStep::Start, self.options.start_delay));
         }
         if !is_ready(pod) {
-            return Some((Step::BecomeReady, self.options.ready_delay));
+            return Some((PodStep::BecomeReady, self.options.ready_delay));
         }
         let is_of_job = controller(pod).is_some_and(|reference| reference.kind == "Job");
         let ends = is_of_job || exit_code(pod).is_some();
-        ends.then_some((Step::End, self.options.run_time))
+        ends.then_some((PodStep::End, self.options.run_time))
     }
 
     /// Ends the containers, and the pod with them unless its restart policy restarts them.

@@ -18,7 +18,7 @@ use crate::pods::{condition, new_condition};
 use crate::worker::Synced;
 
 /// Retry delay of a pod while nodes are full.
-const FULL: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 impl Nodes {
     /// Assigns a node, or records that there is none.
@@ -71,7 +71,7 @@ impl Nodes {
         };
         let message = format!("0/{nodes} nodes are available: {why}.");
         // A changed node queues the pod again; a free seat on it does not.
-        let again = (full > 0).then_some(FULL);
+        let again = (full > 0).then_some(RETRY_DELAY);
         let is_told = condition(pod, "PodScheduled")
             .is_some_and(|condition| condition.status == "False" && condition.message.as_deref() == Some(&*message));
         if is_told {

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_left_of_a_set_that_is_deleted_while_it_is_looked_at() {
+    async fn a_set_deleted_during_its_reconcile_leaves_no_state() {
         let server = ApiServer::in_memory().start().await.unwrap();
         let (client, stop) = (server.client(), CancellationToken::new());
         let context = ControllerContext::new(&client);

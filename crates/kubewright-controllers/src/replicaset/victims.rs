@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_counts_when_those_before_it_are_equal() {
+    fn each_ranking_rule_breaks_ties_of_the_previous_ones() {
         // RS-5
         let ready = |name: &str| pod(name, "n1", "Running", Some(0));
         assert_eq!(first_of(vec![pod("a", "n1", "Pending", None), pod("b", "", "Running", Some(0))]), "b");

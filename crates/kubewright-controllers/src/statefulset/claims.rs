@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_goes_with_whom_the_set_says() {
+    fn the_retention_policy_decides_the_owner_of_a_claim() {
         let (mut set, mut pod, mut claim) = (StatefulSet::default(), Pod::default(), ObjectMeta::default());
         set.metadata.uid = Some("set".into());
         pod.metadata.uid = Some("pod".into());

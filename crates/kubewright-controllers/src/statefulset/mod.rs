@@ -25,14 +25,14 @@ use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
-use crate::own_writes::{OwnWrites, PATIENCE};
+use crate::own_writes::{CACHE_TIMEOUT, OwnWrites};
 use crate::owner_events::owners_of;
 use crate::pod_control::{PodControl, PodOperation};
 use crate::pods::next_available;
 use crate::revisions::{Owner, Revisions, template_of};
 use crate::worker::{self, Reconcile, Synced, work};
-use plan::{Action, plan};
-use pod::Members;
+use plan::{PodAction, plan};
+use pod::SetPods;
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
 
@@ -154,7 +154,7 @@ impl Reconcile for StatefulSets {
             && self.revisions.are_seen(key);
         if !is_current {
             // The cache will show the last writes soon, which queues the key again.
-            return Ok(Some(PATIENCE));
+            return Ok(Some(CACHE_TIMEOUT));
         }
         if set.is_being_deleted() {
             // New objects would be collected immediately, and queue the key again.
@@ -216,11 +216,11 @@ impl StatefulSets {
                 result = result.and(self.retain_claims(set, spec, pod, ordinal).await);
             }
         }
-        let members = Members::new(set, spec, pods);
+        let members = SetPods::new(set, spec, pods);
         let (mut wait, mut new, mut going) = (None, Vec::new(), Vec::new());
         for action in plan(spec, &members, &rollout.update.name, self.clock.now()) {
             let done = match action {
-                Action::Create(ordinal) => {
+                PodAction::Create(ordinal) => {
                     let pod = rollout.new_pod(ordinal);
                     let has_claims = self.ensure_claims(set, spec, &pod, ordinal).await;
                     if let Ok(true) = has_claims {
@@ -228,12 +228,12 @@ impl StatefulSets {
                     }
                     has_claims
                 }
-                Action::Claim(pod, ordinal) => self.ensure_claims(set, spec, &pod, ordinal).await,
-                Action::Delete(pod) => {
+                PodAction::Claim(pod, ordinal) => self.ensure_claims(set, spec, &pod, ordinal).await,
+                PodAction::Delete(pod) => {
                     going.push(pod);
                     Ok(true)
                 }
-                Action::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await.map(|()| true),
+                PodAction::Identify(pod, ordinal) => self.identify(set, &pod, ordinal).await.map(|()| true),
             };
             if let Ok(false) = done {
                 wait = Some(STALE);

@@ -15,7 +15,7 @@ use kubewright_api::apps::v1::{RollingUpdateStatefulSetStrategy, StatefulSetSpec
 use kubewright_api::core::v1::Pod;
 use kubewright_core::{Object, Time};
 
-use super::pod::{Members, has_identity, is_available, is_unavailable, revision};
+use super::pod::{SetPods, has_identity, is_available, is_unavailable, revision};
 use crate::pods::{is_finished, phase};
 
 /// Maximum number of pods created per reconcile.
@@ -23,7 +23,7 @@ const BURST: usize = 500;
 
 /// An action.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Action {
+pub(super) enum PodAction {
     /// Create the pod of this ordinal, and its claims.
     Create(i32),
     /// Delete a pod.
@@ -35,7 +35,7 @@ pub(super) enum Action {
 }
 
 /// The actions for the pods of a set, in order.
-pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time) -> Vec<Action> {
+pub(super) fn plan(spec: &StatefulSetSpec, members: &SetPods, update_revision: &str, now: Time) -> Vec<PodAction> {
     let mut actions = Vec::new();
     let is_parallel = spec.pod_management_policy.as_deref() == Some("Parallel");
     let may_go_on = keep(spec, members, is_parallel, now, &mut actions)
@@ -49,11 +49,11 @@ pub(super) fn plan(spec: &StatefulSetSpec, members: &Members, update_revision: &
 
 /// Plans actions for wanted pods. False if nothing else may be done first.
 #[doc(alias = "processReplica")]
-fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
+fn keep(spec: &StatefulSetSpec, members: &SetPods, is_parallel: bool, now: Time, actions: &mut Vec<PodAction>) -> bool {
     let mut made = 0;
     for ordinal in members.ordinals.clone() {
         let Some(pod) = members.replicas.get(&ordinal) else {
-            actions.push(Action::Create(ordinal));
+            actions.push(PodAction::Create(ordinal));
             made += 1;
             if is_parallel && made < BURST {
                 continue;
@@ -63,7 +63,7 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
         if is_finished(pod) {
             // Its replacement is created once it is deleted.
             if !pod.is_being_deleted() {
-                actions.push(Action::Delete(pod.clone()));
+                actions.push(PodAction::Delete(pod.clone()));
             }
             if is_parallel {
                 continue;
@@ -71,13 +71,13 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
             return false;
         }
         if phase(pod) == "Pending" {
-            actions.push(Action::Claim(pod.clone(), ordinal));
+            actions.push(PodAction::Claim(pod.clone(), ordinal));
         }
         if !is_parallel && is_unavailable(pod, spec, now) {
             return false;
         }
         if !has_identity(pod, ordinal) {
-            actions.push(Action::Identify(pod.clone(), ordinal));
+            actions.push(PodAction::Identify(pod.clone(), ordinal));
         }
     }
     true
@@ -85,7 +85,13 @@ fn keep(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time,
 
 /// Deletes condemned pods. False if nothing else may be done first.
 #[doc(alias = "processCondemned")]
-fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Time, actions: &mut Vec<Action>) -> bool {
+fn shrink(
+    spec: &StatefulSetSpec,
+    members: &SetPods,
+    is_parallel: bool,
+    now: Time,
+    actions: &mut Vec<PodAction>,
+) -> bool {
     let replicas = members.replicas.values();
     let first_unavailable = replicas.chain(members.condemned.iter().rev()).find(|pod| is_unavailable(pod, spec, now));
     let is_first = |pod: &Arc<Pod>| first_unavailable.is_some_and(|first| Arc::ptr_eq(first, pod));
@@ -95,7 +101,7 @@ fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Tim
             return false;
         }
         if !pod.is_being_deleted() {
-            actions.push(Action::Delete(pod.clone()));
+            actions.push(PodAction::Delete(pod.clone()));
             if !is_parallel {
                 return false;
             }
@@ -106,7 +112,7 @@ fn shrink(spec: &StatefulSetSpec, members: &Members, is_parallel: bool, now: Tim
 
 /// Replaces pods of older revisions, highest ordinal first, down to the partition.
 #[doc(alias = "updateStatefulSetAfterInvariantEstablished")]
-fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now: Time, actions: &mut Vec<Action>) {
+fn replace(spec: &StatefulSetSpec, members: &SetPods, update_revision: &str, now: Time, actions: &mut Vec<PodAction>) {
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_deref());
     let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or_default();
     let first = members.ordinals.start.saturating_add(partition.max(0));
@@ -123,7 +129,7 @@ fn replace(spec: &StatefulSetSpec, members: &Members, update_revision: &str, now
             }
             budget -= 1;
         }
-        actions.push(Action::Delete(pod.clone()));
+        actions.push(PodAction::Delete(pod.clone()));
     }
 }
 
@@ -159,12 +165,12 @@ mod tests {
             Arc::new(pod)
         };
         let pods: Vec<_> = pods.iter().map(pod).collect();
-        let actions = plan(spec, &Members::new(&set, spec, &pods), "2", now);
+        let actions = plan(spec, &SetPods::new(&set, spec, &pods), "2", now);
         let texts: Vec<String> = actions
             .iter()
             .map(|action| match action {
-                Action::Create(ordinal) => format!("+{ordinal}"),
-                Action::Delete(pod) => format!("-{}", pod.name().trim_start_matches("web-")),
+                PodAction::Create(ordinal) => format!("+{ordinal}"),
+                PodAction::Delete(pod) => format!("-{}", pod.name().trim_start_matches("web-")),
                 other => format!("{other:?}"),
             })
             .collect();
@@ -184,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn one_thing_at_a_time() {
+    fn ordered_sets_take_one_action_at_a_time() {
         let three = spec(3, |_| {});
         for (pods, want) in [
             (&[][..], "+0"),
@@ -210,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_but_for_replacing() {
+    fn parallel_sets_scale_at_once_and_update_one_by_one() {
         let three = spec(3, |spec| spec.pod_management_policy = Some("Parallel".into()));
         for (pods, want) in [
             (&[][..], "+0 +1 +2"),
@@ -235,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn partition_unavailability_and_the_first_number_are_kept() {
+    fn partition_max_unavailable_and_first_ordinal_are_respected() {
         let partition = RollingUpdateStatefulSetStrategy { partition: Some(2), ..Default::default() };
         let many = RollingUpdateStatefulSetStrategy { max_unavailable: Some("50%".into()), ..Default::default() };
         let old = ["0r1", "1r1", "2r1", "3r1"];

@@ -110,7 +110,7 @@ fn claimed_volume(set: &StatefulSet, template: &PersistentVolumeClaim, ordinal: 
 }
 
 /// The classified pods of a set.
-pub(super) struct Members {
+pub(super) struct SetPods {
     /// The wanted ordinals.
     pub(super) ordinals: Range<i32>,
     /// Wanted pods, by ordinal.
@@ -119,13 +119,13 @@ pub(super) struct Members {
     pub(super) condemned: Vec<Arc<Pod>>,
 }
 
-impl Members {
+impl SetPods {
     pub(super) fn new(set: &StatefulSet, spec: &StatefulSetSpec, pods: &[Arc<Pod>]) -> Self {
         let ordinals = ordinals(spec);
         let numbered = pods.iter().filter_map(|pod| Some((ordinal(set, pod)?, pod.clone())));
         let (replicas, condemned): (BTreeMap<_, _>, BTreeMap<_, _>) =
             numbered.partition(|(number, _)| ordinals.contains(number));
-        Members { ordinals, replicas, condemned: condemned.into_values().rev().collect() }
+        SetPods { ordinals, replicas, condemned: condemned.into_values().rev().collect() }
     }
 
     /// Number of wanted pods.

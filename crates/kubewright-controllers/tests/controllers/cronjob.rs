@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::job::{is_over, job};
 use crate::support::Cluster;
 
-/// Makes a job each minute.
+/// A cron job that runs every minute.
 fn minutely(spec: CronJobSpec) -> CronJob {
     let mut cron = CronJob { spec, ..Default::default() };
     cron.metadata.name = Some("tick".into());
@@ -35,13 +35,13 @@ async fn jobs(cluster: &Cluster) -> Vec<Job> {
 }
 
 async fn has_event(cluster: &Cluster, reason: &str) -> bool {
-    // Events are written a moment later.
+    // Events are written asynchronously.
     sleep(Duration::from_secs(2)).await;
     cluster.list::<Event>().await.iter().any(|event| event.reason.as_deref() == Some(reason))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_made_at_each_moment_and_a_few_are_kept() {
+async fn a_job_is_created_at_each_scheduled_time_and_history_is_limited() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&minutely(CronJobSpec::default())).await;
     let first = cluster.until::<CronJob>("tick", |cron| !status(cron).active.is_empty()).await;
@@ -56,7 +56,7 @@ async fn a_job_is_made_at_each_moment_and_a_few_are_kept() {
     let active = &status(&first).active[0];
     assert_eq!((active.kind.as_deref(), active.name.as_deref()), (Some("Job"), Some(made.name())));
 
-    // In the middle between two moments, when the last job has ended.
+    // Between two scheduled times, after the last job has ended.
     sleep(Duration::from_secs(630)).await;
     let cron = cluster.get::<CronJob>("tick").await;
     assert!(status(&cron).active.is_empty() && status(&cron).last_successful_time > Some(at));
@@ -73,7 +73,7 @@ async fn a_job_is_made_at_each_moment_and_a_few_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_job_that_failed_is_kept() {
+async fn one_failed_job_is_kept() {
     let cluster = Cluster::with_nodes(1).await;
     let mut spec = JobSpec { backoff_limit: Some(0), ..Default::default() };
     spec.template.metadata.annotations.insert(EXIT_CODE_ANNOTATION, "1".into());
@@ -120,16 +120,16 @@ async fn jobs_run_side_by_side_one_after_the_other_or_replace_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cron_job_that_is_suspended_makes_none() {
+async fn a_suspended_cron_job_creates_no_jobs() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&minutely(CronJobSpec { suspend: Some(true), ..Default::default() })).await;
     sleep(Duration::from_secs(300)).await;
     assert!(jobs(&cluster).await.is_empty());
     cluster.patch::<CronJob>("tick", r#"{"spec":{"suspend":false}}"#).await;
     cluster.until::<CronJob>("tick", |cron| status(cron).last_successful_time.is_some()).await;
-    // The next run may be due since.
+    // The next run may have become due.
     assert!((1..=2).contains(&jobs(&cluster).await.len()), "of those that were missed, the last only");
-    // Its jobs go with it.
+    // Its jobs are deleted with it.
     cluster.api::<CronJob>().delete("tick").await.unwrap();
     cluster.until_all_pods(<[Pod]>::is_empty).await;
     assert!(jobs(&cluster).await.is_empty());

@@ -73,7 +73,7 @@ async fn each_node_that_fits_has_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_template_goes_from_node_to_node() {
+async fn a_template_change_rolls_out_node_by_node() {
     for surge in [false, true] {
         let cluster = Cluster::with_nodes(3).await;
         let mut set = daemon_set("agent");
@@ -127,7 +127,7 @@ async fn a_pod_that_has_ended_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_fail_again_and_again_are_replaced_ever_later() {
+async fn repeatedly_failing_pods_are_replaced_with_back_off() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&daemon_set("agent")).await;
     cluster.until::<DaemonSet>("agent", |set| is_rolled_out(set, 1)).await;
@@ -146,7 +146,7 @@ async fn pods_that_fail_again_and_again_are_replaced_ever_later() {
 async fn end_pod(cluster: &Cluster, phase: &str) -> (Pod, Instant) {
     let mut pod = cluster.pods().await.remove(0);
     pod.status.get_or_insert_default().phase = Some(phase.into());
-    // In any version: a pod that is new is about to be bound.
+    // Without a precondition on the version, because a new pod is about to be bound.
     pod.metadata.resource_version = None;
     cluster.api::<Pod>().update_status(&pod).await.unwrap();
     let ended = Instant::now();

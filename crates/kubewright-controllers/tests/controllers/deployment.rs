@@ -44,7 +44,7 @@ async fn a_new_template_is_rolled_out_within_the_limits() {
         }
         sleep(Duration::from_millis(10)).await;
     };
-    // A quarter more at the most, and a quarter less.
+    // maxSurge and maxUnavailable are 25 %.
     assert!((6..8).contains(&fewest) && (9..=10).contains(&most), "{fewest} {most}");
     assert_eq!(rolled_out.annotations().get(REVISION), Some("2"));
     let mut sets: Vec<ReplicaSet> = cluster.list().await;
@@ -63,7 +63,7 @@ async fn a_new_template_is_rolled_out_within_the_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_template_becomes_the_newest_revision_again() {
+async fn a_rollback_becomes_the_newest_revision() {
     // DP-2
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&deployment("web", 2)).await;
@@ -105,7 +105,7 @@ async fn a_hash_that_is_taken_is_avoided() {
     while !cluster.list::<ReplicaSet>().await.is_empty() {
         sleep(Duration::from_millis(100)).await;
     }
-    // A foreign set with the name that the deployment would use.
+    // A set of another owner with the name that the deployment would use.
     let mut other = replica_set("other", 0);
     other.metadata.name = Some(name.as_str().into());
     cluster.create(&other).await;
@@ -165,7 +165,7 @@ async fn a_paused_deployment_is_scaled_but_not_rolled_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_that_does_not_get_on_is_told_when_its_deadline_has_passed() {
+async fn a_stalled_rollout_is_reported_after_its_progress_deadline() {
     // DP-6
     let cluster = Cluster::with_nodes(0).await;
     let mut web = deployment("web", 1);

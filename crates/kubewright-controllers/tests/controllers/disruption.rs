@@ -25,7 +25,7 @@ fn budget(app: &str, min_available: Option<IntOrString>, max_unavailable: Option
     budget
 }
 
-/// Three pods of the label `app`, with the controller that is given.
+/// Three pods with the label `app` and this controller.
 async fn pods(
     cluster: &Cluster,
     app: &str,
@@ -59,7 +59,7 @@ async fn account(cluster: &Cluster, name: &str) -> ((i32, i32, i32), String) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
+async fn a_budget_allows_disruptions_of_surplus_healthy_pods() {
     let cluster = Cluster::with_nodes(2).await;
     cluster.create(&deployment("web", 4)).await;
     for (name, min_available, max_unavailable) in [
@@ -90,7 +90,7 @@ async fn a_budget_allows_what_is_healthy_beyond_what_has_to_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_nobody_controls_are_not_expected() {
+async fn pods_without_controller_are_not_expected() {
     let cluster = Cluster::with_nodes(1).await;
     pods(&cluster, "bare", None).await;
     cluster.create(&budget("bare", None, Some(1.into()))).await;
@@ -104,7 +104,7 @@ async fn pods_that_nobody_controls_are_not_expected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_controller_that_has_a_scale_says_how_many_are_expected() {
+async fn any_scalable_controller_determines_the_expected_pods() {
     let cluster = Cluster::with_nodes(1).await;
     let selector = LabelSelector { match_labels: labels("db"), ..Default::default() };
     let mut set = StatefulSet::default();
@@ -132,7 +132,7 @@ async fn any_controller_that_has_a_scale_says_how_many_are_expected() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_may_be_evicted_while_a_controller_cannot_be_asked() {
+async fn no_eviction_is_allowed_while_a_scale_cannot_be_read() {
     let cluster = Cluster::with_nodes(1).await;
     let mut map = ConfigMap::default();
     map.metadata.name = Some("odd".into());
@@ -156,7 +156,7 @@ async fn nothing_may_be_evicted_while_a_controller_cannot_be_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_budget_lacks_is_told_in_events() {
+async fn problems_of_a_budget_are_recorded_as_events() {
     let cluster = Cluster::with_nodes(1).await;
     pods(&cluster, "bare", None).await;
     let mut map = ConfigMap::default();
@@ -185,7 +185,7 @@ async fn what_a_budget_lacks_is_told_in_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_asks_for_nothing_allows_nothing() {
+async fn a_budget_without_limits_allows_no_disruption() {
     let cluster = Cluster::with_nodes(1).await;
     pods(&cluster, "web", None).await;
     cluster.create(&budget("web", None, None)).await;
@@ -194,7 +194,7 @@ async fn a_budget_that_asks_for_nothing_allows_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_eviction_that_leads_to_no_deletion_is_forgotten_and_told() {
+async fn an_eviction_without_deletion_expires_and_is_reported() {
     let cluster = Cluster::with_nodes(1).await;
     pods(&cluster, "web", None).await;
     cluster.create(&budget("web", Some(2.into()), None)).await;

@@ -52,7 +52,7 @@ async fn ready_pods_are_behind_their_service() {
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 1)).await;
     cluster.until::<Endpoints>("web", |one| one.subsets[0].addresses.len() == 1).await;
 
-    // A slice of an earlier service of this name, which is not collected.
+    // A slice of an earlier service of this name, which is not garbage-collected.
     let mut left = EndpointSlice { address_type: "IPv4".into(), ..Default::default() };
     left.metadata.name = Some("web-left".into());
     left.metadata.labels = of_web[0].metadata.labels.clone();
@@ -82,7 +82,7 @@ async fn a_slice_has_room_for_a_hundred_endpoints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_published_before_it_is_ready_does_not_serve_for_that() {
+async fn publish_not_ready_addresses_does_not_mark_endpoints_as_serving() {
     let cluster = Cluster::new(NodeOptions::default().ready_delay(Duration::from_secs(100_000))).await;
     let mut all = service("web");
     all.spec.as_mut().unwrap().publish_not_ready_addresses = Some(true);
@@ -98,7 +98,7 @@ async fn what_is_published_before_it_is_ready_does_not_serve_for_that() {
     cluster.stop().await;
 }
 
-/// The ports of each slice of `web`, with the names of the pods that answer there.
+/// The ports of each slice of `web`, with the names of its pods.
 fn by_ports(slices: &[EndpointSlice]) -> Vec<(Vec<i32>, Vec<String>)> {
     let of_web = slices.iter().filter(|slice| slice.labels().get("kubernetes.io/service-name") == Some("web"));
     let mut found: Vec<_> = of_web
@@ -114,7 +114,7 @@ fn by_ports(slices: &[EndpointSlice]) -> Vec<(Vec<i32>, Vec<String>)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
+async fn a_pod_without_the_named_port_is_published_with_its_other_ports() {
     let cluster = Cluster::with_nodes(1).await;
     let mut named = service("web");
     let spec = named.spec.as_mut().unwrap();
@@ -165,7 +165,7 @@ async fn a_pod_without_a_port_of_that_name_answers_on_the_others_or_on_none() {
     let want =
         [(vec![], names(&["none"])), (vec![8080], names(&["one", "side"])), (vec![8080, 8081], names(&["both"]))];
     assert_eq!(found, want);
-    // Clients from before slices never hear of one without any.
+    // Old clients of Endpoints see no object without addresses.
     let legacy: Endpoints = cluster.get("web").await;
     let addresses = legacy.subsets.iter().map(|subset| (subset.ports.len(), subset.addresses.len()));
     let mut addresses: Vec<_> = addresses.collect();
@@ -290,7 +290,7 @@ async fn endpoints_that_users_write_are_mirrored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_than_a_thousand_addresses_are_not_mirrored_and_that_is_told() {
+async fn addresses_beyond_a_thousand_are_not_mirrored_and_reported() {
     let cluster = Cluster::with_nodes(0).await;
     let ips: Vec<String> = (0..1005).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
     let (service, endpoints) = by_hand("many", &[subset(80, &ips.iter().map(String::as_str).collect::<Vec<_>>(), &[])]);

@@ -37,14 +37,14 @@ fn is_bound(claim: &PersistentVolumeClaim) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
+async fn an_ephemeral_volume_has_a_claim_owned_by_its_pod() {
     let cluster = Cluster::with_nodes(1).await;
     let made = cluster.create(&pod()).await;
     let claim = cluster.until::<PersistentVolumeClaim>(CLAIM, is_bound).await;
     assert!(owner::is_controlled_by(&claim.metadata, &made.metadata));
     assert_eq!((claim.labels().get("app"), claim.annotations().get("note")), (Some("scratch"), Some("kept")));
 
-    // As long as the pod is there, so is its claim.
+    // The claim exists as long as the pod.
     let claims = cluster.api::<PersistentVolumeClaim>();
     claims.delete(CLAIM).await.unwrap();
     sleep(Duration::from_secs(60)).await;
@@ -58,7 +58,7 @@ async fn an_ephemeral_volume_has_a_claim_that_goes_with_its_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_of_somebody_else_is_not_taken_for_that_of_a_pod() {
+async fn a_claim_with_another_owner_is_not_used_for_an_ephemeral_volume() {
     let cluster = Cluster::with_nodes(0).await;
     let mut other = PersistentVolumeClaim { spec: Some(claim_spec()), ..Default::default() };
     other.metadata.name = Some(CLAIM.into());

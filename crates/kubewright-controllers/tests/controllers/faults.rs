@@ -1,4 +1,4 @@
-//! Controllers on a server that fails.
+//! Controllers with a failing server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{Cluster, deployment, is_rolled_out, replica_set};
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_gets_through_errors_and_conflicts_without_a_pod_too_many() {
+async fn a_rollout_survives_errors_and_conflicts_without_surplus_pods() {
     // RS-1, RS-2, DP-7
     let cluster = Cluster::with_nodes(2).await;
     for (verb, code, share) in
@@ -63,7 +63,7 @@ async fn pods_that_cannot_be_created_are_a_condition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_that_fails_too_often_is_left_alone_until_something_happens_to_it() {
+async fn a_deployment_that_exhausts_its_retries_waits_for_a_change() {
     // DP-7
     let cluster = Cluster::with_nodes(1).await;
     cluster.faults().inject(Fault::answer(500).verb("create").resource("replicasets").times(10));
@@ -83,7 +83,7 @@ async fn a_deployment_that_fails_too_often_is_left_alone_until_something_happens
 }
 
 #[tokio::test(start_paused = true)]
-async fn controllers_have_finished_what_they_had_in_hand_when_they_have_stopped() {
+async fn stopping_controllers_waits_for_running_reconciles() {
     // RS-8
     let cluster = Cluster::with_nodes(0).await;
     cluster.faults().inject(Fault::delay(Duration::from_secs(20)).verb("create").resource("pods"));
@@ -99,13 +99,13 @@ async fn controllers_have_finished_what_they_had_in_hand_when_they_have_stopped(
 }
 
 #[tokio::test]
-async fn a_cluster_that_is_started_again_goes_on_where_it_was() {
+async fn a_restarted_cluster_continues_from_its_stored_state() {
     let data = std::env::temp_dir().join(format!("kubewright-controllers-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&data);
     let start = async || Cluster::over(ApiServer::in_memory().data(&data), NodeOptions::default()).await;
     let cluster = start().await;
     cluster.create(&deployment("web", 8)).await;
-    // In the middle of it, and again in the middle of the next version.
+    // During the rollout, and again during that of the next version.
     sleep(Duration::from_millis(150)).await;
     cluster.stop().await;
     let cluster = start().await;

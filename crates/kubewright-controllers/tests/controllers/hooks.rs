@@ -1,4 +1,4 @@
-//! The controller of hooks, with hooks that are real servers.
+//! The hooks controller with hooks on real sockets.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -174,7 +174,7 @@ async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
     }
 }
 
-/// A map for each name, and the previous number of maps.
+/// One config map per name, and the previous number of config maps.
 fn greetings(question: &Value) -> String {
     let parent = question.get("parent").unwrap();
     let parent_name = parent.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str).unwrap();
@@ -192,7 +192,7 @@ fn greetings(question: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hook_over_tls_decides_which_children_there_are() {
+async fn a_hook_over_tls_determines_the_children() {
     let fixture = Fixture::start().await;
     let hook = HookServer::start(true, greetings).await;
     fixture.declare(&hook, None).await;
@@ -241,10 +241,10 @@ async fn a_hook_over_tls_decides_which_children_there_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parent_goes_when_its_hook_says_that_all_is_cleaned_up() {
+async fn a_parent_is_deleted_when_its_finalize_hook_is_done() {
     let fixture = Fixture::start().await;
     let sync = HookServer::start(false, greetings).await;
-    // Wants nothing, and is content once nothing is there.
+    // Returns no children, and is finalized when none is left.
     let finalize = HookServer::start(false, |question| {
         let children = question.get("children").and_then(|children| children.get("ConfigMap.v1"));
         let is_empty = children.and_then(Value::as_object).is_some_and(|children| children.is_empty());
@@ -268,7 +268,7 @@ async fn a_parent_goes_when_its_hook_says_that_all_is_cleaned_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_hook_may_not_do_shows_in_the_status_of_its_controller() {
+async fn missing_permissions_appear_in_the_controllers_status() {
     let fixture = Fixture::start().await;
     let answers = |question: &Value| {
         let parent = question.get("parent").and_then(|parent| parent.get("metadata")).unwrap();
@@ -288,7 +288,7 @@ async fn what_a_hook_may_not_do_shows_in_the_status_of_its_controller() {
     let message = async || declared.get("greeters").await.unwrap().status.unwrap_or_default().message;
     fixture.greet("stranger", "[]").await;
     eventually("somebody else's object is left alone", async || {
-        message().await.is_some_and(|text| text.contains("default/taken exists and belongs to somebody else"))
+        message().await.is_some_and(|text| text.contains("default/taken exists and has another controller"))
     })
     .await;
     assert!(fixture.maps().get("taken").await.unwrap().metadata.owner_references.is_empty());
@@ -325,7 +325,7 @@ async fn an_object_that_the_cache_does_not_show_yet_is_not_taken_over() {
     let before = fixture.maps().create(&foreign).await.unwrap();
     fixture.greet("a", r#"["ann"]"#).await;
     eventually("it is reported", async || {
-        status().await.message.is_some_and(|text| text.contains("a-ann exists and belongs to somebody else"))
+        status().await.message.is_some_and(|text| text.contains("a-ann exists and has another controller"))
     })
     .await;
     assert_eq!(fixture.maps().get("a-ann").await.unwrap(), before);
@@ -333,7 +333,7 @@ async fn an_object_that_the_cache_does_not_show_yet_is_not_taken_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_field_that_a_hook_no_longer_wants_goes() {
+async fn a_field_that_a_hook_no_longer_returns_is_removed() {
     let fixture = Fixture::start().await;
     let hook = HookServer::start(false, |question| {
         let names = question.get("parent").and_then(|parent| parent.get("spec")).and_then(|spec| spec.get("names"));

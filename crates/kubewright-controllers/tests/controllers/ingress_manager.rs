@@ -44,7 +44,7 @@ async fn a_service_has_an_ingress_as_long_as_it_is_annotated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ingress_of_somebody_else_stays_untouched_and_is_reported() {
+async fn an_ingress_with_another_owner_is_not_modified_and_is_reported() {
     let cluster = Cluster::with_nodes(0).await;
     let stop = CancellationToken::new();
     let manager = tokio::spawn({
@@ -65,7 +65,7 @@ async fn an_ingress_of_somebody_else_stays_untouched_and_is_reported() {
     }
     annotate("other", "true").await;
     let mut theirs = cluster.api::<Ingress>().get("other").await.unwrap();
-    // An ingress of another service, then one of a user.
+    // An ingress owned by another service, then one without owner.
     for owners in [theirs.owner_references().into_owned(), vec![]] {
         theirs.set_name("web");
         theirs.set_resource_version("");

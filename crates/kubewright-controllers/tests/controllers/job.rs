@@ -57,7 +57,7 @@ async fn each_number_of_an_indexed_job_succeeds_once() {
         ..Default::default()
     };
     cluster.create(&job("sum", spec)).await;
-    // The lowest numbers first.
+    // The lowest indexes first.
     let index = |pod: &Pod| pod.annotations().get(INDEX).unwrap().to_owned();
     let mut first: Vec<_> = cluster.until_pods(|pods| pods.len() == 2).await.iter().map(index).collect();
     first.sort();
@@ -104,7 +104,7 @@ async fn a_job_that_fails_too_often_is_given_up_after_growing_pauses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_is_over_goes_when_its_time_has_come() {
+async fn a_finished_job_is_deleted_after_its_ttl() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&job("sum", JobSpec { ttl_seconds_after_finished: Some(100), ..Default::default() })).await;
     cluster.until::<Job>("sum", |job| is_over(job, "Complete", "CompletionsReached")).await;

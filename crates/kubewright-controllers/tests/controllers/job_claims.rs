@@ -30,7 +30,7 @@ fn owner(pod: &Pod) -> Option<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_matches_is_adopted_and_one_that_no_longer_does_is_released() {
+async fn matching_pods_are_adopted_and_others_released() {
     let cluster = Cluster::new(endless()).await;
     let mut orphan = Pod { spec: template("sum", "one:1").spec, ..Default::default() };
     orphan.metadata.name = Some("orphan".into());
@@ -59,7 +59,7 @@ async fn a_pod_that_matches_is_adopted_and_one_that_no_longer_does_is_released()
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_job_that_leaves_them_behind_are_let_go() {
+async fn an_orphaning_deletion_of_a_job_releases_its_pods() {
     let cluster = Cluster::new(endless()).await;
     cluster.create(&job("sum", JobSpec { parallelism: Some(3), ..Default::default() })).await;
     cluster.until_pods(|pods| pods.len() == 3 && pods.iter().all(is_held)).await;
@@ -67,7 +67,7 @@ async fn pods_of_a_job_that_leaves_them_behind_are_let_go() {
     cluster.api::<Job>().delete_with("sum", &orphan).await.unwrap();
     let pods = cluster.until_pods(|pods| pods.iter().all(|pod| owner(pod).is_none() && !is_held(pod))).await;
     assert_eq!(pods.len(), 3);
-    // And can be deleted.
+    // Without the finalizer it can be deleted.
     for pod in pods {
         cluster.api::<Pod>().delete(pod.name()).await.unwrap();
     }
@@ -76,7 +76,7 @@ async fn pods_of_a_job_that_leaves_them_behind_are_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_somebody_deletes_is_replaced_after_a_pause() {
+async fn a_deleted_pod_is_replaced_after_a_back_off() {
     let cluster = Cluster::new(endless()).await;
     cluster.create(&job("sum", JobSpec::default())).await;
     let first = cluster.until_pods(|pods| pods.len() == 1).await.remove(0);
@@ -106,7 +106,7 @@ async fn a_success_ends_the_pauses_after_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_cannot_be_created_is_told_of_in_an_event() {
+async fn a_failed_pod_creation_is_recorded_as_an_event() {
     let cluster = Cluster::new(endless()).await;
     cluster.faults().inject(Fault::answer(403).verb("create").resource("pods"));
     cluster.create(&job("sum", JobSpec::default())).await;

@@ -54,7 +54,7 @@ async fn pods_that_a_job_does_not_need_have_not_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn containers_that_are_started_again_too_often_make_a_job_fail() {
+async fn too_many_container_restarts_fail_a_job() {
     let cluster = Cluster::with_nodes(1).await;
     let mut spec = JobSpec { backoff_limit: Some(3), ..Default::default() };
     spec.template.metadata.annotations.insert(EXIT_CODE_ANNOTATION, "1".into());
@@ -90,7 +90,7 @@ async fn a_job_has_failed_only_when_its_pods_have_stopped_and_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_job_that_was_replaced_by_another_of_its_name_are_let_go() {
+async fn pods_of_a_recreated_job_lose_their_finalizer() {
     let cluster = Cluster::new(endless()).await;
     let first = cluster.create(&job("sum", JobSpec::default())).await;
     cluster.until_pods(|pods| running(pods) == 1).await;

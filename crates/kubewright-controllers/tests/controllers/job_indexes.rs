@@ -1,4 +1,4 @@
-//! Indexed jobs that limit the failures of each of their numbers.
+//! Indexed jobs with `backoffLimitPerIndex`.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn is_of(pod: &Pod, index: &str) -> bool {
     annotation(pod, INDEX) == Some(index)
 }
 
-/// Waits for the pod of a number that has failed so often before, and makes it fail with this code.
+/// Waits for the pod of an index with this failure count, and makes it fail with this code.
 async fn fail(cluster: &Cluster, index: &str, count: &str, code: i32) -> Pod {
     let is_it = |pod: &Pod| {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -59,7 +59,7 @@ fn status(job: &Job) -> &JobStatus {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_number_that_fails_too_often_is_given_up_and_the_others_go_on() {
+async fn an_index_beyond_its_back_off_limit_fails_and_the_others_continue() {
     let cluster = Cluster::new(slow()).await;
     let made = cluster.create(&job("sum", indexed(3, 1))).await;
     // Only failures of an index count, unless the job has its own limit.
@@ -89,7 +89,7 @@ async fn a_number_that_fails_too_often_is_given_up_and_the_others_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_with_more_failed_numbers_than_it_takes_ends_at_once() {
+async fn a_job_beyond_max_failed_indexes_fails_immediately() {
     let cluster = Cluster::new(NodeOptions::default().run_time(Duration::from_secs(30))).await;
     let spec = JobSpec { max_failed_indexes: Some(0), parallelism: Some(2), ..indexed(5, 0) };
     cluster.create(&job("sum", spec)).await;

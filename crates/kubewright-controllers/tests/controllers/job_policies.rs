@@ -32,7 +32,7 @@ fn failing(code: i32, action: &str, backoff_limit: i32) -> Job {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_that_another_controller_manages_is_left_alone() {
+async fn a_job_managed_by_another_controller_is_ignored() {
     let cluster = Cluster::with_nodes(1).await;
     let managed_by = |manager: &str| JobSpec { managed_by: Some(manager.into()), ..Default::default() };
     cluster.create(&job("theirs", managed_by("example.com/queue"))).await;
@@ -46,7 +46,7 @@ async fn a_job_that_another_controller_manages_is_left_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_a_rule_names_ends_the_job_at_once() {
+async fn a_fail_job_rule_fails_the_job_immediately() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&failing(42, "FailJob", 6)).await;
     let failed = cluster.until::<Job>("sum", |job| is_over(job, "Failed", "PodFailurePolicy")).await;
@@ -99,7 +99,7 @@ async fn an_indexed_job_has_succeeded_when_enough_of_its_numbers_have() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_replaced_only_when_it_has_failed_if_the_job_says_so() {
+async fn pod_replacement_policy_failed_waits_for_the_end_of_the_pod() {
     let run_time = Duration::from_secs(100_000);
     let cluster = Cluster::new(NodeOptions::default().run_time(run_time).stop_delay(Duration::from_secs(20))).await;
     let spec = JobSpec { pod_replacement_policy: Some("Failed".into()), ..Default::default() };

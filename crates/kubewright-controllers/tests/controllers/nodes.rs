@@ -54,7 +54,7 @@ async fn a_pod_starts_becomes_ready_and_stops_after_its_delays() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_goes_where_it_fits_and_waits_if_that_is_nowhere() {
+async fn a_pod_is_scheduled_where_it_fits_and_else_stays_pending() {
     let cluster = Cluster::with_nodes(2).await;
     let nodes = Api::<Node>::all(&cluster.client);
     sleep(Duration::from_secs(1)).await;
@@ -85,7 +85,7 @@ async fn a_pod_goes_where_it_fits_and_waits_if_that_is_nowhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_takes_no_more_pods_than_it_says() {
+async fn a_node_runs_at_most_its_pod_capacity() {
     let cluster = Cluster::with_nodes(1).await;
     let nodes = Api::<Node>::all(&cluster.client);
     sleep(Duration::from_secs(1)).await;
@@ -105,7 +105,7 @@ async fn a_node_takes_no_more_pods_than_it_says() {
     assert_eq!(message.as_deref(), Some("0/1 nodes are available: 1 Too many pods."));
     sleep(Duration::from_secs(600)).await;
     assert!(is_settled(&cluster.pods().await));
-    // A place that becomes free is taken.
+    // Freed capacity is used.
     let ready = pods.iter().find(|pod| condition(pod, "Ready") == "True").unwrap();
     cluster.api::<Pod>().delete(ready.name()).await.unwrap();
     cluster.until_pods(|pods| count(pods, "PodScheduled", "False") == 2 && count(pods, "Ready", "True") == 2).await;
@@ -128,7 +128,7 @@ async fn a_pod_that_is_held_shows_that_it_has_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_ends_is_started_again_as_its_policy_says() {
+async fn an_ended_pod_is_restarted_by_its_restart_policy() {
     let cluster = Cluster::with_nodes(1).await;
     for (name, policy) in [("always", "Always"), ("never", "Never")] {
         let mut pod = pod(name);
@@ -209,7 +209,7 @@ async fn a_taint_drives_pods_away_when_they_no_longer_tolerate_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_node_that_is_gone_are_lost_after_a_while() {
+async fn pods_of_a_deleted_node_are_garbage_collected() {
     let cluster = Cluster::with_nodes(2).await;
     cluster.create(&replica_set("web", 4)).await;
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 4)).await;
@@ -226,7 +226,7 @@ async fn pods_of_a_node_that_is_gone_are_lost_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_starts_again_with_fewer_nodes_loses_the_others_and_their_pods() {
+async fn restarting_with_fewer_nodes_removes_the_surplus_nodes_and_their_pods() {
     let cluster = Cluster::with_nodes(3).await;
     cluster.create(&replica_set("web", 6)).await;
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 6)).await;

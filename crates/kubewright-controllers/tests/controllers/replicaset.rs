@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::{Cluster, has_ready, labels, replica_set, template};
 
 #[tokio::test(start_paused = true)]
-async fn a_set_has_as_many_pods_as_it_asks_for() {
+async fn a_set_has_its_desired_number_of_pods() {
     // RS-1, RS-2
     let cluster = Cluster::with_nodes(3).await;
     cluster.create(&replica_set("web", 1)).await;
@@ -37,7 +37,7 @@ async fn a_set_has_as_many_pods_as_it_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_adopts_pods_that_match_and_releases_those_that_no_longer_do() {
+async fn a_set_adopts_matching_pods_and_releases_others() {
     // RS-3, RS-4
     let cluster = Cluster::with_nodes(1).await;
     let mut orphan = Pod { spec: template("web", "one:1").spec, ..Default::default() };
@@ -87,7 +87,7 @@ fn replication_controller(name: &str, replicas: i32) -> ReplicationController {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replication_controller_has_as_many_pods_as_it_asks_for() {
+async fn a_replication_controller_has_its_desired_number_of_pods() {
     let cluster = Cluster::with_nodes(2).await;
     let has_ready = |controller: &ReplicationController, count: i32| {
         let Some(status) = &controller.status else { return false };
@@ -114,13 +114,13 @@ async fn a_replication_controller_has_as_many_pods_as_it_asks_for() {
     cluster.patch::<ReplicationController>("web", r#"{"spec":{"replicas":1}}"#).await;
     cluster.until::<ReplicationController>("web", |web| has_ready(web, 1)).await;
     let left = cluster.pods().await.remove(0);
-    // Nothing is written while nothing happens.
+    // An idle controller writes nothing.
     let before: ReplicationController = cluster.get("web").await;
     sleep(Duration::from_secs(600)).await;
     let after: ReplicationController = cluster.get("web").await;
     assert_eq!(after.resource_version(), before.resource_version());
 
-    // Its pod stays, and the next one of its name takes it over.
+    // Its pod stays, and the next set of this name adopts it.
     let options = DeleteOptions::default().propagation(PropagationPolicy::Orphan);
     cluster.api::<ReplicationController>().delete_with("web", &options).await.unwrap();
     cluster.until::<Pod>(left.name(), |pod| pod.metadata.owner_references.is_empty()).await;

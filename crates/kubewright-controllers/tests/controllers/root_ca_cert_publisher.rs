@@ -1,4 +1,4 @@
-//! The certificate authority of the server, in each namespace.
+//! The config map with the server's certificate authority, in each namespace.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 const NAME: &str = "kube-root-ca.crt";
 const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
 
-/// Waits until a namespace has a config map as it should be.
+/// Waits until the config map of a namespace meets the condition.
 async fn until(client: &Client, namespace: &str, holds: impl Fn(&ConfigMap) -> bool) -> ConfigMap {
     let api = Api::<ConfigMap>::namespaced(client, namespace);
     for _ in 0..1000 {
@@ -30,7 +30,7 @@ fn is_right(map: &ConfigMap) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_namespace_has_the_authority_whatever_happens_to_it() {
+async fn the_root_ca_config_map_of_each_namespace_is_restored() {
     let server = ApiServer::in_memory().start().await.unwrap();
     let client = server.client();
     let nodes = NodeOptions::default().count(0);
@@ -66,7 +66,7 @@ async fn each_namespace_has_the_authority_whatever_happens_to_it() {
         };
         until(&client, "shop", is_mended).await;
     }
-    // Labels of a user stay.
+    // User-defined labels are kept.
     let patch = r#"{"metadata": {"labels": {"mine": "yes"}, "annotations": {"kubernetes.io/description": "mine"}}}"#;
     let said = maps.patch(NAME, Patch::Merge(patch.into())).await.unwrap();
     sleep(Duration::from_secs(60)).await;
@@ -81,7 +81,7 @@ async fn each_namespace_has_the_authority_whatever_happens_to_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_an_authority_nothing_is_published() {
+async fn without_a_root_ca_nothing_is_published() {
     let server = ApiServer::in_memory().start().await.unwrap();
     let controllers = ControllerSet::new(&server.client()).start();
     sleep(Duration::from_secs(60)).await;

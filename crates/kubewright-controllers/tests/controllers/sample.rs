@@ -21,7 +21,7 @@ fn foo(name: &str, deployment: &str) -> DynamicObject {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foo_owns_a_deployment_and_tells_of_it() {
+async fn a_foo_owns_a_deployment_and_shows_its_status() {
     let cluster = Cluster::with_nodes(1).await;
     let definitions = GroupVersionResource::from_static("apiextensions.k8s.io", "v1", "customresourcedefinitions");
     let definitions = Api::<DynamicObject>::new(&cluster.client, definitions, Scope::Cluster);

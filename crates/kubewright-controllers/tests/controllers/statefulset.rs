@@ -49,7 +49,7 @@ fn images(pods: &[Pod]) -> Vec<Str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_come_one_after_the_other_and_go_the_other_way() {
+async fn pods_start_in_order_and_stop_in_reverse() {
     let cluster = Cluster::with_nodes(2).await;
     cluster.create(&stateful_set("db", 3)).await;
     let mut most = 0;
@@ -128,7 +128,7 @@ async fn a_change_of_the_template_rolls_down_to_the_partition_and_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn storage_goes_with_the_set_or_with_what_it_is_made_smaller_by() {
+async fn claims_are_deleted_with_the_set_or_on_scale_down_by_policy() {
     let cluster = Cluster::with_nodes(1).await;
     let mut set = stateful_set("db", 3);
     let spec = set.spec.as_mut().unwrap();
@@ -186,7 +186,7 @@ async fn pods_that_fit_are_adopted_and_history_is_trimmed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_its_storage_runs_where_others_get_none() {
+async fn pods_with_claims_run_while_others_wait_for_storage() {
     let cluster = Cluster::with_nodes(1).await;
     let mut quota = ResourceQuota::default();
     quota.metadata.name = Some("few".into());
@@ -202,7 +202,7 @@ async fn what_has_its_storage_runs_where_others_get_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_waits_to_go_does_nothing() {
+async fn a_terminating_set_takes_no_action() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&stateful_set("db", 1)).await;
     cluster.until::<StatefulSet>("db", |set| is_rolled_out(set, 1)).await;
@@ -223,7 +223,7 @@ async fn a_set_that_waits_to_go_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_to_pods_is_told_in_the_words_of_stateful_sets() {
+async fn pod_events_equal_those_of_the_stateful_set_controller() {
     let cluster = Cluster::with_nodes(1).await;
     let mut orphan = Pod { spec: template("db", "zero:0").spec, ..Default::default() };
     orphan.metadata.name = Some("db-0".into());

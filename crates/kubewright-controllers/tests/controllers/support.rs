@@ -1,4 +1,4 @@
-//! A cluster in the process of the test.
+//! An in-process cluster.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ impl Cluster {
         pods.into_iter().filter(|pod| !pod.is_being_deleted()).collect()
     }
 
-    /// Waits until the object is as it should be.
+    /// Waits until the object meets the condition.
     pub async fn until<T: Kind + std::fmt::Debug>(&self, name: &str, holds: impl Fn(&T) -> bool) -> T {
         let start = Instant::now();
         loop {
@@ -83,7 +83,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the pods are as they should be.
+    /// Waits until the non-terminating pods meet the condition.
     pub async fn until_pods(&self, holds: impl Fn(&[Pod]) -> bool) -> Vec<Pod> {
         let start = Instant::now();
         loop {
@@ -130,7 +130,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until an object is gone.
+    /// Waits until an object is deleted.
     pub async fn until_gone<T: Kind>(&self, name: &str) {
         let start = Instant::now();
         while self.api::<T>().get_opt(name).await.unwrap().is_some() {
@@ -139,7 +139,7 @@ impl Cluster {
         }
     }
 
-    /// Stops the controllers, lets something happen behind their back, and starts them again.
+    /// Stops the controllers, runs `change`, and starts them again.
     pub async fn while_away(self, options: NodeOptions, happens: impl AsyncFnOnce(&Client)) -> Self {
         let Cluster { server, controllers, client } = self;
         controllers.stop().await.unwrap();

@@ -1,4 +1,4 @@
-//! Storage that is pretended.
+//! Simulated storage.
 
 use kubewright_api::core::v1::{HostPathVolumeSource, PersistentVolume, PersistentVolumeClaim, Pod};
 use kubewright_api::storage::v1::StorageClass;
@@ -22,7 +22,7 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
     claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// A volume that a user has made.
+/// A user-defined volume.
 fn disk() -> PersistentVolume {
     let mut volume = PersistentVolume::default();
     volume.metadata.name = Some("disk".into());
@@ -39,7 +39,7 @@ async fn volumes(cluster: &Cluster) -> Vec<PersistentVolume> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_is_given_a_volume_that_goes_with_it() {
+async fn a_claim_gets_a_volume_that_is_deleted_with_it() {
     let cluster = Cluster::with_nodes(1).await;
     cluster.create(&claim("data", None)).await;
     let bound = cluster.until::<PersistentVolumeClaim>("data", |claim| phase(claim) == "Bound").await;
@@ -78,7 +78,7 @@ async fn a_volume_of_a_user_is_bound_and_then_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_that_is_deleted_while_it_is_bound_goes_after_its_claim() {
+async fn a_deleted_bound_volume_is_removed_after_its_claim() {
     let cluster = Cluster::with_nodes(1).await;
     let all = Api::<PersistentVolume>::all(&cluster.client);
     all.create(&disk()).await.unwrap();
@@ -120,7 +120,7 @@ async fn a_class_can_have_its_volumes_wait_for_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_volume_is_kept_for_the_claim_that_it_names() {
+async fn a_volume_with_a_claim_reference_is_reserved_for_it() {
     let cluster = Cluster::with_nodes(1).await;
     let mut class = StorageClass { provisioner: "kubernetes.io/no-provisioner".into(), ..Default::default() };
     class.metadata.name = Some("manual".into());

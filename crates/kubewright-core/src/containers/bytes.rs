@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_printed_tells_the_content() {
+    fn the_debug_form_does_not_show_the_content() {
         assert_eq!(format!("{:?}", ByteString::from("hunter2")), "ByteString(7 bytes)");
         assert_eq!(
             ByteString::from_base64(b"hunter2?").unwrap_err().to_string(),

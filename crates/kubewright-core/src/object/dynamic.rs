@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_comes_twice_is_an_error() {
+    fn a_repeated_field_is_an_error() {
         for (json, path) in [
             (r#"{"kind":"Foo","kind":"Bar"}"#, "kind"),
             (r#"{"metadata":{},"spec":1,"metadata":{}}"#, "metadata"),
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_fit_changes_nothing() {
+    fn a_failed_conversion_changes_nothing() {
         let mut object = foo();
         let error = object.set(&["metadata", "labels"], 3).unwrap_err();
         assert_eq!(error.to_string(), "cannot set metadata.labels: labels: expected object, found number");

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_is_renewed_in_place_whatever_its_version() {
+    fn an_owner_reference_is_updated_in_place_across_versions() {
         let mut pod = meta("ns", "pod");
         set_owner_reference(&mut pod, &meta("ns", "foo"), &FOO).unwrap();
         set_owner_reference(&mut pod, &meta("ns", "bar"), &FOO).unwrap();

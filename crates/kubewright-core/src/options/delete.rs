@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::check;
 use super::list::append_some;
-use super::query::Query;
+use super::query::QueryParameters;
 use super::write::{append_dry_run, dry_run_cause};
 use crate::Str;
 use crate::meta::v1::{ObjectMeta, Status, StatusCause};
@@ -131,7 +131,7 @@ impl DeleteOptions {
     /// # Errors
     /// The server's status for options that are malformed or invalid.
     #[inline]
-    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters) -> Result<Self, Box<Status>> {
         const FIELD: &str = "propagationPolicy";
         let grace_period_seconds = query.integer("gracePeriodSeconds")?;
         let policy = query.text(FIELD);
@@ -251,8 +251,8 @@ mod tests {
         let mut query = String::new();
         options.append_query(&mut query);
         assert_eq!(query, "dryRun=All&gracePeriodSeconds=5&propagationPolicy=Background");
-        assert_eq!(DeleteOptions::from_query(&Query::parse(&query)), Ok(options));
-        let old = DeleteOptions::from_query(&Query::parse("orphanDependents=true")).unwrap();
+        assert_eq!(DeleteOptions::from_query(&QueryParameters::parse(&query)), Ok(options));
+        let old = DeleteOptions::from_query(&QueryParameters::parse("orphanDependents=true")).unwrap();
         assert_eq!(old.propagation_policy, Some(PropagationPolicy::Orphan));
     }
 
@@ -271,12 +271,12 @@ mod tests {
             ),
             ("gracePeriodSeconds=soon", "strconv.ParseInt: parsing \"soon\": invalid syntax"),
         ] {
-            assert_eq!(DeleteOptions::from_query(&Query::parse(text)).unwrap_err().to_string(), message);
+            assert_eq!(DeleteOptions::from_query(&QueryParameters::parse(text)).unwrap_err().to_string(), message);
         }
     }
 
     #[test]
-    fn preconditions_tell_an_object_from_its_successor() {
+    fn preconditions_distinguish_an_object_from_its_recreation() {
         let meta = ObjectMeta { uid: Some("1".into()), resource_version: Some("7".into()), ..Default::default() };
         let preconditions = |uid: Option<&str>, version: Option<&str>| Preconditions {
             uid: uid.map(Str::from),

@@ -1,6 +1,6 @@
 //! Options of reading one object.
 
-use super::query::{Query, append};
+use super::query::{QueryParameters, append};
 use crate::Str;
 
 /// Options of reading one object.
@@ -29,7 +29,7 @@ impl GetOptions {
 
     /// Parses the options of a request.
     #[inline]
-    pub fn from_query(query: &Query) -> Self {
+    pub fn from_query(query: &QueryParameters) -> Self {
         GetOptions { resource_version: query.text("resourceVersion").map(Str::from) }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::check;
-use super::query::{Query, append};
+use super::query::{QueryParameters, append};
 use crate::meta::v1::{Status, StatusCause};
 use crate::names::quote::Quoted;
 use crate::{FieldSelector, Selector, Str};
@@ -129,7 +129,7 @@ impl ListOptions {
     /// # Errors
     /// The server's status for options that are malformed or invalid.
     #[inline]
-    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters) -> Result<Self, Box<Status>> {
         // Numbers are parsed before selectors, because servers report their errors first.
         let (timeout_seconds, limit) = (query.integer("timeoutSeconds")?, query.integer("limit")?);
         let (label_selector, field_selector) = selectors(query)?;
@@ -246,7 +246,7 @@ pub(super) fn append_selectors(query: &mut String, fields: &FieldSelector, label
 }
 
 #[inline]
-pub(super) fn selectors(query: &Query) -> Result<(Selector, FieldSelector), Box<Status>> {
+pub(super) fn selectors(query: &QueryParameters) -> Result<(Selector, FieldSelector), Box<Status>> {
     let bad = |error: crate::selector::SelectorError| Box::new(Status::bad_request(error.to_string()));
     let labels = query.get("labelSelector").unwrap_or_default().parse().map_err(bad)?;
     let fields = query.get("fieldSelector").unwrap_or_default().parse().map_err(bad)?;
@@ -266,10 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_by_default() {
+    fn default_list_options_send_no_parameters() {
         assert_eq!(query(&ListOptions::default()), "");
-        assert_eq!(ListOptions::from_query(&Query::parse("")), Ok(ListOptions::default()));
-        assert_eq!(ListOptions::from_query(&Query::parse("resourceVersion=&continue=")), Ok(ListOptions::default()));
+        assert_eq!(ListOptions::from_query(&QueryParameters::parse("")), Ok(ListOptions::default()));
+        assert_eq!(
+            ListOptions::from_query(&QueryParameters::parse("resourceVersion=&continue=")),
+            Ok(ListOptions::default())
+        );
     }
 
     #[test]
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_of_nothing_is_not_sent_as_everything() {
+    fn an_empty_match_selector_is_not_sent_as_match_all() {
         assert_eq!(query(&ListOptions::default().labels(Selector::nothing())), "labelSelector=nothing%2C%21nothing");
     }
 
@@ -328,7 +331,7 @@ mod tests {
                  for list",
             ),
         ] {
-            let answer = ListOptions::from_query(&Query::parse(text)).unwrap_err();
+            let answer = ListOptions::from_query(&QueryParameters::parse(text)).unwrap_err();
             assert_eq!((answer.code, answer.to_string().as_str()), (Some(code), message), "{text}");
         }
     }
@@ -354,7 +357,7 @@ mod tests {
             if let Some(token) = token {
                 options = options.continue_from(token);
             }
-            prop_assert_eq!(ListOptions::from_query(&Query::parse(&query(&options))), Ok(options));
+            prop_assert_eq!(ListOptions::from_query(&QueryParameters::parse(&query(&options))), Ok(options));
         }
     }
 }

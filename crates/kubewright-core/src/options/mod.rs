@@ -18,7 +18,7 @@ pub use delete::{DeleteOptions, Preconditions, PropagationPolicy};
 pub use get::GetOptions;
 pub use list::{ListOptions, ResourceVersionMatch};
 pub use patch::{Patch, PatchOptions, PatchType, UnconditionalPatch};
-pub use query::Query;
+pub use query::QueryParameters;
 pub use watch::WatchOptions;
 pub use write::{CreateOptions, FieldValidation, UpdateOptions};
 

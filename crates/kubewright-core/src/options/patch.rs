@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::check;
 use super::list::append_some;
-use super::query::Query;
+use super::query::QueryParameters;
 use super::write::{FieldValidation, append_write, field_manager_causes, write_causes};
 use crate::meta::v1::{Status, StatusCause};
 use crate::{Str, Value};
@@ -288,7 +288,7 @@ impl PatchOptions {
     /// # Errors
     /// The server's status for invalid options.
     #[inline]
-    pub fn from_query(query: &Query, patch: PatchType) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters, patch: PatchType) -> Result<Self, Box<Status>> {
         let options = PatchOptions {
             dry_run: query.get("dryRun").is_some(),
             field_manager: query.text("fieldManager").map(Str::from),
@@ -391,7 +391,7 @@ mod tests {
                 "fieldManager: Invalid value: \"a\\ab\": invalid character U+0007 (at position 1)",
             ),
         ] {
-            let answer = PatchOptions::from_query(&Query::parse(text), kind).unwrap_err();
+            let answer = PatchOptions::from_query(&QueryParameters::parse(text), kind).unwrap_err();
             assert_eq!(answer.to_string(), format!("PatchOptions.meta.k8s.io \"\" is invalid: {message}"));
         }
         assert!(PatchOptions::default().force().validate(PatchType::Strategic).is_err());
@@ -406,6 +406,6 @@ mod tests {
         let mut query = String::new();
         options.append_query(&mut query);
         assert_eq!(query, "dryRun=All&fieldManager=kubectl&fieldValidation=Warn&force=false");
-        assert_eq!(PatchOptions::from_query(&Query::parse(&query), PatchType::Apply), Ok(options));
+        assert_eq!(PatchOptions::from_query(&QueryParameters::parse(&query), PatchType::Apply), Ok(options));
     }
 }

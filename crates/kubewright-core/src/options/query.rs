@@ -15,17 +15,17 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 /// in Go.
 ///
 /// ```
-/// use kubewright_core::options::Query;
-/// let query = Query::parse("labelSelector=app%3Dweb,tier+in+(a)&watch");
+/// use kubewright_core::options::QueryParameters;
+/// let query = QueryParameters::parse("labelSelector=app%3Dweb,tier+in+(a)&watch");
 /// assert_eq!(query.get("labelSelector"), Some("app=web,tier in (a)"));
 /// assert!(query.flag("watch").unwrap_or_default());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct QueryParameters {
     parameters: Vec<(String, String)>,
 }
 
-impl Query {
+impl QueryParameters {
     /// Parses the part of a URL after the question mark.
     #[inline]
     pub fn parse(text: &str) -> Self {
@@ -34,7 +34,7 @@ impl Query {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             Some((unescape(name)?, unescape(value)?))
         });
-        Query { parameters: parameters.collect() }
+        QueryParameters { parameters: parameters.collect() }
     }
 
     /// The first value of a parameter.
@@ -119,21 +119,21 @@ mod tests {
 
     #[test]
     fn undecodable_parameters_are_skipped() {
-        let query = Query::parse("a=%zz&b=1&c=%4&b=2&&d;e=1&f");
+        let query = QueryParameters::parse("a=%zz&b=1&c=%4&b=2&&d;e=1&f");
         assert_eq!((query.get("a"), query.get("c"), query.get("d;e"), query.get("f")), (None, None, None, Some("")));
         assert_eq!(query.all("b").collect::<Vec<_>>(), ["1", "2"]);
     }
 
     #[test]
     fn only_absence_false_and_zero_are_not_true() {
-        let query = Query::parse("a=true&b=False&c=0&d&e=1&f=no");
+        let query = QueryParameters::parse("a=true&b=False&c=0&d&e=1&f=no");
         let flags = ["a", "b", "c", "d", "e", "f", "g"].map(|name| query.flag(name));
         assert_eq!(flags, [Some(true), Some(false), Some(false), Some(true), Some(true), Some(true), None]);
     }
 
     #[test]
     fn numbers_are_whole() {
-        let query = Query::parse("a=5&b=x&c=99999999999999999999&d=");
+        let query = QueryParameters::parse("a=5&b=x&c=99999999999999999999&d=");
         assert_eq!(query.integer("a"), Ok(Some(5)));
         assert_eq!(query.integer("z"), Ok(None));
         let message = |name| query.integer(name).unwrap_err().to_string();
@@ -150,13 +150,13 @@ mod tests {
                 append(&mut query, "v", &value);
             }
             prop_assert!(query.is_ascii());
-            let query = Query::parse(&query);
+            let query = QueryParameters::parse(&query);
             prop_assert_eq!(query.all("v").collect::<Vec<_>>(), values);
         }
 
         #[test]
-        fn no_text_makes_reading_panic(text in "[%a&=+;é0-9]{0,20}") {
-            Query::parse(&text);
+        fn no_query_causes_a_panic(text in "[%a&=+;é0-9]{0,20}") {
+            QueryParameters::parse(&text);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ResourceVersionMatch;
 use super::check;
 use super::list::{append_selectors, append_some, selectors};
-use super::query::{Query, append};
+use super::query::{QueryParameters, append};
 use crate::meta::v1::{Status, StatusCause};
 use crate::names::quote::Quoted;
 use crate::{FieldSelector, Selector, Str};
@@ -121,7 +121,7 @@ impl WatchOptions {
 
     /// Whether a request is a watch and not a list.
     #[inline]
-    pub fn is_watch(query: &Query) -> bool {
+    pub fn is_watch(query: &QueryParameters) -> bool {
         query.flag("watch").unwrap_or_default()
     }
 
@@ -130,7 +130,7 @@ impl WatchOptions {
     /// # Errors
     /// The server's status for options that are malformed or invalid.
     #[inline]
-    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters) -> Result<Self, Box<Status>> {
         // As in a list, numbers are parsed first, even the unused limit.
         let timeout_seconds = query.integer("timeoutSeconds")?;
         query.integer("limit")?;
@@ -232,17 +232,17 @@ mod tests {
                  sendInitialEvents is provided",
             ),
         ] {
-            let answer = WatchOptions::from_query(&Query::parse(text)).unwrap_err();
+            let answer = WatchOptions::from_query(&QueryParameters::parse(text)).unwrap_err();
             assert!(answer.is_invalid());
             assert_eq!(answer.to_string(), format!("ListOptions.meta.k8s.io \"\" is invalid: {message}"), "{text}");
         }
-        let answer = WatchOptions::from_query(&Query::parse("watch=true&labelSelector=a>>b")).unwrap_err();
+        let answer = WatchOptions::from_query(&QueryParameters::parse("watch=true&labelSelector=a>>b")).unwrap_err();
         assert_eq!(answer.to_string(), "unable to parse requirement: found '>', expected: identifier");
     }
 
     #[test]
-    fn a_watch_is_told_from_a_list() {
-        let is_watch = |text| WatchOptions::is_watch(&Query::parse(text));
+    fn watch_requests_are_distinguished_from_lists() {
+        let is_watch = |text| WatchOptions::is_watch(&QueryParameters::parse(text));
         assert!(is_watch("watch=true") && is_watch("watch=1") && is_watch("watch"));
         assert!(!is_watch("") && !is_watch("watch=false") && !is_watch("watch=0"));
     }
@@ -263,7 +263,7 @@ mod tests {
             if initial {
                 options = options.initial_events();
             }
-            let query = Query::parse(&query(&options));
+            let query = QueryParameters::parse(&query(&options));
             prop_assert!(WatchOptions::is_watch(&query));
             prop_assert_eq!(WatchOptions::from_query(&query), Ok(options));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::check;
 use super::list::append_some;
-use super::query::{Query, append};
+use super::query::{QueryParameters, append};
 use crate::Str;
 use crate::meta::v1::{Status, StatusCause};
 use crate::names::quote::{Quoted, is_printable};
@@ -60,7 +60,7 @@ impl CreateOptions {
     /// # Errors
     /// The server's status for invalid options.
     #[inline]
-    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters) -> Result<Self, Box<Status>> {
         check("CreateOptions", write_causes(query))?;
         Ok(CreateOptions {
             dry_run: query.get("dryRun").is_some(),
@@ -127,7 +127,7 @@ impl UpdateOptions {
     /// # Errors
     /// The server's status for invalid options.
     #[inline]
-    pub fn from_query(query: &Query) -> Result<Self, Box<Status>> {
+    pub fn from_query(query: &QueryParameters) -> Result<Self, Box<Status>> {
         check("UpdateOptions", write_causes(query))?;
         Ok(UpdateOptions {
             dry_run: query.get("dryRun").is_some(),
@@ -203,7 +203,7 @@ pub(super) fn append_dry_run(query: &mut String, dry_run: bool) {
 
 /// Errors in the parameters common to all writes.
 #[inline]
-pub(super) fn write_causes(query: &Query) -> Vec<StatusCause> {
+pub(super) fn write_causes(query: &QueryParameters) -> Vec<StatusCause> {
     let mut causes = field_manager_causes(query.get("fieldManager"));
     causes.extend(dry_run_cause(query));
     if let Some(text) = query.text("fieldValidation")
@@ -216,7 +216,7 @@ pub(super) fn write_causes(query: &Query) -> Vec<StatusCause> {
 }
 
 #[inline]
-pub(super) fn dry_run_cause(query: &Query) -> Option<StatusCause> {
+pub(super) fn dry_run_cause(query: &QueryParameters) -> Option<StatusCause> {
     let values: Vec<&str> = query.all("dryRun").collect();
     if values.iter().all(|&value| value == "All") {
         return None;
@@ -250,8 +250,8 @@ mod tests {
         let mut query = String::new();
         options.append_query(&mut query);
         assert_eq!(query, "dryRun=All&fieldManager=a%20b&fieldValidation=Strict");
-        assert_eq!(CreateOptions::from_query(&Query::parse(&query)), Ok(options));
-        assert_eq!(UpdateOptions::from_query(&Query::parse("pretty=true")), Ok(UpdateOptions::default()));
+        assert_eq!(CreateOptions::from_query(&QueryParameters::parse(&query)), Ok(options));
+        assert_eq!(UpdateOptions::from_query(&QueryParameters::parse("pretty=true")), Ok(UpdateOptions::default()));
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
             ("fieldManager=a%07b", "fieldManager: Invalid value: \"a\\ab\": invalid character U+0007 (at position 1)"),
             (&format!("fieldManager={}", "m".repeat(129)), "fieldManager: Too long: may not be more than 128 bytes"),
         ] {
-            let answer = UpdateOptions::from_query(&Query::parse(text)).unwrap_err();
+            let answer = UpdateOptions::from_query(&QueryParameters::parse(text)).unwrap_err();
             assert_eq!(answer.to_string(), format!("UpdateOptions.meta.k8s.io \"\" is invalid: {message}"));
         }
         assert!(CreateOptions::default().field_manager("a\n").validate().is_err());

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_the_two_apart() {
+    fn json_distinguishes_integers_and_strings() {
         for json in ["80", "-1", r#""80""#, r#""25%""#, r#""""#] {
             let value: IntOrString = serde_json::from_str(json).unwrap();
             assert_eq!(serde_json::to_string(&value).unwrap(), json);

@@ -341,7 +341,7 @@ mod tests {
 
     #[cfg(feature = "jiff")]
     #[test]
-    fn jiff_knows_the_same_times() {
+    fn times_agree_with_jiff() {
         let time: Time = "2025-10-01T00:00:00Z".parse().unwrap();
         assert_eq!(jiff::Timestamp::from(time).to_string(), time.to_string());
         assert_eq!(Time::from(jiff::Timestamp::from(time)), time);

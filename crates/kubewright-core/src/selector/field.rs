@@ -284,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[ab,!=\\\\é]{0,16}") {
+        fn no_input_causes_a_panic(text in "[ab,!=\\\\é]{0,16}") {
             if let Ok(selector) = text.parse::<FieldSelector>() {
                 prop_assert_eq!(selector.to_string().parse::<FieldSelector>().unwrap(), selector);
             }

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selector_of_nothing_never_becomes_everything() {
+    fn a_selector_that_matches_nothing_never_becomes_match_all() {
         // ST-18
         let nothing = Selector::nothing().with(Requirement::exists("x").unwrap());
         assert!(nothing.is_nothing() && !nothing.is_everything() && nothing.requirements().is_none());
@@ -440,7 +440,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[ab,!=<>() in\\PC\0]{0,20}") {
+        fn no_input_causes_a_panic(text in "[ab,!=<>() in\\PC\0]{0,20}") {
             if let Ok(selector) = text.parse::<Selector>() {
                 prop_assert_eq!(selector.to_string().parse::<Selector>().unwrap(), selector);
             }

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_found_by_its_word() {
+    fn each_cause_type_parses_from_its_name() {
         for cause in CauseType::ALL {
             assert_eq!(CauseType::from_name(cause.as_str()), Some(cause));
         }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_say_what_the_server_says() {
+    fn cause_messages_equal_those_of_kube_apiserver() {
         for (cause, want) in [
             (StatusCause::required("f", ""), "Required value"),
             (

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_is_found_by_its_word() {
+    fn each_reason_parses_from_its_name() {
         for reason in StatusReason::ALL {
             assert_eq!(StatusReason::from(reason.as_str()), reason);
         }

@@ -19,7 +19,7 @@ fn shape(status: &Status) -> (Str, i32, Str, Str, Str) {
 }
 
 #[test]
-fn failures_say_what_the_server_says() {
+fn failure_messages_equal_those_of_kube_apiserver() {
     let cause = |field: &'static str| StatusCause::required(field, "");
     let pod = GroupKind::new("", "Pod");
     for (status, message, want) in [
@@ -163,7 +163,7 @@ fn the_code_counts_only_where_no_known_reason_is_given() {
 }
 
 #[test]
-fn both_words_for_an_old_version_are_expired() {
+fn both_reasons_for_an_old_version_are_expired() {
     // RE-8
     assert!(Status::expired("too old").is_expired() && Status::gone("too old").is_expired());
     assert!(Status { code: Some(410), ..Default::default() }.is_expired());
@@ -199,7 +199,7 @@ fn the_wish_to_wait_is_passed_on() {
 }
 
 #[test]
-fn a_status_without_message_still_says_something() {
+fn a_status_without_message_has_a_display_text() {
     assert_eq!(Status { reason: Some("Expired".into()), ..Default::default() }.to_string(), "Expired");
     assert_eq!(Status { code: Some(500), ..Default::default() }.to_string(), "status code 500");
     assert_eq!(Status::default().to_string(), "unknown status");

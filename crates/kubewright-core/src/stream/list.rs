@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use super::Encoding;
 use super::buffer::{Buffer, Extent};
 use super::slot::ObjectSlot;
-use super::undecodable::{PartialIdentity, StreamError, Verb};
+use super::undecodable::{PartialIdentity, ReportedAs, StreamError};
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::messages::{MAGIC, type_meta};
 use crate::codec::protobuf::varint;
@@ -32,13 +32,13 @@ const ITEM_MAX: usize = 128 << 20;
 /// ```
 #[derive(Debug)]
 pub struct ListDecoder<T> {
-    list: List,
+    list: ErasedListDecoder,
     items: PhantomData<fn() -> T>,
 }
 
 /// The type-erased decoder.
 #[derive(Debug)]
-struct List {
+struct ErasedListDecoder {
     buffer: Buffer,
     state: ListState,
     metadata: ListMeta,
@@ -85,7 +85,7 @@ enum Key {
 impl<T: Object> ListDecoder<T> {
     /// A decoder at the start of a list.
     pub fn new(encoding: Encoding) -> Self {
-        ListDecoder { list: List::new(encoding), items: PhantomData }
+        ListDecoder { list: ErasedListDecoder::new(encoding), items: PhantomData }
     }
 
     /// Appends received bytes.
@@ -116,13 +116,19 @@ impl<T: Object> ListDecoder<T> {
     }
 }
 
-impl List {
+impl ErasedListDecoder {
     fn new(encoding: Encoding) -> Self {
         let state = match encoding {
             Encoding::Json => ListState::JsonStart,
             Encoding::Protobuf => ListState::ProtobufMagic,
         };
-        List { buffer: Buffer::default(), state, metadata: ListMeta::default(), type_: Default::default(), count: 0 }
+        ErasedListDecoder {
+            buffer: Buffer::default(),
+            state,
+            metadata: ListMeta::default(),
+            type_: Default::default(),
+            count: 0,
+        }
     }
 
     /// Decodes the next object, if it is complete, into `slot`.
@@ -160,7 +166,7 @@ impl List {
     fn failed(&self, error: DecodeError, is_protobuf: bool, slot: &dyn ObjectSlot) -> StreamError {
         let Some(bytes) = self.buffer.skipped() else { return StreamError::Unreadable(error) };
         let sketch = if is_protobuf { PartialIdentity::of_protobuf(bytes) } else { PartialIdentity::of_json(bytes) };
-        sketch.into_error(Verb::Listed, slot.static_kind().as_ref(), error)
+        sketch.into_error(ReportedAs::Listed, slot.static_kind().as_ref(), error)
     }
 
     fn finish(self) -> Result<ListMeta, DecodeError> {
@@ -435,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_cannot_be_decoded_is_named_and_the_others_follow() {
+    fn an_undecodable_object_is_named_and_the_others_follow() {
         let text = br#"{"kind":"FooList","metadata":{"resourceVersion":"7"},"items":[
             {"metadata":{"name":"a"}},
             {"metadata":{"labels":1,"name":"bad","namespace":"n","resourceVersion":"5","uid":"u"}},
@@ -446,7 +452,7 @@ mod tests {
             assert_eq!(names, ["a", "b"], "in pieces of {size}");
             assert_eq!(metadata.resource_version.as_deref(), Some("7"));
             let [bad, cluster] = &undecodable[..] else { panic!("{undecodable:?}") };
-            assert_eq!((bad.verb, bad.error.path().as_str()), (Verb::Listed, "items[1].metadata.labels"));
+            assert_eq!((bad.verb, bad.error.path().as_str()), (ReportedAs::Listed, "items[1].metadata.labels"));
             assert_eq!(bad.identity.key, ObjectKey::namespaced("n", "bad"));
             assert_eq!((bad.identity.uid.as_str(), bad.identity.resource_version.as_str()), ("u", "5"));
             assert_eq!(cluster.identity.key, ObjectKey::cluster("cluster"));
@@ -457,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_protobuf_that_cannot_be_decoded_is_named_and_the_others_follow() {
+    fn an_undecodable_protobuf_object_is_named_and_the_others_follow() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         // Field 4 of the second object's metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x2a, b"u"), field(0x3a, b"5")];

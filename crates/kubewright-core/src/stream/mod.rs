@@ -15,5 +15,5 @@ mod watch;
 pub use encoding::Encoding;
 pub use list::ListDecoder;
 pub use object_list::ObjectList;
-pub use undecodable::{ObjectIdentity, StreamError, Undecodable, Verb};
+pub use undecodable::{ObjectIdentity, ReportedAs, StreamError, Undecodable};
 pub use watch::{Bookmark, WatchDecoder, WatchEvent};

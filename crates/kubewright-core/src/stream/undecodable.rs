@@ -8,12 +8,12 @@ use std::fmt;
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::Reader;
 use crate::codec::messages::Envelope;
-use crate::codec::protobuf::Fields;
+use crate::codec::protobuf::WireFields;
 use crate::{GroupVersion, GroupVersionKind, Object, ObjectKey, ResourceVersion, Str};
 
 /// How the server reported an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub enum ReportedAs {
     /// As an item of a list.
     Listed,
     /// As an `ADDED` event.
@@ -55,7 +55,7 @@ impl ObjectIdentity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undecodable {
     /// How the server reported the object.
-    pub verb: Verb,
+    pub verb: ReportedAs,
     /// The identity of the object. The name is empty only if
     /// [`is_other_kind`](Self::is_other_kind).
     pub identity: ObjectIdentity,
@@ -188,7 +188,7 @@ impl PartialIdentity {
     /// Reads a message without an envelope: metadata is field 1 of every object.
     pub(super) fn of_protobuf(bytes: &[u8]) -> Self {
         let mut sketch = PartialIdentity::default();
-        let mut fields = Fields::new(bytes);
+        let mut fields = WireFields::new(bytes);
         while let Ok(Some((number, wire))) = fields.next() {
             if number == 1 {
                 sketch.is_complete = wire.bytes().and_then(|bytes| sketch.read_metadata(bytes)).is_ok();
@@ -199,7 +199,7 @@ impl PartialIdentity {
 
     fn read_metadata(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
         let text = |bytes| std::str::from_utf8(bytes).map(Str::from).map_err(DecodeError::utf8);
-        let mut fields = Fields::new(bytes);
+        let mut fields = WireFields::new(bytes);
         while let Some((number, wire)) = fields.next()? {
             match number {
                 1 => self.name = text(wire.bytes()?)?,
@@ -228,7 +228,12 @@ impl PartialIdentity {
     }
 
     /// The stream error: about this object if its name is known, otherwise about the whole stream.
-    pub(super) fn into_error(self, verb: Verb, wanted: Option<&GroupVersionKind>, error: DecodeError) -> StreamError {
+    pub(super) fn into_error(
+        self,
+        verb: ReportedAs,
+        wanted: Option<&GroupVersionKind>,
+        error: DecodeError,
+    ) -> StreamError {
         let is_other_kind = wanted.is_some_and(|wanted| self.is_other_kind(wanted));
         if !is_other_kind && (!self.is_complete || self.name.is_empty()) {
             return StreamError::Unreadable(error);

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use super::Encoding;
 use super::buffer::{Buffer, Extent, is_space};
 use super::slot::ObjectSlot;
-use super::undecodable::{PartialIdentity, StreamError, Verb};
+use super::undecodable::{PartialIdentity, ReportedAs, StreamError};
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::Reader;
 use crate::codec::messages::Envelope;
-use crate::codec::protobuf::Fields;
+use crate::codec::protobuf::WireFields;
 use crate::meta::v1::{ObjectMeta, PartialObjectMetadata, Status};
 use crate::{GroupVersion, GroupVersionKind, Object, Str};
 
@@ -58,14 +58,14 @@ impl Bookmark {
 /// Decodes the events of a watch as their bytes arrive.
 #[derive(Debug)]
 pub struct WatchDecoder<T> {
-    watch: Watch,
+    watch: ErasedWatchDecoder,
     objects: PhantomData<fn() -> T>,
 }
 
 impl<T: Object> WatchDecoder<T> {
     /// A decoder at the start of a watch.
     pub fn new(encoding: Encoding) -> Self {
-        WatchDecoder { watch: Watch { buffer: Buffer::default(), encoding }, objects: PhantomData }
+        WatchDecoder { watch: ErasedWatchDecoder { buffer: Buffer::default(), encoding }, objects: PhantomData }
     }
 
     /// Appends received bytes.
@@ -84,11 +84,11 @@ impl<T: Object> WatchDecoder<T> {
         let mut object = None;
         let wrap: fn(T) -> WatchEvent<T> = match self.watch.next(decoder, &mut object)? {
             None => return Ok(None),
-            Some(Event::Added) => WatchEvent::Added,
-            Some(Event::Modified) => WatchEvent::Modified,
-            Some(Event::Deleted) => WatchEvent::Deleted,
-            Some(Event::Bookmark(object)) => return Ok(Some(WatchEvent::Bookmark(object))),
-            Some(Event::Error(status)) => return Ok(Some(WatchEvent::Error(status))),
+            Some(ErasedEvent::Added) => WatchEvent::Added,
+            Some(ErasedEvent::Modified) => WatchEvent::Modified,
+            Some(ErasedEvent::Deleted) => WatchEvent::Deleted,
+            Some(ErasedEvent::Bookmark(object)) => return Ok(Some(WatchEvent::Bookmark(object))),
+            Some(ErasedEvent::Error(status)) => return Ok(Some(WatchEvent::Error(status))),
         };
         Ok(object.map(wrap))
     }
@@ -101,13 +101,13 @@ impl<T: Object> WatchDecoder<T> {
 
 /// The type-erased decoder.
 #[derive(Debug)]
-struct Watch {
+struct ErasedWatchDecoder {
     buffer: Buffer,
     encoding: Encoding,
 }
 
 /// An event; its object, if it has the watched type, is in a slot.
-enum Event {
+enum ErasedEvent {
     Added,
     Modified,
     Deleted,
@@ -115,8 +115,8 @@ enum Event {
     Error(Box<Status>),
 }
 
-impl Watch {
-    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Option<Event>, StreamError> {
+impl ErasedWatchDecoder {
+    fn next(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Option<ErasedEvent>, StreamError> {
         let event = match self.encoding {
             Encoding::Json if !self.buffer.may_hold_value() => Ok(None),
             Encoding::Json => self.buffer.read(decoder, Extent::Value, |reader| json_event(reader, slot)),
@@ -154,7 +154,11 @@ impl Watch {
     }
 
     /// Frames have a length prefix of four bytes.
-    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Option<Event>, DecodeError> {
+    fn protobuf(
+        &mut self,
+        decoder: &mut Decoder,
+        slot: &mut dyn ObjectSlot,
+    ) -> Result<Option<ErasedEvent>, DecodeError> {
         self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
@@ -180,7 +184,7 @@ fn too_long() -> DecodeError {
 /// Reads verb and identity of an event with an undecodable object. `None` if the event has no
 /// object.
 #[cold]
-fn json_sketch(event: &[u8]) -> Option<(Verb, PartialIdentity)> {
+fn json_sketch(event: &[u8]) -> Option<(ReportedAs, PartialIdentity)> {
     let mut verb = None;
     let mut object = None;
     let mut decoder = Decoder::new();
@@ -201,22 +205,22 @@ fn json_sketch(event: &[u8]) -> Option<(Verb, PartialIdentity)> {
 
 /// Like [`json_sketch`], for a protobuf frame.
 #[cold]
-fn protobuf_sketch(frame: &[u8]) -> Option<(Verb, PartialIdentity)> {
+fn protobuf_sketch(frame: &[u8]) -> Option<(ReportedAs, PartialIdentity)> {
     let (kind, object) = event_parts(frame).ok()?;
     let envelope = Envelope::decode(object?).ok()?;
     Some((verb_of(kind)?, PartialIdentity::of_envelope(&envelope)))
 }
 
-fn verb_of(kind: &str) -> Option<Verb> {
+fn verb_of(kind: &str) -> Option<ReportedAs> {
     match kind {
-        "ADDED" => Some(Verb::Added),
-        "MODIFIED" => Some(Verb::Modified),
-        "DELETED" => Some(Verb::Deleted),
+        "ADDED" => Some(ReportedAs::Added),
+        "MODIFIED" => Some(ReportedAs::Modified),
+        "DELETED" => Some(ReportedAs::Deleted),
         _ => None,
     }
 }
 
-fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
+fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<ErasedEvent, DecodeError> {
     let (mut kind, mut event, mut early) = (None, None, None);
     reader.entries(|reader, key| {
         match (key, &kind) {
@@ -236,11 +240,11 @@ fn json_event(reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<
     }
 }
 
-fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
+fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlot) -> Result<ErasedEvent, DecodeError> {
     if kind == "ERROR" {
         let mut status = Box::<Status>::default();
         reader.message(&mut *status)?;
-        return Ok(Event::Error(status));
+        return Ok(ErasedEvent::Error(status));
     }
     if kind == "BOOKMARK" {
         let mut bookmark = Box::<Bookmark>::default();
@@ -256,7 +260,7 @@ fn json_object(kind: &str, reader: &mut Reader<'_, '_>, slot: &mut dyn ObjectSlo
         })?;
         let kind = std::mem::take(&mut bookmark.kind.kind);
         bookmark.kind = kind_of(&api_version, kind);
-        return Ok(Event::Bookmark(bookmark));
+        return Ok(ErasedEvent::Bookmark(bookmark));
     }
     let event = event_of(kind)?;
     let object = reader.rest();
@@ -277,12 +281,12 @@ fn kind_of(api_version: &str, kind: Str) -> GroupVersionKind {
 /// enveloped object.
 fn event_parts(frame: &[u8]) -> Result<(&str, Option<&[u8]>), DecodeError> {
     let (mut kind, mut object) = ("", None);
-    let mut fields = Fields::new(frame);
+    let mut fields = WireFields::new(frame);
     while let Some((number, wire)) = fields.next()? {
         match number {
             1 => kind = std::str::from_utf8(wire.bytes()?).map_err(DecodeError::utf8)?,
             2 => {
-                let mut extension = Fields::new(wire.bytes()?);
+                let mut extension = WireFields::new(wire.bytes()?);
                 while let Some((number, wire)) = extension.next()? {
                     if number == 1 {
                         object = Some(wire.bytes()?);
@@ -295,11 +299,11 @@ fn event_parts(frame: &[u8]) -> Result<(&str, Option<&[u8]>), DecodeError> {
     Ok((kind, object))
 }
 
-fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Event, DecodeError> {
+fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<ErasedEvent, DecodeError> {
     let (kind, object) = event_parts(frame)?;
     let object = object.ok_or_else(|| DecodeError::new("event has no object"))?;
     if kind == "ERROR" {
-        return decoder.protobuf(object).map(|status| Event::Error(Box::new(status)));
+        return decoder.protobuf(object).map(|status| ErasedEvent::Error(Box::new(status)));
     }
     let envelope = Envelope::decode(object)?;
     if kind == "BOOKMARK" {
@@ -309,7 +313,7 @@ fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn ObjectSlot
         return match decoder.protobuf_message_into(&mut *metadata, envelope.raw) {
             Ok(()) => {
                 let kind = kind_of(&envelope.api_version, envelope.kind);
-                Ok(Event::Bookmark(Box::new(Bookmark { kind, metadata: metadata.metadata })))
+                Ok(ErasedEvent::Bookmark(Box::new(Bookmark { kind, metadata: metadata.metadata })))
             }
             Err(error) => Err(error.within_field("object")),
         };
@@ -322,11 +326,11 @@ fn protobuf_event(frame: &[u8], decoder: &mut Decoder, slot: &mut dyn ObjectSlot
     read.map(|()| event).map_err(|error| error.within_field("object"))
 }
 
-fn event_of(kind: &str) -> Result<Event, DecodeError> {
+fn event_of(kind: &str) -> Result<ErasedEvent, DecodeError> {
     Ok(match kind {
-        "ADDED" => Event::Added,
-        "MODIFIED" => Event::Modified,
-        "DELETED" => Event::Deleted,
+        "ADDED" => ErasedEvent::Added,
+        "MODIFIED" => ErasedEvent::Modified,
+        "DELETED" => ErasedEvent::Deleted,
         other => return Err(DecodeError::new(format!("unknown type of event {other:?}"))),
     })
 }
@@ -357,8 +361,8 @@ mod tests {
             }
             assert_eq!(names, ["a"], "in pieces of {size}");
             let [bad, late] = &undecodable[..] else { panic!("{undecodable:?}") };
-            assert_eq!((bad.verb, &bad.identity.key), (Verb::Deleted, &ObjectKey::namespaced("n", "bad")));
-            assert_eq!((late.verb, &late.identity.key), (Verb::Modified, &ObjectKey::cluster("late")));
+            assert_eq!((bad.verb, &bad.identity.key), (ReportedAs::Deleted, &ObjectKey::namespaced("n", "bad")));
+            assert_eq!((late.verb, &late.identity.key), (ReportedAs::Modified, &ObjectKey::cluster("late")));
             assert_eq!((late.identity.uid.as_str(), late.identity.resource_version.as_str()), ("u", "5"));
         }
     }
@@ -398,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn events_come_with_or_without_lines_of_their_own() {
+    fn events_are_decoded_with_and_without_line_breaks() {
         let event = |name: &str| format!(r#"{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}"#);
         for separators in [["\n", "\n"], ["\n", ""], ["", "\n"], ["", ""], ["\r\n", "\n\n"]] {
             let [first, second] = separators;
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_is_read_whatever_the_type_of_objects() {
+    fn a_bookmark_is_decoded_for_any_object_type() {
         let mut watch = WatchDecoder::<crate::meta::v1::PartialObjectMetadata>::new(Encoding::Json);
         watch.push(
             br#"{"type":"BOOKMARK","object":{"kind":"Foo","apiVersion":"a.b/v1","metadata":{"resourceVersion":"7"}}}"#,
@@ -471,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_whose_object_cannot_be_decoded_is_named() {
+    fn a_frame_with_an_undecodable_object_is_named() {
         let field = |tag: u8, bytes: &[u8]| [&[tag, bytes.len() as u8], bytes].concat();
         // Field 4 of the metadata is a number instead of a string.
         let metadata = [field(0x0a, b"bad"), field(0x1a, b"n"), vec![0x20, 1], field(0x3a, b"5")].concat();
@@ -482,13 +486,13 @@ mod tests {
         watch.push(&[&(event.len() as u32).to_be_bytes()[..], &event, &[0, 0, 0, 2, 0x0a, 0x09]].concat());
         let error = watch.next(&mut Decoder::new()).expect_err("cannot be decoded");
         let StreamError::Undecodable(object) = error else { panic!("{error}") };
-        assert_eq!((object.verb, object.identity.key), (Verb::Deleted, ObjectKey::namespaced("n", "bad")));
+        assert_eq!((object.verb, object.identity.key), (ReportedAs::Deleted, ObjectKey::namespaced("n", "bad")));
         let error = watch.next(&mut Decoder::new()).expect_err("the next frame is malformed");
         assert!(!error.can_go_on());
     }
 
     #[test]
-    fn what_is_left_is_an_event_unless_it_is_space_between_them() {
+    fn trailing_input_is_an_incomplete_event_unless_it_is_whitespace() {
         for (encoding, bytes, is_mid) in [
             (Encoding::Json, " \r\n\t", false),
             // Not white space in JSON, unlike in Rust.

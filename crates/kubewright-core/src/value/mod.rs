@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_and_others_stay_apart() {
+    fn integers_and_floats_stay_distinct() {
         let value: Value = r#"{"a": 9223372036854775807, "b": 1.5, "c": 1e3, "d": 1.0}"#.parse().unwrap();
         assert_eq!(value.get("a"), Some(&Value::Int(i64::MAX)));
         assert_eq!(value.to_string(), r#"{"a":9223372036854775807,"b":1.5,"c":1000.0,"d":1.0}"#);

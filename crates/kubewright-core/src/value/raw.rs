@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::{Reader, Writer};
 use crate::codec::message::Scalar;
-use crate::codec::protobuf::{Encoder, Fields, Wire};
+use crate::codec::protobuf::{Encoder, Wire, WireFields};
 use crate::{Str, Value};
 
 /// Any JSON value, kept as received: managed fields, embedded objects, schema defaults.
@@ -90,7 +90,7 @@ impl Scalar for RawJson {
         writer.raw(self.as_str());
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
-        let mut fields = Fields::new(wire.bytes()?);
+        let mut fields = WireFields::new(wire.bytes()?);
         while let Some((number, wire)) = fields.next()? {
             if number == 1 {
                 let text = std::str::from_utf8(wire.bytes()?).map_err(DecodeError::utf8)?;

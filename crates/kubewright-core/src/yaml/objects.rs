@@ -104,7 +104,7 @@ mod tests {
     use crate::Object;
 
     #[test]
-    fn documents_and_items_of_lists_come_in_their_order() {
+    fn documents_and_list_items_keep_their_order() {
         let text = "---\n# nothing\n---\n{\"apiVersion\":\"v1\",\"kind\":\"ConfigMapList\",\"items\":[
             {\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}]}
 ---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n";

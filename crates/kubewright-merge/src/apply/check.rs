@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::field_set::Element;
-use super::schema::Schema;
+use super::schema::MergeSchema;
 use kubewright_core::Value;
 use kubewright_core::quote::Quoted;
 use kubewright_core::scheme::Type;
@@ -13,7 +13,7 @@ use kubewright_core::scheme::Type;
 const MAX_PROBLEM_BYTES: usize = 1024 * 1024;
 
 /// Schema violations of a configuration: one message per path, worded as kube-apiserver does.
-pub fn check(value: &Value, schema: Schema<'_>) -> Vec<String> {
+pub fn check(value: &Value, schema: MergeSchema<'_>) -> Vec<String> {
     let mut problems = Problems::default();
     walk(value, schema, Path::Root, &mut problems);
     problems.messages
@@ -57,7 +57,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-fn walk(value: &Value, schema: Schema<'_>, path: Path<'_>, problems: &mut Problems) {
+fn walk(value: &Value, schema: MergeSchema<'_>, path: Path<'_>, problems: &mut Problems) {
     let mut complain = |message: String| problems.push(format_args!("{path}: {message}"));
     if value.is_null() {
         return;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::field_set::{Element, FieldSet, FieldSetBuilder};
-use super::schema::{Parts, Schema};
+use super::schema::{MergeSchema, ValueParts};
 use kubewright_core::{Map, Value};
 
 /// How a second object differs from a first.
@@ -58,7 +58,7 @@ impl ComparisonBuilder {
 }
 
 /// Compares two objects.
-pub fn compare(old: &Value, new: &Value, schema: Schema<'_>) -> Comparison {
+pub fn compare(old: &Value, new: &Value, schema: MergeSchema<'_>) -> Comparison {
     walk(Some(old), Some(new), schema).1
 }
 
@@ -83,14 +83,14 @@ impl PathChange {
 }
 
 /// The change of a path and of everything below it.
-fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) -> (PathChange, Comparison) {
+fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: MergeSchema<'_>) -> (PathChange, Comparison) {
     let mut below = ComparisonBuilder::default();
     match schema.parts(old, new) {
-        Parts::Leaf => match (old, new) {
+        ValueParts::Leaf => match (old, new) {
             (Some(old), Some(new)) if !old.is_equivalent(new) => return (PathChange::Modified, Comparison::default()),
             _ => {}
         },
-        Parts::Map(old, new) => {
+        ValueParts::Map(old, new) => {
             let value_in = |map: Option<&'a Map<Value>>, key: &str| map.and_then(|entries| entries.get(key));
             for (key, before) in old.into_iter().flat_map(|entries| entries.iter()) {
                 match value_in(new, key) {
@@ -105,12 +105,12 @@ fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: Schema<'_>) 
                 }
             }
         }
-        Parts::List(old, new) => items(old, new, schema, &mut below),
+        ValueParts::List(old, new) => items(old, new, schema, &mut below),
     }
     (PathChange::of_presence(old.is_some(), new.is_some()), below.finish())
 }
 
-fn items(old: &[Value], new: &[Value], schema: Schema<'_>, found: &mut ComparisonBuilder) {
+fn items(old: &[Value], new: &[Value], schema: MergeSchema<'_>, found: &mut ComparisonBuilder) {
     let mut pairs: BTreeMap<Element, [Vec<&Value>; 2]> = BTreeMap::new();
     for (side, items) in [old, new].into_iter().enumerate() {
         for item in items {

@@ -1,19 +1,19 @@
 //! Extracts the set of fields that a configuration sets.
 
 use super::field_set::{Element, FieldSet, FieldSetBuilder};
-use super::schema::Schema;
+use super::schema::MergeSchema;
 use kubewright_core::Value;
 
 /// The fields that an applied configuration sets, which its manager will own.
 ///
 /// Objects and lists that only contain other fields are not included, unless they are empty.
 #[doc(alias = "ToFieldSet")]
-pub fn field_set(value: &Value, schema: Schema<'_>) -> FieldSet {
+pub fn field_set(value: &Value, schema: MergeSchema<'_>) -> FieldSet {
     fields_of(value, schema).1
 }
 
 /// Whether a path is a leaf with an owner, and otherwise the fields below it.
-fn fields_of(value: &Value, schema: Schema<'_>) -> (bool, FieldSet) {
+fn fields_of(value: &Value, schema: MergeSchema<'_>) -> (bool, FieldSet) {
     let mut below = FieldSetBuilder::default();
     match value {
         Value::Null => {}

@@ -83,16 +83,16 @@ fn in_words(value: &Value) -> String {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSet {
     /// Invariant: a node that is not a member has members below it.
-    nodes: Map<Node>,
+    nodes: Map<FieldNode>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Node {
+struct FieldNode {
     is_member: bool,
     below: FieldSet,
 }
 
-impl Node {
+impl FieldNode {
     fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
     }
@@ -128,8 +128,8 @@ impl FieldSet {
         }
     }
 
-    fn node(&mut self, step: &Str) -> &mut Node {
-        self.nodes.get_or_insert_with(step, Node::default)
+    fn node(&mut self, step: &Str) -> &mut FieldNode {
+        self.nodes.get_or_insert_with(step, FieldNode::default)
     }
 
     /// Whether the element itself is a member.
@@ -153,7 +153,7 @@ impl FieldSet {
         }
         let mut nodes = MapBuilder::from(self.nodes);
         for (step, theirs) in other.nodes.iter() {
-            let node = nodes.get_or_insert_with(step, Node::default);
+            let node = nodes.get_or_insert_with(step, FieldNode::default);
             node.is_member |= theirs.is_member;
             node.below = std::mem::take(&mut node.below).union(&theirs.below);
         }
@@ -184,7 +184,7 @@ impl FieldSet {
         let nodes = self.nodes.iter().filter_map(|(step, mine)| {
             let theirs = other.nodes.get(step)?;
             let is_member = mine.is_member && theirs.is_member;
-            let node = Node { is_member, below: mine.below.intersection(&theirs.below) };
+            let node = FieldNode { is_member, below: mine.below.intersection(&theirs.below) };
             (!node.is_empty()).then(|| (step.clone(), node))
         });
         FieldSet { nodes: nodes.collect() }
@@ -214,7 +214,7 @@ impl FieldSet {
     pub(super) fn minus_trees(self, other: &FieldSet) -> FieldSet {
         self.change(other, |mine, theirs| {
             if theirs.is_member {
-                *mine = Node::default();
+                *mine = FieldNode::default();
             } else {
                 mine.below = std::mem::take(&mut mine.below).minus_trees(&theirs.below);
             }
@@ -225,7 +225,7 @@ impl FieldSet {
     ///
     /// Traverses this set and not `other`: an update subtracts one large set from the sets of all
     /// managers.
-    fn change(mut self, other: &FieldSet, mut change: impl FnMut(&mut Node, &Node)) -> FieldSet {
+    fn change(mut self, other: &FieldSet, mut change: impl FnMut(&mut FieldNode, &FieldNode)) -> FieldSet {
         if self.is_empty() || other.is_empty() {
             return self;
         }
@@ -318,7 +318,7 @@ impl FieldSet {
 /// Collects fields in any order.
 #[derive(Debug, Default)]
 pub(super) struct FieldSetBuilder {
-    nodes: MapBuilder<Node>,
+    nodes: MapBuilder<FieldNode>,
     /// More fields below elements that the set already contains.
     repeated: BTreeMap<Str, Vec<FieldSet>>,
 }
@@ -329,7 +329,7 @@ impl FieldSetBuilder {
         if !is_member && below.is_empty() {
             return;
         }
-        let node = self.nodes.get_or_insert_with(&element.0, Node::default);
+        let node = self.nodes.get_or_insert_with(&element.0, FieldNode::default);
         node.is_member |= is_member;
         if node.below.is_empty() {
             node.below = below;
@@ -341,7 +341,7 @@ impl FieldSetBuilder {
     /// The resulting set.
     pub(super) fn finish(mut self) -> FieldSet {
         for (step, mut sets) in self.repeated {
-            let node = self.nodes.get_or_insert_with(step, Node::default);
+            let node = self.nodes.get_or_insert_with(step, FieldNode::default);
             sets.push(std::mem::take(&mut node.below));
             node.below = FieldSet::union_all(sets);
         }

@@ -1,14 +1,14 @@
 //! Reduces an object to a set of fields.
 
 use super::field_set::{Element, FieldSet};
-use super::schema::Schema;
+use super::schema::MergeSchema;
 use kubewright_core::{List, Map, Value};
 
 /// The part of an object that consists of these fields; `None` if none of them has a value.
 ///
 /// List items keep their keys, even if another manager owns them.
 #[doc(alias = "ExtractItems")]
-pub fn keep_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Option<Value> {
+pub fn keep_fields(value: &Value, fields: &FieldSet, schema: MergeSchema<'_>) -> Option<Value> {
     match value {
         Value::Object(entries) => {
             let mut kept = Map::new();
@@ -39,7 +39,7 @@ pub fn keep_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Opti
     }
 }
 
-fn keep_part(value: &Value, fields: &FieldSet, element: &Element, schema: Schema<'_>) -> Option<Value> {
+fn keep_part(value: &Value, fields: &FieldSet, element: &Element, schema: MergeSchema<'_>) -> Option<Value> {
     let is_member = fields.has(element);
     // An owned composite value is kept without the parts that others added.
     let whole = || match value {
@@ -61,7 +61,7 @@ mod tests {
     use kubewright_core::meta::v1::PartialObjectMetadata;
 
     #[test]
-    fn only_owned_fields_are_kept_and_items_keep_their_keys() {
+    fn extraction_keeps_owned_fields_and_item_keys() {
         let value: Value = r#"{"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x","y"],
             "ownerReferences":[{"uid":"7","name":"n","kind":"k"}]}}"#
             .parse()
@@ -71,7 +71,7 @@ mod tests {
             .parse()
             .unwrap();
         let fields = FieldSet::from_value(&owned).unwrap();
-        let schema = Schema::of(PartialObjectMetadata::default().scheme());
+        let schema = MergeSchema::of(PartialObjectMetadata::default().scheme());
         let kept = keep_fields(&value, &fields, schema).unwrap();
         assert_eq!(
             kept.to_string(),

@@ -12,7 +12,7 @@ use super::extract::field_set;
 use super::field_set::{Element, FieldSet};
 use super::merge::merge;
 use super::prune::remove_fields;
-use super::schema::Schema;
+use super::schema::MergeSchema;
 use kubewright_core::quote::Quoted;
 use kubewright_core::{Map, Str, Value};
 
@@ -41,59 +41,59 @@ static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
 
 /// How a manager came to own its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Operation {
+pub enum ManagedFieldsOperation {
     /// By server-side apply.
     Apply,
     /// By any other write.
     Update,
 }
 
-impl Operation {
+impl ManagedFieldsOperation {
     fn name(self) -> &'static str {
         match self {
-            Operation::Apply => "Apply",
-            Operation::Update => "Update",
+            ManagedFieldsOperation::Apply => "Apply",
+            ManagedFieldsOperation::Update => "Update",
         }
     }
 }
 
 /// An owner of fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Manager {
+pub struct ManagerIdentifier {
     /// The name.
     pub name: Str,
     /// The kind of write.
-    pub operation: Operation,
+    pub operation: ManagedFieldsOperation,
     /// The API version of its last write.
     pub api_version: Str,
     /// The subresource that it writes; empty for the object.
     pub subresource: Str,
 }
 
-impl Manager {
+impl ManagerIdentifier {
     /// Whether both are the same manager.
-    fn is(&self, other: &Manager) -> bool {
+    fn is(&self, other: &ManagerIdentifier) -> bool {
         self.identity() == other.identity()
     }
 
     /// The identity of a manager: name, operation, subresource and version. A manager that applies
     /// may change its version.
-    fn identity(&self) -> (Str, Operation, Str, Option<Str>) {
-        let version = (self.operation == Operation::Update).then(|| self.api_version.clone());
+    fn identity(&self) -> (Str, ManagedFieldsOperation, Str, Option<Str>) {
+        let version = (self.operation == ManagedFieldsOperation::Update).then(|| self.api_version.clone());
         (self.name.clone(), self.operation, self.subresource.clone(), version)
     }
 }
 
 /// The notation of conflict messages.
-impl fmt::Display for Manager {
+impl fmt::Display for ManagerIdentifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", Quoted(&self.name))?;
         if !self.subresource.is_empty() {
             write!(f, " with subresource {}", Quoted(&self.subresource))?;
         }
         match self.operation {
-            Operation::Apply => Ok(()),
-            Operation::Update => write!(f, " using {}", self.api_version),
+            ManagedFieldsOperation::Apply => Ok(()),
+            ManagedFieldsOperation::Update => write!(f, " using {}", self.api_version),
         }
     }
 }
@@ -102,12 +102,12 @@ impl fmt::Display for Manager {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Managers {
     /// Invariant: no duplicate manager, and none without fields.
-    entries: Vec<Entry>,
+    entries: Vec<ManagedFieldsEntry>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    manager: Manager,
+struct ManagedFieldsEntry {
+    manager: ManagerIdentifier,
     time: Option<Str>,
     fields: FieldSet,
 }
@@ -124,12 +124,12 @@ impl Managers {
     }
 
     /// All managers.
-    pub fn iter(&self) -> impl Iterator<Item = &Manager> {
+    pub fn iter(&self) -> impl Iterator<Item = &ManagerIdentifier> {
         self.entries.iter().map(|entry| &entry.manager)
     }
 
     /// Removes managers for which `keep` returns false.
-    pub fn retain(&mut self, keep: impl Fn(&Manager) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(&ManagerIdentifier) -> bool) {
         self.entries.retain(|entry| keep(&entry.manager));
     }
 
@@ -140,14 +140,14 @@ impl Managers {
         for entry in value.as_array()?.iter() {
             let text = |field: &str| entry.get(field).and_then(Value::as_str).unwrap_or_default();
             let operation = match text("operation") {
-                "Apply" => Operation::Apply,
-                "Update" => Operation::Update,
+                "Apply" => ManagedFieldsOperation::Apply,
+                "Update" => ManagedFieldsOperation::Update,
                 _ => return None,
             };
             if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
                 return None;
             }
-            let manager = Manager {
+            let manager = ManagerIdentifier {
                 name: text("manager").into(),
                 operation,
                 api_version: text("apiVersion").into(),
@@ -161,7 +161,7 @@ impl Managers {
             match position_of.entry(manager.identity()) {
                 Vacant(place) => {
                     place.insert(managers.entries.len());
-                    managers.entries.push(Entry { manager, time, fields });
+                    managers.entries.push(ManagedFieldsEntry { manager, time, fields });
                 }
                 // The last entry wins, under the version of the first one.
                 Occupied(place) => {
@@ -178,13 +178,13 @@ impl Managers {
     pub fn to_value(&self) -> Option<Value> {
         let mut sorted: Vec<_> = self.entries.iter().collect();
         sorted.sort_by(|a, b| {
-            let order = |entry: &Entry| {
-                let Manager { name, operation, api_version, subresource } = entry.manager.clone();
+            let order = |entry: &ManagedFieldsEntry| {
+                let ManagerIdentifier { name, operation, api_version, subresource } = entry.manager.clone();
                 (operation, entry.time.clone(), name, api_version, subresource)
             };
             order(a).cmp(&order(b))
         });
-        let list: Vec<Value> = sorted.into_iter().map(Entry::to_value).collect();
+        let list: Vec<Value> = sorted.into_iter().map(ManagedFieldsEntry::to_value).collect();
         (!list.is_empty()).then(|| Value::from(list))
     }
 
@@ -196,9 +196,9 @@ impl Managers {
         &mut self,
         old: &Value,
         new: &Value,
-        schema: Schema<'_>,
+        schema: MergeSchema<'_>,
         ignored: &FieldSet,
-        manager: &Manager,
+        manager: &ManagerIdentifier,
         now: Option<&str>,
     ) {
         let found = compare(old, new, schema).ignoring(ignored);
@@ -233,9 +233,9 @@ impl Managers {
         &mut self,
         live: &Value,
         config: &Value,
-        schema: Schema<'_>,
+        schema: MergeSchema<'_>,
         ignored: &FieldSet,
-        manager: &Manager,
+        manager: &ManagerIdentifier,
         force: bool,
         now: Option<&str>,
     ) -> Result<Option<Value>, ApplyError> {
@@ -269,10 +269,10 @@ impl Managers {
     }
 
     /// The object without the fields of `last` that have no owner any more.
-    fn prune<'s>(&self, merged: Value, last: &FieldSet, schema: Schema<'s>) -> Value {
-        let step = |schema: Schema<'s>, element: &Element| schema.step(element);
+    fn prune<'s>(&self, merged: Value, last: &FieldSet, schema: MergeSchema<'s>) -> Value {
+        let step = |schema: MergeSchema<'s>, element: &Element| schema.step(element);
         let is_named =
-            |schema: Schema<'s>, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
+            |schema: MergeSchema<'s>, element: &Element| element.field_name().is_some_and(|name| schema.is_named(name));
         let named = |set: FieldSet| set.with_members(schema, &step, &is_named);
         let last = named(last.clone());
         let pruned = remove_fields(&merged, &last, schema);
@@ -285,7 +285,7 @@ impl Managers {
         remove_fields(&merged, &all.difference(&kept).intersection(&last), schema)
     }
 
-    fn conflicts(&self, found: &Comparison, manager: &Manager) -> Vec<Conflict> {
+    fn conflicts(&self, found: &Comparison, manager: &ManagerIdentifier) -> Vec<Conflict> {
         let changed = found.modified.clone().union(&found.added);
         let mut conflicts = Vec::new();
         let mut bytes_left = MAX_CONFLICT_BYTES;
@@ -301,9 +301,9 @@ impl Managers {
     }
 
     /// The entry of a manager, created on demand.
-    fn entry(&mut self, manager: &Manager) -> &mut Entry {
+    fn entry(&mut self, manager: &ManagerIdentifier) -> &mut ManagedFieldsEntry {
         let at = self.entries.iter().position(|entry| entry.manager.is(manager)).unwrap_or_else(|| {
-            self.entries.push(Entry { manager: manager.clone(), time: None, fields: FieldSet::new() });
+            self.entries.push(ManagedFieldsEntry { manager: manager.clone(), time: None, fields: FieldSet::new() });
             self.entries.len() - 1
         });
         &mut self.entries[at]
@@ -315,14 +315,15 @@ impl Managers {
 
     /// Merges the oldest managers that update, per version, if there are too many.
     fn merge_ancient(&mut self) {
-        let count = self.entries.iter().filter(|entry| entry.manager.operation == Operation::Update).count();
+        let count =
+            self.entries.iter().filter(|entry| entry.manager.operation == ManagedFieldsOperation::Update).count();
         let Some(mut surplus) = count.checked_sub(MAX_UPDATERS).filter(|surplus| *surplus > 0) else { return };
         self.entries.sort_by(|a, b| (&a.time, &a.manager.name).cmp(&(&b.time, &b.manager.name)));
-        let mut kept: Vec<Entry> = Vec::new();
+        let mut kept: Vec<ManagedFieldsEntry> = Vec::new();
         // By version: the index of the oldest manager, and the fields of those merged into it.
         let mut oldest_of: HashMap<Str, (usize, Vec<FieldSet>)> = HashMap::new();
         for entry in std::mem::take(&mut self.entries) {
-            if entry.manager.operation != Operation::Update || surplus == 0 {
+            if entry.manager.operation != ManagedFieldsOperation::Update || surplus == 0 {
                 kept.push(entry);
                 continue;
             }
@@ -350,7 +351,7 @@ impl Managers {
     }
 }
 
-impl Entry {
+impl ManagedFieldsEntry {
     /// Removes fields that another manager changed or removed.
     fn lose(&mut self, found: &Comparison) {
         for lost in [&found.modified, &found.added, &found.removed] {
@@ -361,7 +362,7 @@ impl Entry {
     }
 
     fn to_value(&self) -> Value {
-        let Manager { name, operation, api_version, subresource } = &self.manager;
+        let ManagerIdentifier { name, operation, api_version, subresource } = &self.manager;
         let mut entry = Map::new();
         entry.reserve_exact(7);
         // In alphabetical order, so that each one is appended.

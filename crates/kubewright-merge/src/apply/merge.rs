@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::field_set::Element;
-use super::schema::{Parts, Schema};
+use super::schema::{MergeSchema, ValueParts};
 use kubewright_core::{List, MapBuilder, Value};
 
 /// `live` with `config` merged into it.
 ///
 /// List items that both have follow the order of the configuration; the others keep their position
 /// between them.
-pub fn merge(live: &Value, config: &Value, schema: Schema<'_>) -> Value {
+pub fn merge(live: &Value, config: &Value, schema: MergeSchema<'_>) -> Value {
     merged(Some(live), Some(config), schema).unwrap_or_default()
 }
 
-fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema<'_>) -> Option<Value> {
+fn merged(live: Option<&Value>, config: Option<&Value>, schema: MergeSchema<'_>) -> Option<Value> {
     if config.is_none() {
         return live.cloned();
     }
     match schema.parts(live, config) {
-        Parts::Leaf => config.cloned(),
-        Parts::Map(live, config) => {
+        ValueParts::Leaf => config.cloned(),
+        ValueParts::Map(live, config) => {
             let mut out = MapBuilder::new();
             for (key, before) in live.into_iter().flat_map(|entries| entries.iter()) {
                 let wanted = config.and_then(|entries| entries.get(key));
@@ -37,11 +37,11 @@ fn merged(live: Option<&Value>, config: Option<&Value>, schema: Schema<'_>) -> O
             }
             Some(Value::Object(out.finish()))
         }
-        Parts::List(live, config) => Some(Value::Array(merge_items(live, config, schema))),
+        ValueParts::List(live, config) => Some(Value::Array(merge_items(live, config, schema))),
     }
 }
 
-fn merge_items(live: &[Value], config: &[Value], schema: Schema<'_>) -> List<Value> {
+fn merge_items(live: &[Value], config: &[Value], schema: MergeSchema<'_>) -> List<Value> {
     let elements = |items: &[Value]| -> Vec<Element> {
         items.iter().map(|item| schema.element(item).unwrap_or_else(|_| Element::value(item))).collect()
     };

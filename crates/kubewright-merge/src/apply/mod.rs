@@ -1,8 +1,8 @@
 //! Server-side apply: field ownership, and the merge of applied configurations.
 //!
-//! Everything works on value trees and the merge semantics of their [`Schema`]; there is no I/O and
-//! no clock. Start at [`Managers::apply`] and [`Managers::update`]. Fields are identified by
-//! [`FieldSet`]s in the format of `fieldsV1`.
+//! Everything works on value trees and the merge semantics of their [`MergeSchema`]; there is no
+//! I/O and no clock. Start at [`Managers::apply`] and [`Managers::update`]. Fields are identified
+//! by [`FieldSet`]s in the format of `fieldsV1`.
 
 mod check;
 mod compare;
@@ -21,10 +21,10 @@ pub use error::{ApplyError, Conflict};
 pub use extract::field_set;
 pub use field_set::{Element, FieldSet};
 pub use keep::keep_fields;
-pub use managers::{Manager, Managers, Operation};
+pub use managers::{ManagedFieldsOperation, ManagerIdentifier, Managers};
 pub use merge::merge;
 pub use prune::remove_fields;
-pub use schema::Schema;
+pub use schema::MergeSchema;
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,12 @@
 //! Removes fields from an object.
 
 use super::field_set::{Element, FieldSet};
-use super::schema::Schema;
+use super::schema::MergeSchema;
 use kubewright_core::{List, Map, Value};
 
 /// The object without these fields. A value that loses all its parts becomes `null`.
 #[doc(alias = "RemoveItems")]
-pub fn remove_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Value {
+pub fn remove_fields(value: &Value, fields: &FieldSet, schema: MergeSchema<'_>) -> Value {
     if schema.is_leaf(value) {
         // Parts of a leaf cannot be removed alone.
         return match value {
@@ -14,7 +14,7 @@ pub fn remove_fields(value: &Value, fields: &FieldSet, schema: Schema<'_>) -> Va
             scalar => scalar.clone(),
         };
     }
-    let rest = |element: &Element, value: &Value, schema: Schema<'_>| match fields.below(element) {
+    let rest = |element: &Element, value: &Value, schema: MergeSchema<'_>| match fields.below(element) {
         Some(below) => remove_fields(value, below, schema),
         None => value.clone(),
     };

@@ -13,7 +13,7 @@ const GRANULAR: [(&str, &str); 2] = [
 
 /// The merge semantics of a path in an object.
 #[derive(Debug, Clone, Copy)]
-pub struct Schema<'s>(Shape<'s>);
+pub struct MergeSchema<'s>(Shape<'s>);
 
 #[derive(Debug, Clone, Copy)]
 enum Shape<'s> {
@@ -34,7 +34,7 @@ enum Shape<'s> {
 }
 
 /// How a value divides into parts.
-pub(super) enum Parts<'a> {
+pub(super) enum ValueParts<'a> {
     /// It is atomic.
     Leaf,
     /// By key.
@@ -43,26 +43,26 @@ pub(super) enum Parts<'a> {
     List(&'a [Value], &'a [Value]),
 }
 
-impl<'s> Schema<'s> {
+impl<'s> MergeSchema<'s> {
     /// The schema of objects of a known type.
     pub const fn of(info: &'static TypeInfo) -> Self {
-        Schema(Shape::Struct { info, is_atomic: info.atomic })
+        MergeSchema(Shape::Struct { info, is_atomic: info.atomic })
     }
 
     /// The schema of objects without a schema except for their metadata.
     pub const fn custom(metadata: &'static TypeInfo) -> Self {
-        Schema(Shape::Custom { metadata })
+        MergeSchema(Shape::Custom { metadata })
     }
 
     /// The schema of objects with a structural JSON schema.
     pub const fn described(schema: &'s Value, metadata: &'static TypeInfo) -> Self {
-        Schema(Shape::Described { schema, metadata: Some(metadata) })
+        MergeSchema(Shape::Described { schema, metadata: Some(metadata) })
     }
 
     /// The schema of one JSON schema node.
     fn of_description(schema: &'s Value) -> Self {
         let is = |field: &str| schema.get(field).and_then(Value::as_bool) == Some(true);
-        Schema(match text(schema, "type") {
+        MergeSchema(match text(schema, "type") {
             _ if is("x-kubernetes-int-or-string") => Shape::Scalar(&Type::IntOrString),
             "string" => Shape::Scalar(&Type::String),
             "integer" => Shape::Scalar(&Type::Int64),
@@ -77,7 +77,7 @@ impl<'s> Schema<'s> {
     }
 
     fn of_type(ty: &'static Type) -> Self {
-        Schema(match ty {
+        MergeSchema(match ty {
             Type::Message(info) => Shape::Struct { info, is_atomic: info.atomic },
             Type::Map(item) => Shape::Map { item, is_atomic: false },
             Type::List(item) => Shape::List { item, list: ListType::Unset },
@@ -88,7 +88,7 @@ impl<'s> Schema<'s> {
 
     fn of_field(parent: &'static TypeInfo, field: &'static FieldInfo) -> Self {
         let is_granular = GRANULAR.contains(&(parent.name, field.name));
-        Schema(match (Schema::of_type(&field.ty).0, field.rules) {
+        MergeSchema(match (MergeSchema::of_type(&field.ty).0, field.rules) {
             (Shape::Struct { info, is_atomic }, rules) => {
                 Shape::Struct { info, is_atomic: (is_atomic || rules.atomic_map) && !is_granular }
             }
@@ -99,16 +99,16 @@ impl<'s> Schema<'s> {
     }
 
     /// The schema of a field or map key; `None` if there is no such field.
-    pub(super) fn field(self, name: &str) -> Option<Schema<'s>> {
+    pub(super) fn field(self, name: &str) -> Option<MergeSchema<'s>> {
         match self.0 {
-            Shape::Struct { info, .. } if is_type_meta(info, name) => Some(Schema::of_type(&Type::String)),
-            Shape::Struct { info, .. } => info.field(name).map(|field| Schema::of_field(info, field)),
-            Shape::Map { item, .. } => Some(Schema::of_type(item)),
-            Shape::Custom { metadata } if name == "metadata" => Some(Schema::of(metadata)),
-            Shape::Custom { .. } | Shape::Deduced => Some(Schema(Shape::Deduced)),
-            Shape::Described { metadata: Some(metadata), .. } if name == "metadata" => Some(Schema::of(metadata)),
+            Shape::Struct { info, .. } if is_type_meta(info, name) => Some(MergeSchema::of_type(&Type::String)),
+            Shape::Struct { info, .. } => info.field(name).map(|field| MergeSchema::of_field(info, field)),
+            Shape::Map { item, .. } => Some(MergeSchema::of_type(item)),
+            Shape::Custom { metadata } if name == "metadata" => Some(MergeSchema::of(metadata)),
+            Shape::Custom { .. } | Shape::Deduced => Some(MergeSchema(Shape::Deduced)),
+            Shape::Described { metadata: Some(metadata), .. } if name == "metadata" => Some(MergeSchema::of(metadata)),
             Shape::Described { metadata: Some(_), .. } if matches!(name, "apiVersion" | "kind") => {
-                Some(Schema::of_type(&Type::String))
+                Some(MergeSchema::of_type(&Type::String))
             }
             Shape::Described { schema, .. } => described_field(schema, name),
             Shape::Scalar(_) | Shape::List { .. } => None,
@@ -116,23 +116,23 @@ impl<'s> Schema<'s> {
     }
 
     /// The schema of a field, or an unknown schema if there is no such field.
-    pub(super) fn field_or_any(self, name: &str) -> Schema<'s> {
-        self.field(name).unwrap_or(Schema(Shape::Deduced))
+    pub(super) fn field_or_any(self, name: &str) -> MergeSchema<'s> {
+        self.field(name).unwrap_or(MergeSchema(Shape::Deduced))
     }
 
     /// The schema of list items.
-    pub(super) fn item(self) -> Schema<'s> {
+    pub(super) fn item(self) -> MergeSchema<'s> {
         match self.0 {
-            Shape::List { item, .. } => Schema::of_type(item),
+            Shape::List { item, .. } => MergeSchema::of_type(item),
             Shape::Described { schema, .. } => {
-                schema.get("items").map_or(Schema(Shape::Deduced), Schema::of_description)
+                schema.get("items").map_or(MergeSchema(Shape::Deduced), MergeSchema::of_description)
             }
-            _ => Schema(Shape::Deduced),
+            _ => MergeSchema(Shape::Deduced),
         }
     }
 
     /// The schema of a path element.
-    pub(super) fn step(self, element: &Element) -> Schema<'s> {
+    pub(super) fn step(self, element: &Element) -> MergeSchema<'s> {
         element.field_name().map_or_else(|| self.item(), |name| self.field_or_any(name))
     }
 
@@ -190,20 +190,20 @@ impl<'s> Schema<'s> {
     /// How two values of this path divide. An absent or `null` value follows the other one.
     ///
     /// If both are empty, they count as atomic, so that empty and `null` stay distinct.
-    pub(super) fn parts<'a>(self, a: Option<&'a Value>, b: Option<&'a Value>) -> Parts<'a> {
+    pub(super) fn parts<'a>(self, a: Option<&'a Value>, b: Option<&'a Value>) -> ValueParts<'a> {
         let is_leaf = |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && self.is_leaf(value));
         if is_leaf(a) || is_leaf(b) {
-            return Parts::Leaf;
+            return ValueParts::Leaf;
         }
         let map = |value: Option<&'a Value>| value.and_then(Value::as_object);
         let list = |value: Option<&'a Value>| value.and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
         match (map(a), map(b)) {
             (None, None) => match (list(a), list(b)) {
-                ([], []) => Parts::Leaf,
-                (a, b) => Parts::List(a, b),
+                ([], []) => ValueParts::Leaf,
+                (a, b) => ValueParts::List(a, b),
             },
-            (a, b) if a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty) => Parts::Leaf,
-            (a, b) => Parts::Map(a, b),
+            (a, b) if a.is_none_or(Map::is_empty) && b.is_none_or(Map::is_empty) => ValueParts::Leaf,
+            (a, b) => ValueParts::Map(a, b),
         }
     }
 
@@ -273,18 +273,18 @@ fn text<'a>(schema: &'a Value, field: &str) -> &'a str {
 
 /// The schema of a key in a JSON schema: its property, `additionalProperties`, or unknown for
 /// preserved fields.
-fn described_field<'s>(schema: &'s Value, name: &str) -> Option<Schema<'s>> {
+fn described_field<'s>(schema: &'s Value, name: &str) -> Option<MergeSchema<'s>> {
     if let Some(property) = schema.get("properties").and_then(|properties| properties.get(name)) {
-        return Some(Schema::of_description(property));
+        return Some(MergeSchema::of_description(property));
     }
     match schema.get("additionalProperties") {
-        Some(additional @ Value::Object(_)) => Some(Schema::of_description(additional)),
-        Some(Value::Bool(true)) => Some(Schema(Shape::Deduced)),
+        Some(additional @ Value::Object(_)) => Some(MergeSchema::of_description(additional)),
+        Some(Value::Bool(true)) => Some(MergeSchema(Shape::Deduced)),
         _ => {
             let keeps = schema.get("x-kubernetes-preserve-unknown-fields").and_then(Value::as_bool);
             let is_embedded = schema.get("x-kubernetes-embedded-resource").and_then(Value::as_bool) == Some(true)
                 && matches!(name, "apiVersion" | "kind" | "metadata");
-            (keeps == Some(true) || is_embedded).then_some(Schema(Shape::Deduced))
+            (keeps == Some(true) || is_embedded).then_some(MergeSchema(Shape::Deduced))
         }
     }
 }

@@ -9,21 +9,21 @@ use kubewright_core::message::Message;
 use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::{Map, Value};
 
-fn schema() -> Schema<'static> {
-    Schema::of(ObjectMeta::default().scheme())
+fn schema() -> MergeSchema<'static> {
+    MergeSchema::of(ObjectMeta::default().scheme())
 }
 
 fn value(json: &str) -> Value {
     json.parse().unwrap()
 }
 
-fn manager(name: &str, operation: Operation) -> Manager {
-    Manager { name: name.into(), operation, api_version: "v1".into(), subresource: "".into() }
+fn manager(name: &str, operation: ManagedFieldsOperation) -> ManagerIdentifier {
+    ManagerIdentifier { name: name.into(), operation, api_version: "v1".into(), subresource: "".into() }
 }
 
 fn apply(managers: &mut Managers, live: &mut Value, name: &str, config: &str, force: bool) -> Result<(), ApplyError> {
     let mut after = managers.clone();
-    let manager = manager(name, Operation::Apply);
+    let manager = manager(name, ManagedFieldsOperation::Apply);
     let new = after.apply(live, &value(config), schema(), &FieldSet::new(), &manager, force, Some("now"))?;
     *live = new.unwrap_or(live.clone());
     *managers = after;
@@ -41,7 +41,7 @@ fn field_sets_round_trip() {
 }
 
 #[test]
-fn a_set_without_its_own_fields_keeps_those_below() {
+fn removing_a_field_keeps_the_fields_below_it() {
     let set = FieldSet::of_fields(&[&["a"], &["a", "b"], &["c"]]);
     assert_eq!(set.difference(&FieldSet::of_fields(&[&["a"]])).to_string(), r#"{"f:a":{"f:b":{}},"f:c":{}}"#);
     assert_eq!(set.without_trees(&FieldSet::of_fields(&[&["a"]])).to_string(), r#"{"f:c":{}}"#);
@@ -74,7 +74,8 @@ fn another_value_is_a_conflict_until_it_is_forced() {
 fn an_update_takes_ownership_of_differences() {
     let (old, new) = (value(r#"{"labels":{"x":"1"}}"#), value(r#"{"labels":{"x":"2"},"annotations":{"n":"1"}}"#));
     let mut managers = Managers::new();
-    let (before, after) = (manager("old", Operation::Update), manager("new", Operation::Update));
+    let (before, after) =
+        (manager("old", ManagedFieldsOperation::Update), manager("new", ManagedFieldsOperation::Update));
     managers.update(&value("{}"), &old, schema(), &FieldSet::new(), &before, None);
     managers.update(&old, &new, schema(), &FieldSet::new(), &after, None);
     let fields: Vec<_> = managers.to_value().unwrap().as_array().unwrap().iter().map(|e| e.to_string()).collect();
@@ -93,7 +94,7 @@ fn too_many_updaters_are_merged() {
         let mut new = old.clone();
         let labels = new.as_object_mut().unwrap().get_or_insert_with("labels", || value("{}"));
         labels.as_object_mut().unwrap().insert(format!("l{n}"), "x".into());
-        let (who, now) = (manager(&format!("m{n}"), Operation::Update), format!("2024-01-01T00:00:{n}Z"));
+        let (who, now) = (manager(&format!("m{n}"), ManagedFieldsOperation::Update), format!("2024-01-01T00:00:{n}Z"));
         managers.update(&old, &new, schema(), &FieldSet::new(), &who, Some(&now));
         old = new;
     }
@@ -103,7 +104,7 @@ fn too_many_updaters_are_merged() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn a_type_mismatch_names_its_path() {
     let config = value(r#"{"labels":{"k":5},"ownerReferences":[{"uid":"u"},{"uid":"u"}]}"#);
     assert_eq!(
         check(&config, schema()),
@@ -140,7 +141,7 @@ fn what_does_not_fit_is_named() {
 }
 
 #[test]
-fn shared_items_come_in_the_order_of_the_configuration() {
+fn shared_items_follow_the_order_of_the_applied_configuration() {
     let live = value(r#"{"finalizers":["a","b","c","d"]}"#);
     let config = value(r#"{"finalizers":["c","x","a"]}"#);
     let merged = merge(&live, &config, schema());
@@ -168,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn who_applies_alone_gets_exactly_what_is_applied(histories in vec(vec((0..4u8, 0..3u8), 0..5), 1..5)) {
+    fn a_sole_applier_gets_exactly_its_configuration(histories in vec(vec((0..4u8, 0..3u8), 0..5), 1..5)) {
         let (mut managers, mut live) = (Managers::new(), value("{}"));
         for labels in histories {
             let labels: Map<Value> = labels.iter().map(|(key, value)| (format!("k{key}"), format!("v{value}").into())).collect();

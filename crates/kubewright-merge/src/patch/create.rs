@@ -110,7 +110,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_created_patch_leads_to_where_it_was_made_for(original in object(), modified in object()) {
+        fn applying_a_created_patch_yields_the_target(original in object(), modified in object()) {
             let patch = create_json_patch(&original, &modified);
             prop_assert_eq!(json_patch(&original, &patch), Ok(modified.clone()));
             let patch = create_merge_patch(&original, &modified);

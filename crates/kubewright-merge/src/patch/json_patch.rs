@@ -5,7 +5,7 @@
 //! the end.
 
 use crate::patch::error::{MAX_JSON_PATCH_OPERATIONS, PatchError};
-use crate::patch::node::Node;
+use crate::patch::node::MutableValue;
 use kubewright_core::{Str, Value};
 
 /// Limit on the JSON bytes that `copy` operations may add. Copies of copies would grow
@@ -39,7 +39,7 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     let Value::Array(list) = patch else {
         return Err(cannot_unmarshal(patch, "[]handlers.jsonPatchOp"));
     };
-    let operations: Vec<Operation<'_>> = list.iter().map(Operation::parse).collect::<Result<_, _>>()?;
+    let operations: Vec<PatchOperation<'_>> = list.iter().map(PatchOperation::parse).collect::<Result<_, _>>()?;
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
@@ -50,14 +50,14 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     Ok(document.root.into())
 }
 
-struct Operation<'p> {
+struct PatchOperation<'p> {
     op: &'p str,
     path: Option<&'p str>,
     from: Option<&'p str>,
     value: Option<&'p Value>,
 }
 
-impl<'p> Operation<'p> {
+impl<'p> PatchOperation<'p> {
     #[inline]
     fn parse(operation: &'p Value) -> Result<Self, PatchError> {
         let Value::Object(entries) = operation else {
@@ -68,7 +68,7 @@ impl<'p> Operation<'p> {
             Some(Value::String(text)) => Ok(Some(text.as_str())),
             Some(other) => Err(cannot_unmarshal(other, "string")),
         };
-        Ok(Operation {
+        Ok(PatchOperation {
             op: text("op")?.unwrap_or_default(),
             path: text("path")?,
             from: text("from")?,
@@ -86,7 +86,7 @@ impl<'p> Operation<'p> {
         self.from.ok_or_else(|| format!("{} operation failed to decode from: missing value", self.op))
     }
 
-    fn node(&self) -> Node {
+    fn node(&self) -> MutableValue {
         self.value.cloned().unwrap_or_default().into()
     }
 }
@@ -98,7 +98,7 @@ fn cannot_unmarshal(value: &Value, target: &str) -> PatchError {
 }
 
 struct Document {
-    root: Node,
+    root: MutableValue,
     /// Bytes added by `copy` operations.
     copied: usize,
     /// List items moved by insertions and removals.
@@ -106,7 +106,7 @@ struct Document {
 }
 
 impl Document {
-    fn apply(&mut self, operation: &Operation<'_>) -> Result<(), String> {
+    fn apply(&mut self, operation: &PatchOperation<'_>) -> Result<(), String> {
         match operation.op {
             "add" => self.add(operation.op, operation.path()?, operation.node()),
             "remove" => self.remove(operation.op, operation.path()?).map(drop),
@@ -121,7 +121,7 @@ impl Document {
         }
     }
 
-    fn add(&mut self, op: &str, path: &str, value: Node) -> Result<(), String> {
+    fn add(&mut self, op: &str, path: &str, value: MutableValue) -> Result<(), String> {
         if path.split('/').count() + value.height() > MAX_DEPTH {
             return Err(format!(
                 "{op} operation does not apply: \"{path}\" would be nested deeper than {MAX_DEPTH} values"
@@ -130,44 +130,44 @@ impl Document {
         let mut moved = 0;
         let (parent, key) = self.parent(op, path, value.height())?;
         match parent {
-            Node::Object { entries, .. } => {
+            MutableValue::Object { entries, .. } => {
                 entries.insert(key, value);
             }
-            Node::Array { items, .. } if key == "-" => items.push(value),
-            Node::Array { items, .. } => {
+            MutableValue::Array { items, .. } if key == "-" => items.push(value),
+            MutableValue::Array { items, .. } => {
                 let index = index(&key, items.len() + 1).map_err(|error| in_path(op, path, error))?;
                 moved = items.len() - index;
                 items.insert(index, value);
             }
-            Node::Scalar(_) => return Err(missing(op, path)),
+            MutableValue::Scalar(_) => return Err(missing(op, path)),
         }
         self.count_moved(moved)
     }
 
-    fn remove(&mut self, op: &str, path: &str) -> Result<Node, String> {
+    fn remove(&mut self, op: &str, path: &str) -> Result<MutableValue, String> {
         let (parent, key) = self.parent(op, path, 0)?;
         match parent {
-            Node::Object { entries, .. } => entries
+            MutableValue::Object { entries, .. } => entries
                 .remove(&key)
                 .ok_or_else(|| in_path(op, path, format!("Unable to remove nonexistent key: {key}: missing value"))),
-            Node::Array { items, .. } => {
+            MutableValue::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|error| in_path(op, path, error))?;
                 let moved = items.len() - index;
                 let removed = items.remove(index);
                 self.count_moved(moved).map(|()| removed)
             }
-            Node::Scalar(_) => Err(missing(op, path)),
+            MutableValue::Scalar(_) => Err(missing(op, path)),
         }
     }
 
-    fn replace(&mut self, path: &str, value: Node) -> Result<(), String> {
+    fn replace(&mut self, path: &str, value: MutableValue) -> Result<(), String> {
         if path.is_empty() {
             return match value {
-                Node::Object { .. } | Node::Array { .. } => {
+                MutableValue::Object { .. } | MutableValue::Array { .. } => {
                     self.root = value;
                     Ok(())
                 }
-                Node::Scalar(_) => Err("replace operation value must be object or array".to_owned()),
+                MutableValue::Scalar(_) => Err("replace operation value must be object or array".to_owned()),
             };
         }
         if path.split('/').count() + value.height() > MAX_DEPTH {
@@ -175,16 +175,16 @@ impl Document {
         }
         let (parent, key) = self.parent("replace", path, value.height())?;
         match parent {
-            Node::Object { entries, .. } => {
+            MutableValue::Object { entries, .. } => {
                 entries.insert(key, value);
             }
-            Node::Array { items, .. } => {
+            MutableValue::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|_| {
                     format!("replace operation does not apply: doc is missing key: {path}: missing value")
                 })?;
                 items[index] = value;
             }
-            Node::Scalar(_) => return Err(missing("replace", path)),
+            MutableValue::Scalar(_) => return Err(missing("replace", path)),
         }
         Ok(())
     }
@@ -210,22 +210,22 @@ impl Document {
     }
 
     /// The value at `path`, or `None` if only its last key is missing.
-    fn get(&mut self, op: &str, path: &str) -> Result<Option<&Node>, String> {
+    fn get(&mut self, op: &str, path: &str) -> Result<Option<&MutableValue>, String> {
         let (parent, key) = self.parent(op, path, 0)?;
         match parent {
-            Node::Object { entries, .. } => Ok(entries.get(&key)),
-            Node::Array { items, .. } => {
+            MutableValue::Object { entries, .. } => Ok(entries.get(&key)),
+            MutableValue::Array { items, .. } => {
                 let index = index(&key, items.len()).map_err(|error| in_path(op, path, error))?;
                 Ok(Some(&items[index]))
             }
-            Node::Scalar(_) => Err(missing(op, path)),
+            MutableValue::Scalar(_) => Err(missing(op, path)),
         }
     }
 
     /// The object or list that contains the last key of `path`, and that key.
     ///
     /// `height` is that of the value to be inserted.
-    fn parent(&mut self, op: &str, path: &str, height: usize) -> Result<(&mut Node, Str), String> {
+    fn parent(&mut self, op: &str, path: &str, height: usize) -> Result<(&mut MutableValue, Str), String> {
         let (parents, key) = path.rsplit_once('/').ok_or_else(|| missing(op, path))?;
         let mut height = parents.split('/').count() + height;
         let mut node = &mut self.root;
@@ -233,9 +233,9 @@ impl Document {
         // The path starts with a slash; text before it is ignored.
         for key in parents.split('/').skip(1).map(unescape) {
             let child = match node {
-                Node::Object { entries, .. } => entries.get_mut(&key),
-                Node::Array { items, .. } => index(&key, items.len()).ok().map(|index| &mut items[index]),
-                Node::Scalar(_) => None,
+                MutableValue::Object { entries, .. } => entries.get_mut(&key),
+                MutableValue::Array { items, .. } => index(&key, items.len()).ok().map(|index| &mut items[index]),
+                MutableValue::Scalar(_) => None,
             };
             node = child.ok_or_else(|| missing(op, path))?;
             height -= 1;
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_do_what_the_server_does() {
+    fn json_patch_operations_agree_with_kube_apiserver() {
         let target = r#"{"a":{"b":1},"l":[1,2,3],"n":null}"#;
         for (patch, want) in [
             (r#"[]"#, r#"{"a":{"b":1},"l":[1,2,3],"n":null}"#),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_operations_is_malformed() {
+    fn a_json_patch_must_be_a_list_of_operations() {
         for patch in ["{}", "[1]", r#"[{"op":1}]"#, r#"[{"op":"add","path":[]}]"#, "null"] {
             let error = json_patch(&Value::default(), &patch.parse().unwrap()).unwrap_err();
             assert!(matches!(error, PatchError::Malformed(_)), "{patch}: {error}");

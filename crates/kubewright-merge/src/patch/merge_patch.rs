@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merge_patches_do_what_the_server_does() {
+    fn merge_patches_agree_with_kube_apiserver() {
         for (target, patch, want) in [
             // The table of RFC 7386, for patches that are objects.
             (r#"{"a":"b"}"#, r#"{"a":"c"}"#, r#"{"a":"c"}"#),

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_has_begun_goes_on_without_who_waits_for_it() {
+    async fn a_renewal_continues_without_its_caller() {
         let (renewal, (begun, mut has_begun)) = (Renewal::<()>::default(), oneshot::channel());
         let (release, released) = oneshot::channel::<()>();
         let (done, is_done) = oneshot::channel();
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_goes_on_without_the_credentials() {
+    async fn a_renewal_ends_when_its_credentials_are_dropped() {
         let renewal = Renewal::<()>::default();
         let (begun, mut has_begun) = oneshot::channel();
         let (end, ended) = oneshot::channel::<()>();

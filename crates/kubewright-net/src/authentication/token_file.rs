@@ -13,10 +13,10 @@ use crate::task;
 
 /// How long a token is used without reading the file again: a minute, minus the duration of a
 /// request.
-const FRESH: Duration = Duration::from_secs(50);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(50);
 
 /// How long a caller with a stale token waits for the file.
-const READ_WAIT: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A token file and its last content.
 ///
@@ -69,7 +69,7 @@ impl TokenFile {
 
     /// Reloads the file although the token seems fresh. Returns whether the token changed.
     pub(crate) async fn refresh(&self, rejected: &str) -> bool {
-        let Ok(turn) = timeout(READ_WAIT, Arc::clone(&self.reading).lock_owned()).await else { return false };
+        let Ok(turn) = timeout(READ_TIMEOUT, Arc::clone(&self.reading).lock_owned()).await else { return false };
         if self.cached().is_some_and(|cached| cached.token.expose() != rejected && cached.is_fresh()) {
             return true;
         }
@@ -77,7 +77,7 @@ impl TokenFile {
     }
 
     async fn read_in_time(&self, turn: OwnedMutexGuard<()>) -> io::Result<Secret<String>> {
-        timeout(READ_WAIT, self.read(turn)).await.unwrap_or_else(|elapsed| Err(io::Error::other(elapsed)))
+        timeout(READ_TIMEOUT, self.read(turn)).await.unwrap_or_else(|elapsed| Err(io::Error::other(elapsed)))
     }
 
     /// Reads the file, and stores the token even if the caller is dropped.
@@ -99,7 +99,7 @@ impl TokenFile {
 
 impl CachedToken {
     fn is_fresh(&self) -> bool {
-        self.read_at.elapsed() < FRESH
+        self.read_at.elapsed() < REFRESH_INTERVAL
     }
 }
 

@@ -26,7 +26,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// Opens connections to one server.
 pub(super) struct Connector {
-    pub(super) place: Target,
+    pub(super) place: ConnectTarget,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) connect_timeout: Duration,
     pub(super) tls_timeout: Duration,
@@ -36,7 +36,7 @@ pub(super) struct Connector {
 }
 
 /// The target of connections.
-pub(super) enum Target {
+pub(super) enum ConnectTarget {
     /// A host, optionally through a proxy.
     Network { host: String, port: u16, proxy: Option<Proxy> },
     /// Streams opened by a function, with this protocol.
@@ -60,19 +60,19 @@ impl Connector {
     pub(super) fn connect(&self, wanted: Option<Protocol>) -> BoxFuture<'_, Result<Connected, TransportError>> {
         Box::pin(async move {
             self.try_connect(wanted).await.map_err(|error| match &self.place {
-                Target::Network { host, port, proxy } => error.at(address(host, *port, proxy.as_ref())),
-                Target::Streams(..) => error,
+                ConnectTarget::Network { host, port, proxy } => error.at(address(host, *port, proxy.as_ref())),
+                ConnectTarget::Streams(..) => error,
             })
         })
     }
 
     async fn try_connect(&self, wanted: Option<Protocol>) -> Result<Connected, TransportError> {
         let (stream, protocol) = match &self.place {
-            Target::Streams(opener, protocol) => {
+            ConnectTarget::Streams(opener, protocol) => {
                 let opened = within(self.connect_timeout, Box::pin(opener.open())).await;
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, *protocol)
             }
-            Target::Network { host, port, proxy } => {
+            ConnectTarget::Network { host, port, proxy } => {
                 let opening = Box::pin(self.open(host, *port, proxy.as_ref()));
                 let opened = within(self.connect_timeout, opening).await;
                 (opened.map_err(|error| failed(TransportErrorKind::Connect, error))?, Protocol::Http1)
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_that_refuses_makes_way_for_the_next_at_once() {
+    async fn a_refused_address_is_followed_by_the_next_immediately() {
         let refusing = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let answering = listener.local_addr().unwrap();

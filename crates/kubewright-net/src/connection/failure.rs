@@ -6,15 +6,15 @@ use std::io;
 use crate::transport::{TransportError, TransportErrorKind};
 
 /// Why a request failed, and whether a server may have seen it.
-pub(super) struct Failure {
+pub(super) struct RequestFailure {
     pub(super) is_unseen: bool,
     pub(super) error: TransportError,
 }
 
-impl Failure {
+impl RequestFailure {
     /// The request itself is invalid.
     pub(super) fn of_request(error: TransportError) -> Self {
-        Failure { is_unseen: false, error }
+        RequestFailure { is_unseen: false, error }
     }
 }
 

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_opens_to_much_comes_in_pieces() {
+    fn a_highly_compressed_body_is_decompressed_in_chunks() {
         let text = vec![b'a'; 64 << 20];
         let (opened, longest) = open(&mut Gunzip::new(), &[&compressed(&text)]).expect("a whole body");
         assert_eq!(opened.len(), text.len());
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_at_all_is_an_empty_text() {
+    fn an_empty_compressed_body_is_empty() {
         assert_eq!(open(&mut Gunzip::new(), &[]).expect("nothing is missing").0, b"");
         assert_eq!(open(&mut Gunzip::new(), &[b""]).expect("nothing is missing").0, b"");
         assert!(open(&mut Gunzip::new(), &[&[0x1f]]).is_err());
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_can_be_read_before_more_comes() {
+    fn flushed_data_is_readable_before_the_end() {
         let (mut encoder, mut gunzip, mut fed) = (GzEncoder::new(Vec::new(), Compression::default()), Gunzip::new(), 0);
         for event in 0..100 {
             let event = format!("{{\"type\":\"ADDED\",\"object\":{event}}}\n").repeat(event * 10);

@@ -20,7 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::cancel::CancelSignal;
 use super::error_recorder::ErrorRecorder;
-use super::failure::{Failure, connect_error, is_refused};
+use super::failure::{RequestFailure, connect_error, is_refused};
 use crate::transport::BoxedStream;
 use crate::transport::{TransportError, TransportErrorKind};
 
@@ -28,7 +28,7 @@ use crate::transport::{TransportError, TransportErrorKind};
 /// server's value.
 const ASSUMED_STREAMS: usize = 99;
 /// How long to wait for the server's settings before `ASSUMED_STREAMS` applies.
-const SETTLING: Duration = Duration::from_millis(200);
+const SETTINGS_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum number of streams per connection, whatever the server allows.
 const STREAMS_MAX: usize = 1000;
 /// Flow-control window of a stream. Bounds the cost of a slow reader.
@@ -43,7 +43,7 @@ const OF_HTTP1: [&str; 6] = ["connection", "keep-alive", "proxy-connection", "te
 
 /// Ping settings of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Health {
+pub(super) struct PingOptions {
     /// Idle time before a ping; `None` disables pings.
     pub(super) interval: Option<Duration>,
     /// Timeout of a reply.
@@ -53,13 +53,13 @@ pub(super) struct Health {
 /// A connection with many streams.
 pub(super) struct Http2 {
     sender: SendRequest<Bytes>,
-    usage: Arc<Usage>,
+    usage: Arc<ConnectionUsage>,
     made: Instant,
 }
 
 /// Usage and state of a connection.
 #[derive(Debug)]
-struct Usage {
+struct ConnectionUsage {
     in_flight: AtomicUsize,
     idle_since: Mutex<Instant>,
     /// Why it broke.
@@ -68,9 +68,9 @@ struct Usage {
 
 /// A permit for one stream of a connection, returned on drop.
 #[derive(Debug)]
-pub(super) struct Slot(Arc<Usage>);
+pub(super) struct StreamPermit(Arc<ConnectionUsage>);
 
-impl Slot {
+impl StreamPermit {
     /// The error of a stream. If its connection broke, that has the better reason.
     pub(super) fn broken_connection(&self, error: h2::Error) -> TransportError {
         let is_own = error.is_reset();
@@ -79,7 +79,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         *self.0.idle_since.lock().expect("nothing panics under this lock") = Instant::now();
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
@@ -89,12 +89,15 @@ impl Drop for Slot {
 /// A stream for one request.
 pub(super) struct OpenStream {
     sender: SendRequest<Bytes>,
-    slot: Slot,
+    slot: StreamPermit,
 }
 
 impl OpenStream {
     /// Sends a request. Keep the slot until its response has ended.
-    pub(super) async fn send(mut self, request: Request<Bytes>) -> Result<(Response<RecvStream>, Slot), Failure> {
+    pub(super) async fn send(
+        mut self,
+        request: Request<Bytes>,
+    ) -> Result<(Response<RecvStream>, StreamPermit), RequestFailure> {
         let (mut head, body) = request.into_parts();
         for header in OF_HTTP1 {
             head.headers.remove(header);
@@ -103,7 +106,8 @@ impl OpenStream {
         if is_expected || !body.is_empty() {
             head.headers.entry(CONTENT_LENGTH).or_insert_with(|| body.len().into());
         }
-        let unsent = |error, slot: &Slot| Failure { is_unseen: true, error: slot.broken_connection(error) };
+        let unsent =
+            |error, slot: &StreamPermit| RequestFailure { is_unseen: true, error: slot.broken_connection(error) };
         let ready = poll_fn(|context| self.sender.poll_ready(context)).await;
         ready.map_err(|error| unsent(error, &self.slot))?;
         let sent = self.sender.send_request(Request::from_parts(head, ()), body.is_empty());
@@ -114,7 +118,9 @@ impl OpenStream {
         }
         match answer.await {
             Ok(answer) => Ok((answer, self.slot)),
-            Err(error) => Err(Failure { is_unseen: is_refused(&error), error: self.slot.broken_connection(error) }),
+            Err(error) => {
+                Err(RequestFailure { is_unseen: is_refused(&error), error: self.slot.broken_connection(error) })
+            }
         }
     }
 }
@@ -123,7 +129,7 @@ impl Http2 {
     /// Performs the HTTP/2 handshake.
     pub(super) async fn new(
         stream: BoxedStream,
-        health: Health,
+        health: PingOptions,
         cancel: &CancelSignal,
     ) -> Result<Self, TransportError> {
         let broke = Arc::new(OnceLock::new());
@@ -139,7 +145,7 @@ impl Http2 {
         let mut pulse = connection.ping_pong().and_then(|pings| KeepAlive::new(pings, health));
         let now = Instant::now();
         let known = Arc::clone(&broke);
-        let usage = Arc::new(Usage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now), broke });
+        let usage = Arc::new(ConnectionUsage { in_flight: AtomicUsize::new(0), idle_since: Mutex::new(now), broke });
         cancel.spawn(Box::pin(poll_fn(move |context| {
             let polled = pin!(poll_fn(|context| {
                 let ended = ready!(Pin::new(&mut connection).poll(context));
@@ -167,12 +173,12 @@ impl Http2 {
         let taken = self.usage.in_flight.fetch_update(Ordering::AcqRel, Ordering::Acquire, |in_flight| {
             (in_flight < limit).then_some(in_flight + 1)
         });
-        taken.ok().map(|_| OpenStream { sender: self.sender.clone(), slot: Slot(Arc::clone(&self.usage)) })
+        taken.ok().map(|_| OpenStream { sender: self.sender.clone(), slot: StreamPermit(Arc::clone(&self.usage)) })
     }
 
     /// Whether the server has not sent its settings yet.
     pub(super) fn is_settling(&self) -> bool {
-        self.made.elapsed() < SETTLING && self.limit() == ASSUMED_STREAMS
+        self.made.elapsed() < SETTINGS_TIMEOUT && self.limit() == ASSUMED_STREAMS
     }
 
     /// Whether it accepts no new streams: it broke, or the server sent GOAWAY.
@@ -201,7 +207,7 @@ struct KeepAlive {
 }
 
 impl KeepAlive {
-    fn new(pings: PingPong, health: Health) -> Option<Self> {
+    fn new(pings: PingPong, health: PingOptions) -> Option<Self> {
         let (interval, timeout) = (health.interval?, health.timeout);
         Some(KeepAlive { pings, interval, timeout, timer: Box::pin(tokio::time::sleep(interval)), asked: None })
     }

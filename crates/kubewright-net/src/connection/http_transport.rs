@@ -14,13 +14,13 @@ use hyper_util::rt::TokioIo;
 use tokio::time::Instant;
 
 use super::address::Address;
-use super::connector::{Connector, Protocol, Target};
-use super::failure::{Failure, FaultyCertificate, broken_connection, certificate_at_fault};
-use super::http2::Health;
+use super::connector::{ConnectTarget, Connector, Protocol};
+use super::failure::{FaultyCertificate, RequestFailure, broken_connection, certificate_at_fault};
+use super::http2::PingOptions;
 use super::opener::Opener;
-use super::pool::{Lease, Pool};
+use super::pool::{Pool, RequestPermit};
 use super::proxy::Proxy;
-use super::response::{Chunks, Source};
+use super::response::{BodySource, Chunks};
 use super::tls::{Tls, TlsChange};
 use crate::authentication::{Authenticator, RequestCredentials};
 use crate::config::{Config, Origin};
@@ -83,7 +83,7 @@ impl Config {
             return Err(ConfigError::Invalid("TLS options make no sense for a server without TLS".to_owned()));
         }
         let port = self.server.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let place = Target::Network { host, port, proxy: Proxy::of(self)? };
+        let place = ConnectTarget::Network { host, port, proxy: Proxy::of(self)? };
         HttpTransport::new(self, place, tls, is_secure)
     }
 
@@ -106,7 +106,7 @@ impl Config {
         if self.credentials.has_certificate() || self.tls.authority.is_some() || self.tls.insecure {
             return Err(ConfigError::Invalid("TLS options make no sense for given streams".to_owned()));
         }
-        HttpTransport::new(self, Target::Streams(Opener::new(open), protocol), None, true)
+        HttpTransport::new(self, ConnectTarget::Streams(Opener::new(open), protocol), None, true)
     }
 }
 
@@ -134,7 +134,7 @@ impl Drop for LifetimeGuard {
 impl HttpTransport {
     fn new(
         config: &Config,
-        place: Target,
+        place: ConnectTarget,
         tls: Option<Arc<Tls>>,
         may_authenticate: bool,
     ) -> Result<HttpTransport, ConfigError> {
@@ -277,7 +277,7 @@ impl SharedTransport {
             match self.send_on(lease, request, shown).await {
                 Ok(response) => return Ok(opened(response, asks_gzip)),
                 // A server that rejects our certificate would do so again.
-                Err(Failure { is_unseen: true, error }) if error.kind() != TransportErrorKind::Tls => {
+                Err(RequestFailure { is_unseen: true, error }) if error.kind() != TransportErrorKind::Tls => {
                     last = Some(error)
                 }
                 Err(failure) => return Err(failure.error),
@@ -289,28 +289,30 @@ impl SharedTransport {
 
     async fn send_on(
         &self,
-        lease: Lease,
+        lease: RequestPermit,
         request: &Request<Bytes>,
         shown: &RequestCredentials,
-    ) -> Result<Response<Source>, Failure> {
+    ) -> Result<Response<BodySource>, RequestFailure> {
         match lease {
-            Lease::Http1 { mut connection, is_reused, home } => {
-                let request = self.address.outgoing(request, shown, Protocol::Http1).map_err(Failure::of_request)?;
+            RequestPermit::Http1 { mut connection, is_reused, home } => {
+                let request =
+                    self.address.outgoing(request, shown, Protocol::Http1).map_err(RequestFailure::of_request)?;
                 let is_safe = is_reused && matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
                 match connection.send(request).await {
-                    Ok(response) => Ok(response.map(|incoming| Source::Http1(incoming, connection, home))),
+                    Ok(response) => Ok(response.map(|incoming| BodySource::Http1(incoming, connection, home))),
                     Err(mut error) => {
                         // A server may close an idle connection at the moment it is reused.
                         let is_unseen =
                             error.take_message().is_some() || (is_safe && error.error().is_incomplete_message());
-                        Err(Failure { is_unseen, error: broken_connection(error.into_error()) })
+                        Err(RequestFailure { is_unseen, error: broken_connection(error.into_error()) })
                     }
                 }
             }
-            Lease::Http2(opening) => {
-                let request = self.address.outgoing(request, shown, Protocol::Http2).map_err(Failure::of_request)?;
+            RequestPermit::Http2(opening) => {
+                let request =
+                    self.address.outgoing(request, shown, Protocol::Http2).map_err(RequestFailure::of_request)?;
                 let (response, slot) = opening.send(request).await?;
-                Ok(response.map(|stream| Source::Http2(stream, slot)))
+                Ok(response.map(|stream| BodySource::Http2(stream, slot)))
             }
         }
     }
@@ -348,7 +350,7 @@ impl SharedTransport {
         let request = self.address.outgoing(request, shown, Protocol::Http1)?;
         let mut response = connection.send(request).await.map_err(|error| broken_connection(error.into_error()))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            let response = response.map(|incoming| Source::Private(incoming, connection));
+            let response = response.map(|incoming| BodySource::Private(incoming, connection));
             let mut response = opened(response, true);
             if let Some(deadline) = deadline {
                 response.body_mut().end_by(deadline);
@@ -372,7 +374,7 @@ async fn by<T>(
 }
 
 /// Decompresses the body if we requested compression.
-fn opened(response: Response<Source>, asks_gzip: bool) -> Response<Chunks> {
+fn opened(response: Response<BodySource>, asks_gzip: bool) -> Response<Chunks> {
     let (mut parts, source) = response.into_parts();
     let is_compressed = asks_gzip
         && parts.headers.get(CONTENT_ENCODING).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"gzip"));
@@ -394,7 +396,7 @@ fn is_endless(uri: &Uri) -> bool {
 
 /// Ping settings. An interval of zero disables pings; as in Go, a timeout of zero means the
 /// default.
-fn health(environment: &Environment) -> Health {
+fn health(environment: &Environment) -> PingOptions {
     // Bounded, so that durations can be added.
     let seconds = |name: &str, default: u32| {
         let set = environment.get(name).and_then(|text| text.parse::<u32>().ok());
@@ -403,7 +405,7 @@ fn health(environment: &Environment) -> Health {
     let interval = seconds("HTTP2_READ_IDLE_TIMEOUT_SECONDS", 30);
     let timeout = seconds("HTTP2_PING_TIMEOUT_SECONDS", PING_TIMEOUT);
     let timeout = if timeout.is_zero() { Duration::from_secs(PING_TIMEOUT.into()) } else { timeout };
-    Health { interval: (!interval.is_zero()).then_some(interval), timeout }
+    PingOptions { interval: (!interval.is_zero()).then_some(interval), timeout }
 }
 
 #[cfg(test)]

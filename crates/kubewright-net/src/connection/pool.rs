@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::cancel::CancelSignal;
 use super::connector::{Connector, Protocol};
 use super::http1::Http1;
-use super::http2::{Health, Http2, OpenStream};
+use super::http2::{Http2, OpenStream, PingOptions};
 use super::tls::TlsChange;
 use crate::credentials::LiveCertificate;
 use crate::task::{self, BoxFuture};
@@ -22,7 +22,7 @@ use crate::transport::BoxedStream;
 use crate::transport::{TransportError, TransportErrorKind};
 
 /// Idle connections are closed after this time.
-const IDLE: Duration = Duration::from_secs(90);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum number of idle HTTP/1.1 connections.
 const IDLE_MAX: usize = 25;
 /// Interval of the janitor for idle connections and client certificate files.
@@ -31,15 +31,15 @@ const REAP_INTERVAL: Duration = Duration::from_secs(45);
 const IDENTITY_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long a request waits for certificate files to be reloaded.
-const RELOAD_WAIT: Duration = Duration::from_secs(1);
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A caller gives up after this many new connections that were closed immediately.
-const FRUITLESS_MAX: usize = 5;
+const MAX_CLOSED_AT_ONCE: usize = 5;
 
 /// The connections to a server.
 pub(super) struct Pool {
     connector: Connector,
-    health: Health,
+    health: PingOptions,
     state: Mutex<PoolState>,
 }
 
@@ -70,7 +70,7 @@ struct Idle {
 type Outcome = Option<Result<(), TransportError>>;
 
 /// A permit to send one request.
-pub(super) enum Lease {
+pub(super) enum RequestPermit {
     /// On a dedicated connection.
     Http1 { connection: Http1, is_reused: bool, home: PoolReturn },
     /// On a stream of a shared connection.
@@ -90,14 +90,14 @@ enum Dialed {
 }
 
 enum Step {
-    Take(Lease),
+    Take(RequestPermit),
     DialAlone,
     Wait(watch::Receiver<Outcome>),
     Settle,
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, health: Health) -> Arc<Self> {
+    pub(super) fn new(connector: Connector, health: PingOptions) -> Arc<Self> {
         let state = PoolState {
             http2: Vec::new(),
             idle: Vec::new(),
@@ -118,17 +118,19 @@ impl Pool {
     /// A permit to send one request, on an existing connection or a new one.
     ///
     /// Cancel safe: a connection that others wait for is opened nevertheless.
-    pub(super) async fn lease(self: &Arc<Self>) -> Result<Lease, TransportError> {
+    pub(super) async fn lease(self: &Arc<Self>) -> Result<RequestPermit, TransportError> {
         let mut fruitless = 0;
         let mut problem = "the server closes connections as soon as they are made";
-        while fruitless < FRUITLESS_MAX {
+        while fruitless < MAX_CLOSED_AT_ONCE {
             // Bound to a name, so that the lock is released before any await.
             let step = self.step();
             match step {
                 Step::Take(lease) => return Ok(lease),
                 Step::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
                 Step::DialAlone => match self.dial().await? {
-                    Dialed::Http1(connection, home) => return Ok(Lease::Http1 { connection, is_reused: false, home }),
+                    Dialed::Http1(connection, home) => {
+                        return Ok(RequestPermit::Http1 { connection, is_reused: false, home });
+                    }
                     dialed => self.keep(dialed),
                 },
                 Step::Wait(mut dialing) => {
@@ -152,12 +154,16 @@ impl Pool {
         self.maintain(&mut state);
         state.http2.retain_mut(|connection| !connection.is_closed());
         if let Some(opening) = state.http2.iter().find_map(Http2::open) {
-            return Step::Take(Lease::Http2(opening));
+            return Step::Take(RequestPermit::Http2(opening));
         }
         while let Some(idle) = state.idle.pop() {
-            if idle.connection.is_ready() && idle.since.elapsed() < IDLE {
+            if idle.connection.is_ready() && idle.since.elapsed() < IDLE_TIMEOUT {
                 let home = self.home(&state);
-                return Step::Take(Lease::Http1 { connection: idle.connection, is_reused: idle.is_reused, home });
+                return Step::Take(RequestPermit::Http1 {
+                    connection: idle.connection,
+                    is_reused: idle.is_reused,
+                    home,
+                });
             }
         }
         if state.is_http1 {
@@ -312,8 +318,8 @@ impl Pool {
                     pool.check_identity().await;
                 }
                 let mut state = pool.state();
-                state.http2.retain_mut(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE));
-                state.idle.retain(|idle| !idle.connection.is_closed() && idle.since.elapsed() < IDLE);
+                state.http2.retain_mut(|connection| !connection.is_closed() && !connection.is_idle_for(IDLE_TIMEOUT));
+                state.idle.retain(|idle| !idle.connection.is_closed() && idle.since.elapsed() < IDLE_TIMEOUT);
                 alive = state.kill.subscribe();
             }
         }));
@@ -334,7 +340,7 @@ impl PoolState {
 /// files, and the task closes them if it finds a change later.
 async fn reloaded(task: JoinHandle<()>) {
     // A panic of the task has been reported.
-    let _ = tokio::time::timeout(RELOAD_WAIT, task).await;
+    let _ = tokio::time::timeout(RELOAD_TIMEOUT, task).await;
 }
 
 /// Waits for another certificate; pending forever if there is none.

@@ -12,34 +12,34 @@ use tokio::time::{Instant, Sleep};
 use super::failure::broken_connection;
 use super::gzip::Gunzip;
 use super::http1::Http1;
-use super::http2::Slot;
+use super::http2::StreamPermit;
 use super::pool::PoolReturn;
 use crate::transport::{TransportError, TransportErrorKind};
 
 /// The source of a body's chunks, with the resource to return at its end.
-pub(super) enum Source {
+pub(super) enum BodySource {
     /// An HTTP/1.1 connection.
     Http1(Incoming, Http1, PoolReturn),
     /// An HTTP/2 stream.
-    Http2(RecvStream, Slot),
+    Http2(RecvStream, StreamPermit),
     /// A dedicated connection.
     Private(Incoming, #[allow(dead_code, reason = "held until its answer has been read")] Http1),
 }
 
-impl Source {
+impl BodySource {
     fn is_at_end(&self) -> bool {
         match self {
-            Source::Http1(incoming, ..) | Source::Private(incoming, _) => incoming.is_end_stream(),
-            Source::Http2(stream, _) => stream.is_end_stream(),
+            BodySource::Http1(incoming, ..) | BodySource::Private(incoming, _) => incoming.is_end_stream(),
+            BodySource::Http2(stream, _) => stream.is_end_stream(),
         }
     }
 
     /// The next chunk. Over HTTP/1.1 this also drives the connection.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, TransportError>>> {
         match self {
-            Source::Http2(stream, slot) => poll_stream(stream, slot, context),
-            Source::Private(incoming, _) => poll_incoming(incoming, context),
-            Source::Http1(incoming, connection, _) => {
+            BodySource::Http2(stream, slot) => poll_stream(stream, slot, context),
+            BodySource::Private(incoming, _) => poll_incoming(incoming, context),
+            BodySource::Http1(incoming, connection, _) => {
                 let chunk = poll_incoming(incoming, context);
                 if chunk.is_ready() {
                     return chunk;
@@ -67,7 +67,7 @@ fn poll_incoming(incoming: &mut Incoming, context: &mut Context<'_>) -> Poll<Opt
 
 fn poll_stream(
     stream: &mut RecvStream,
-    slot: &Slot,
+    slot: &StreamPermit,
     context: &mut Context<'_>,
 ) -> Poll<Option<Result<Bytes, TransportError>>> {
     Poll::Ready(match ready!(stream.poll_data(context)) {
@@ -84,13 +84,13 @@ fn poll_stream(
 /// The chunks of a body.
 pub(super) struct Chunks {
     /// `None` after the end.
-    source: Option<Source>,
+    source: Option<BodySource>,
     gunzip: Option<Gunzip>,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Chunks {
-    pub(super) fn new(source: Source, is_compressed: bool) -> Self {
+    pub(super) fn new(source: BodySource, is_compressed: bool) -> Self {
         let is_empty = source.is_at_end();
         // A response without a body may still state an encoding.
         let gunzip = (is_compressed && !is_empty).then(Gunzip::new);
@@ -108,7 +108,7 @@ impl Chunks {
 
     /// A connection is returned only after the end; otherwise it is closed.
     fn release(&mut self) {
-        if let Some(Source::Http1(_, connection, home)) = self.source.take() {
+        if let Some(BodySource::Http1(_, connection, home)) = self.source.take() {
             home.take_back(connection);
         }
     }

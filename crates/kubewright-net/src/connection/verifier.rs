@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn any_certificate_will_do_whose_key_the_server_has() {
+    fn without_verification_the_server_must_still_prove_its_key() {
         let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
         let certificate = CertificateParams::default().self_signed(&key).unwrap().der().clone();
         for version in [&TLS12, &TLS13] {

@@ -126,7 +126,7 @@ mod tests {
 
     // TR-8
     #[test]
-    fn a_request_that_names_somebody_is_left_alone() {
+    fn explicit_impersonation_headers_are_not_overwritten() {
         let mut headers = HeaderMap::new();
         headers.insert("impersonate-user", HeaderValue::from_static("bob"));
         let groups = vec!["dev".to_owned()];

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Wake, Waker};
 
 /// The task is idle: a wake-up schedules it.
-const ASLEEP: u8 = 0;
+const IDLE: u8 = 0;
 /// The task is being polled.
-const AT_WORK: u8 = 1;
+const POLLING: u8 = 1;
 /// A wake-up arrived since polling began, or the task was scheduled.
-const RUNG: u8 = 2;
+const WOKEN: u8 = 2;
 
 /// A waker between a task, or a part of it, and its wake-up sources.
 ///
@@ -28,7 +28,7 @@ struct Bell {
 
 impl Default for Doorbell {
     fn default() -> Self {
-        let bell = Arc::new(Bell { state: AtomicU8::new(ASLEEP), task: Mutex::new(Waker::noop().clone()) });
+        let bell = Arc::new(Bell { state: AtomicU8::new(IDLE), task: Mutex::new(Waker::noop().clone()) });
         Doorbell { waker: Arc::clone(&bell).into(), bell }
     }
 }
@@ -49,18 +49,18 @@ impl Doorbell {
 
     /// Call before polling: later wake-ups are detected by [`rest`](Self::rest).
     pub fn begin(&self) {
-        self.bell.state.swap(AT_WORK, Ordering::AcqRel);
+        self.bell.state.swap(POLLING, Ordering::AcqRel);
     }
 
     /// Whether there is an unhandled wake-up.
     pub fn is_rung(&self) -> bool {
-        self.bell.state.load(Ordering::Acquire) == RUNG
+        self.bell.state.load(Ordering::Acquire) == WOKEN
     }
 
     /// Whether no wake-up arrived since [`begin`](Self::begin), so that the task may return
     /// pending.
     pub fn rest(&self) -> bool {
-        self.bell.state.compare_exchange(AT_WORK, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.bell.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
@@ -76,7 +76,7 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(RUNG, Ordering::AcqRel) == ASLEEP {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == IDLE {
             // Outside of the lock: the woken task may run immediately.
             let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).clone();
             task.wake();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_at_work_hears_the_bell_and_one_asleep_is_woken_once() {
+    fn a_wake_up_during_a_poll_sets_a_flag_and_an_idle_task_is_woken_once() {
         let (woken, doorbell) = (Arc::new(Count::default()), Doorbell::default());
         doorbell.wake_later(&Arc::clone(&woken).into());
         doorbell.begin();

@@ -7,17 +7,17 @@ use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
 use super::doorbell::Doorbell;
-use super::gathered::{Gathered, Sender, gathered};
+use super::gathered::{Flusher, Gathered, gathered};
 
 /// Maximum number of poll rounds per turn for streams with wake-ups.
-const ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 /// Bytes sent per turn before other tasks run. A runtime with busy threads polls I/O only after
 /// dozens of turns, so a turn must be short.
-const TURN: u64 = 64 << 10;
+const MAX_TURN_BYTES: u64 = 64 << 10;
 
 /// Drives one connection.
 pub struct Driver<S> {
-    sender: Sender<S>,
+    sender: Flusher<S>,
     doorbell: Doorbell,
     /// The connection has ended, and must not be polled again.
     has_ended: bool,
@@ -38,7 +38,7 @@ impl<S: AsyncWrite + Unpin> Driver<S> {
         let waker = self.doorbell.waker();
         let mut inner = Context::from_waker(&waker);
         let sent = self.sender.sent();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             self.doorbell.begin();
             self.has_ended = self.has_ended || connection.as_mut().poll(&mut inner).is_ready();
             // While the peer does not read, there may still be input.
@@ -48,7 +48,7 @@ impl<S: AsyncWrite + Unpin> Driver<S> {
             if self.doorbell.rest() {
                 return Poll::Pending;
             }
-            if self.sender.sent() - sent >= TURN {
+            if self.sender.sent() - sent >= MAX_TURN_BYTES {
                 break;
             }
         }

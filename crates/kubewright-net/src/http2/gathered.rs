@@ -10,13 +10,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 /// Buffer limit. Writers then wait for the peer (backpressure).
-const HELD_MAX: usize = 64 << 10;
+const MAX_BUFFERED: usize = 64 << 10;
 
 /// A stream that buffers writes and flushes until its [`Driver`](crate::http2::Driver) sends them.
 pub struct Gathered<S>(Arc<Mutex<Gathering<S>>>);
 
 /// Sends the buffered output.
-pub(crate) struct Sender<S>(Arc<Mutex<Gathering<S>>>);
+pub(crate) struct Flusher<S>(Arc<Mutex<Gathering<S>>>);
 
 struct Gathering<S> {
     stream: S,
@@ -38,12 +38,12 @@ struct Gathering<S> {
 }
 
 /// Both ends of a stream. One task uses them, so the lock is uncontended.
-pub(crate) fn gathered<S>(stream: S) -> (Gathered<S>, Sender<S>) {
+pub(crate) fn gathered<S>(stream: S) -> (Gathered<S>, Flusher<S>) {
     let (held, writer, reader, last_read) = (BytesMut::new(), None, None, Instant::now());
     let (is_dirty, failed, stalled_since, sent) = (false, None, None, 0);
     let gathering = Gathering { stream, held, is_dirty, failed, writer, reader, last_read, stalled_since, sent };
     let shared = Arc::new(Mutex::new(gathering));
-    (Gathered(Arc::clone(&shared)), Sender(shared))
+    (Gathered(Arc::clone(&shared)), Flusher(shared))
 }
 
 fn lock<S>(shared: &Mutex<Gathering<S>>) -> MutexGuard<'_, Gathering<S>> {
@@ -102,7 +102,7 @@ impl<S: AsyncWrite + Unpin> Gathering<S> {
     }
 }
 
-impl<S> Sender<S> {
+impl<S> Flusher<S> {
     /// When data was last received.
     pub(crate) fn last_read(&self) -> Instant {
         lock(&self.0).last_read
@@ -119,7 +119,7 @@ impl<S> Sender<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Sender<S> {
+impl<S: AsyncWrite + Unpin> Flusher<S> {
     /// Sends the buffer; pending while the peer does not read.
     pub(crate) fn poll_send(&self, context: &mut Context<'_>) -> Poll<()> {
         lock(&self.0).poll_send(context)
@@ -152,12 +152,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
     ) -> Poll<io::Result<usize>> {
         let mut gathering = lock(&self.0);
         gathering.check()?;
-        if gathering.held.len() >= HELD_MAX {
+        if gathering.held.len() >= MAX_BUFFERED {
             ready!(gathering.poll_room(context))?;
         }
         let before = gathering.held.len();
         for piece in pieces {
-            let room = HELD_MAX - gathering.held.len();
+            let room = MAX_BUFFERED - gathering.held.len();
             gathering.held.extend_from_slice(&piece[..piece.len().min(room)]);
         }
         Poll::Ready(Ok(gathering.held.len() - before))
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_leaves_before_it_is_sent_and_then_all_at_once() {
+    async fn writes_are_buffered_until_the_flush_and_then_sent_together() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         gathered.write_all(b"one ").await.expect("it is only held");
@@ -202,10 +202,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_reader_holds_the_writer_up() {
+    async fn a_slow_reader_applies_backpressure() {
         let (near, _far) = tokio::io::duplex(16);
         let (mut gathered, _sender) = gathered(near);
-        gathered.write_all(&[0; HELD_MAX]).await.expect("it is only held");
+        gathered.write_all(&[0; MAX_BUFFERED]).await.expect("it is only held");
         let mut context = unwoken();
         assert!(Pin::new(&mut gathered).poll_write(&mut context, b"more").is_pending());
     }
@@ -214,10 +214,10 @@ mod tests {
     async fn only_a_part_of_a_large_write_is_held_and_the_stall_is_known() {
         let (near, mut far) = tokio::io::duplex(16);
         let (mut gathered, sender) = gathered(near);
-        let large = vec![0; 3 * HELD_MAX];
+        let large = vec![0; 3 * MAX_BUFFERED];
         let pieces = [IoSlice::new(&large), IoSlice::new(&large)];
         let written = gathered.write_vectored(&pieces).await.expect("it is only held");
-        assert_eq!(written, HELD_MAX);
+        assert_eq!(written, MAX_BUFFERED);
         let start = Instant::now();
         assert!(sender.poll_send(&mut unwoken()).is_pending());
         tokio::time::advance(std::time::Duration::from_secs(5)).await;
@@ -229,14 +229,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_had_no_room_is_told_when_there_is_some() {
+    async fn a_blocked_writer_is_woken_when_space_is_free() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         let writing = tokio::spawn(async move {
-            gathered.write_all(&[0; HELD_MAX]).await.expect("it is only held");
+            gathered.write_all(&[0; MAX_BUFFERED]).await.expect("it is only held");
             gathered.write_all(b"more").await.expect("there is room again");
         });
-        let reading = tokio::spawn(async move { far.read_exact(&mut [0; HELD_MAX + 4]).await.expect("all arrives") });
+        let reading =
+            tokio::spawn(async move { far.read_exact(&mut [0; MAX_BUFFERED + 4]).await.expect("all arrives") });
         let sending = std::future::poll_fn(|context| {
             // It polls the stream after the writer, each time.
             let _ = sender.poll_send(context);
@@ -245,13 +246,13 @@ mod tests {
         });
         tokio::select! {
             () = sending => {}
-            read = reading => assert_eq!(read.expect("no panic"), HELD_MAX + 4),
+            read = reading => assert_eq!(read.expect("no panic"), MAX_BUFFERED + 4),
         }
         writing.await.expect("no panic");
     }
 
     #[tokio::test]
-    async fn whoever_wrote_what_cannot_be_sent_is_told_when_it_comes_back() {
+    async fn a_write_error_is_reported_at_the_next_write() {
         let (near, far) = tokio::io::duplex(1 << 10);
         let (mut gathered, sender) = gathered(near);
         gathered.write_all(b"lost").await.expect("it is only held");

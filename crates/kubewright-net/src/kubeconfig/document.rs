@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kubewright_core::{ByteString, Map, Value, yaml};
 
 use super::extensions::{Extensions, extensions};
-use super::fields::{Field, FieldError, Fields, Section};
+use super::fields::{FieldError, FieldValue, FieldVisitor, Section};
 use super::user::AuthInfo;
 use crate::error::{ConfigError, EntryError};
 use crate::secret::Secret;
@@ -222,7 +222,7 @@ fn entry_error(file: Option<&Path>, entry: String, error: FieldError) -> ConfigE
 }
 
 impl Section for Cluster {
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError> {
         fields.field("server", &mut self.server)?;
         fields.field("tls-server-name", &mut self.tls_server_name)?;
         fields.field("insecure-skip-tls-verify", &mut self.insecure_skip_tls_verify)?;
@@ -239,7 +239,7 @@ impl Section for Cluster {
 }
 
 impl Section for Context {
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError> {
         fields.field("cluster", &mut self.cluster)?;
         fields.field("user", &mut self.user)?;
         fields.field("namespace", &mut self.namespace)?;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use kubewright_core::{Map, Value};
 
-use super::fields::{Field, FieldError, Fields};
+use super::fields::{FieldError, FieldValue, FieldVisitor};
 
 /// Extensions: a list of pairs in the file, a map here.
 #[derive(Default)]
 pub(super) struct Extensions(pub(super) BTreeMap<String, Value>);
 
-impl Field for Extensions {
+impl FieldValue for Extensions {
     fn read(value: Value) -> Result<Self, FieldError> {
         let Value::Array(items) = value else {
             return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
@@ -37,7 +37,7 @@ impl Field for Extensions {
 }
 
 /// Visits the field `extensions`.
-pub(super) fn extensions(fields: &mut Fields, map: &mut BTreeMap<String, Value>) -> Result<(), FieldError> {
+pub(super) fn extensions(fields: &mut FieldVisitor, map: &mut BTreeMap<String, Value>) -> Result<(), FieldError> {
     let mut wrapped = Extensions(std::mem::take(map));
     let visited = fields.field("extensions", &mut wrapped);
     *map = wrapped.0;

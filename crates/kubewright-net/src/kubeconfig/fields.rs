@@ -30,7 +30,7 @@ impl FieldError {
 /// A section of a kubeconfig with known fields. Unknown fields are preserved.
 pub(crate) trait Section: Default + Clone {
     /// Visits each known field.
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError>;
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError>;
 
     /// Storage for unknown fields.
     fn unknown(&mut self) -> &mut Map<Value>;
@@ -42,9 +42,9 @@ pub(crate) trait Section: Default + Clone {
             Value::Null => Map::new(),
             other => return Err(FieldError::new("", format!("expected a map, found {}", other.kind()))),
         };
-        let (mut section, mut fields) = (Self::default(), Fields::Reading(map));
+        let (mut section, mut fields) = (Self::default(), FieldVisitor::Reading(map));
         section.fields(&mut fields)?;
-        let (Fields::Reading(rest) | Fields::Writing(rest)) = fields;
+        let (FieldVisitor::Reading(rest) | FieldVisitor::Writing(rest)) = fields;
         *section.unknown() = rest;
         Ok(section)
     }
@@ -52,30 +52,30 @@ pub(crate) trait Section: Default + Clone {
     /// Serialises a section; unset fields are omitted.
     fn to_value(&self) -> Value {
         let mut section = self.clone();
-        let mut fields = Fields::Writing(std::mem::take(section.unknown()));
+        let mut fields = FieldVisitor::Writing(std::mem::take(section.unknown()));
         section.fields(&mut fields).unwrap_or_else(|_| unreachable!("writing has no errors"));
-        let (Fields::Reading(map) | Fields::Writing(map)) = fields;
+        let (FieldVisitor::Reading(map) | FieldVisitor::Writing(map)) = fields;
         Value::Object(map)
     }
 }
 
 /// Fields being read or written.
-pub(crate) enum Fields {
+pub(crate) enum FieldVisitor {
     /// The fields left to read.
     Reading(Map<Value>),
     /// The fields written so far.
     Writing(Map<Value>),
 }
 
-impl Fields {
+impl FieldVisitor {
     /// Visits one field.
-    pub(crate) fn field<F: Field>(&mut self, name: &str, field: &mut F) -> Result<(), FieldError> {
+    pub(crate) fn field<F: FieldValue>(&mut self, name: &str, field: &mut F) -> Result<(), FieldError> {
         match self {
-            Fields::Reading(map) => match map.remove(name) {
+            FieldVisitor::Reading(map) => match map.remove(name) {
                 None | Some(Value::Null) => {}
                 Some(value) => *field = F::read(value).map_err(|error| error.within(name))?,
             },
-            Fields::Writing(map) => {
+            FieldVisitor::Writing(map) => {
                 if let Some(value) = field.write() {
                     map.insert(name, value);
                 }
@@ -87,11 +87,11 @@ impl Fields {
     /// Visits a nested section.
     pub(crate) fn section<S: Section>(&mut self, name: &str, field: &mut Option<S>) -> Result<(), FieldError> {
         match self {
-            Fields::Reading(map) => match map.remove(name) {
+            FieldVisitor::Reading(map) => match map.remove(name) {
                 None | Some(Value::Null) => {}
                 Some(value) => *field = Some(S::from_value(value).map_err(|error| error.within(name))?),
             },
-            Fields::Writing(map) => {
+            FieldVisitor::Writing(map) => {
                 if let Some(section) = field {
                     map.insert(name, section.to_value());
                 }
@@ -102,7 +102,7 @@ impl Fields {
 }
 
 /// The type of a field. An absent field has the default value.
-pub(crate) trait Field: Sized {
+pub(crate) trait FieldValue: Sized {
     fn read(value: Value) -> Result<Self, FieldError>;
 
     /// `None` if the field is omitted.
@@ -122,7 +122,7 @@ fn bytes(value: Value) -> Result<Option<ByteString>, FieldError> {
     Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
 }
 
-impl Field for Option<String> {
+impl FieldValue for Option<String> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Ok(Some(text(value)?).filter(|text| !text.is_empty()))
     }
@@ -132,7 +132,7 @@ impl Field for Option<String> {
     }
 }
 
-impl Field for Option<Secret<String>> {
+impl FieldValue for Option<Secret<String>> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Ok(Option::<String>::read(value)?.map(Secret::new))
     }
@@ -142,7 +142,7 @@ impl Field for Option<Secret<String>> {
     }
 }
 
-impl Field for Option<PathBuf> {
+impl FieldValue for Option<PathBuf> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Ok(Option::<String>::read(value)?.map(PathBuf::from))
     }
@@ -152,7 +152,7 @@ impl Field for Option<PathBuf> {
     }
 }
 
-impl Field for Option<ByteString> {
+impl FieldValue for Option<ByteString> {
     fn read(value: Value) -> Result<Self, FieldError> {
         bytes(value)
     }
@@ -162,7 +162,7 @@ impl Field for Option<ByteString> {
     }
 }
 
-impl Field for Option<Secret<ByteString>> {
+impl FieldValue for Option<Secret<ByteString>> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Ok(bytes(value)?.map(Secret::new))
     }
@@ -172,7 +172,7 @@ impl Field for Option<Secret<ByteString>> {
     }
 }
 
-impl Field for bool {
+impl FieldValue for bool {
     fn read(value: Value) -> Result<Self, FieldError> {
         value.as_bool().ok_or_else(|| FieldError::new("", format!("expected true or false, found {}", value.kind())))
     }
@@ -182,7 +182,7 @@ impl Field for bool {
     }
 }
 
-impl Field for Vec<String> {
+impl FieldValue for Vec<String> {
     fn read(value: Value) -> Result<Self, FieldError> {
         let Value::Array(items) = value else {
             return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
@@ -197,7 +197,7 @@ impl Field for Vec<String> {
     }
 }
 
-impl<F: Field + Default> Field for BTreeMap<String, F> {
+impl<F: FieldValue + Default> FieldValue for BTreeMap<String, F> {
     fn read(value: Value) -> Result<Self, FieldError> {
         let Value::Object(map) = value else {
             return Err(FieldError::new("", format!("expected a map, found {}", value.kind())));

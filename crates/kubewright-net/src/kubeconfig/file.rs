@@ -82,13 +82,13 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
 }
 
 /// A lock file next to the target, as kubectl creates it. Removed on drop.
-pub(super) struct Lock {
+pub(super) struct LockFile {
     path: PathBuf,
 }
 
-impl Lock {
+impl LockFile {
     #[inline]
-    pub(super) fn take(file: &Path) -> Result<Lock, ConfigError> {
+    pub(super) fn take(file: &Path) -> Result<LockFile, ConfigError> {
         let path = with_suffix(file, ".lock");
         if let Some(directory) = file.parent() {
             let made = std::fs::create_dir_all(directory);
@@ -98,7 +98,7 @@ impl Lock {
         let (mut start, mut first) = (Instant::now(), None);
         loop {
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => return Ok(Lock { path }),
+                Ok(_) => return Ok(LockFile { path }),
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),
                 Err(_) => {}
             }
@@ -123,7 +123,7 @@ impl Lock {
 /// otherwise a second process could remove the lock that the first one has just taken.
 #[inline]
 fn remove_stale(file: &Path, path: &Path, modified: SystemTime) -> Result<(), ConfigError> {
-    let _turn = match Lock::take(path) {
+    let _turn = match LockFile::take(path) {
         Err(ConfigError::Locked { .. }) => return Err(ConfigError::Locked { file: file.to_owned() }),
         turn => turn?,
     };
@@ -139,7 +139,7 @@ fn remove_stale(file: &Path, path: &Path, modified: SystemTime) -> Result<(), Co
     }
 }
 
-impl Drop for Lock {
+impl Drop for LockFile {
     #[inline]
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);

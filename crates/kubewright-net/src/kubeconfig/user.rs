@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use kubewright_core::{ByteString, Map, Value};
 
 use super::extensions::extensions;
-use super::fields::{Field, FieldError, Fields, Section};
+use super::fields::{FieldError, FieldValue, FieldVisitor, Section};
 use crate::secret::Secret;
 
 /// A user with its credentials.
@@ -111,7 +111,7 @@ pub enum InteractiveMode {
 }
 
 impl Section for AuthInfo {
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError> {
         fields.field("client-certificate", &mut self.client_certificate)?;
         fields.field("client-certificate-data", &mut self.client_certificate_data)?;
         fields.field("client-key", &mut self.client_key)?;
@@ -135,7 +135,7 @@ impl Section for AuthInfo {
 }
 
 impl Section for AuthProvider {
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError> {
         fields.field("name", &mut self.name)?;
         fields.field("config", &mut self.config)
     }
@@ -146,7 +146,7 @@ impl Section for AuthProvider {
 }
 
 impl Section for ExecConfig {
-    fn fields(&mut self, fields: &mut Fields) -> Result<(), FieldError> {
+    fn fields(&mut self, fields: &mut FieldVisitor) -> Result<(), FieldError> {
         fields.field("command", &mut self.command)?;
         fields.field("args", &mut self.args)?;
         fields.field("env", &mut self.env)?;
@@ -161,7 +161,7 @@ impl Section for ExecConfig {
     }
 }
 
-impl Field for Secret<String> {
+impl FieldValue for Secret<String> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Ok(Secret::new(Option::<String>::read(value)?.unwrap_or_default()))
     }
@@ -171,7 +171,7 @@ impl Field for Secret<String> {
     }
 }
 
-impl Field for Secret<Vec<String>> {
+impl FieldValue for Secret<Vec<String>> {
     fn read(value: Value) -> Result<Self, FieldError> {
         Vec::read(value).map(Secret::new)
     }
@@ -181,7 +181,7 @@ impl Field for Secret<Vec<String>> {
     }
 }
 
-impl Field for Vec<ExecEnv> {
+impl FieldValue for Vec<ExecEnv> {
     fn read(value: Value) -> Result<Self, FieldError> {
         let Value::Array(items) = value else {
             return Err(FieldError::new("", format!("expected a list, found {}", value.kind())));
@@ -190,7 +190,7 @@ impl Field for Vec<ExecEnv> {
             let Value::Object(map) = item else {
                 return Err(FieldError::new(&format!("[{index}]"), format!("expected a map, found {}", item.kind())));
             };
-            let (mut fields, mut name, mut value) = (Fields::Reading(map), None::<String>, Secret::default());
+            let (mut fields, mut name, mut value) = (FieldVisitor::Reading(map), None::<String>, Secret::default());
             let read = fields.field("name", &mut name).and_then(|()| fields.field("value", &mut value));
             read.map_err(|error| error.within(&format!("[{index}]")))?;
             Ok(ExecEnv { name: name.unwrap_or_default(), value })
@@ -207,7 +207,7 @@ impl Field for Vec<ExecEnv> {
     }
 }
 
-impl Field for Option<InteractiveMode> {
+impl FieldValue for Option<InteractiveMode> {
     fn read(value: Value) -> Result<Self, FieldError> {
         match value.as_str() {
             Some("") => Ok(None),

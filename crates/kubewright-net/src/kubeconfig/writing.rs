@@ -8,7 +8,7 @@ use kubewright_core::{List, Map, Value, yaml};
 
 use super::document::{Kubeconfig, parse_tree};
 use super::fields::Section;
-use super::file::{Lock, real_path, replace};
+use super::file::{LockFile, real_path, replace};
 use super::loading::{LoadingRules, resolved};
 use crate::error::ConfigError;
 
@@ -41,7 +41,7 @@ impl LoadingRules {
         // Sorted, so that two writers cannot deadlock.
         files.sort_unstable();
         files.dedup();
-        let _locks = files.iter().map(|file| Lock::take(file)).collect::<Result<Vec<_>, _>>()?;
+        let _locks = files.iter().map(|file| LockFile::take(file)).collect::<Result<Vec<_>, _>>()?;
         let before = match self.load() {
             // A missing file counts as empty.
             Err(ConfigError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => Kubeconfig::default(),
@@ -80,7 +80,7 @@ impl Kubeconfig {
     #[inline]
     pub fn write(&self, file: &Path) -> Result<(), ConfigError> {
         let file = real_path(file)?;
-        let _lock = Lock::take(&file)?;
+        let _lock = LockFile::take(&file)?;
         replace(&file, self.to_yaml().as_bytes()).map_err(|source| ConfigError::Write { file, source })
     }
 }

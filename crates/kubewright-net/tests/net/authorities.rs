@@ -1,4 +1,4 @@
-//! Authorities that change while connections live.
+//! Rotation of certificate authorities with open connections.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use kubewright_net::credentials::{ClientCertificate, KeySource};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted};
-use crate::talking::{ask, get};
 
 /// Advances the paused clock, then lets other tasks run.
 pub async fn pass(time: Duration) {
@@ -20,7 +20,7 @@ pub async fn pass(time: Duration) {
 
 // TR-5
 #[tokio::test]
-async fn another_authority_is_believed_after_a_while_and_what_is_under_way_goes_on() {
+async fn a_reloaded_authority_is_trusted_and_open_connections_continue() {
     let (old, new) = (Authority::new(), Authority::new());
     let answer = |request: http::Request<_>, _| async move {
         match request.uri().path() {
@@ -58,7 +58,7 @@ async fn another_authority_is_believed_after_a_while_and_what_is_under_way_goes_
 
 // TR-5
 #[tokio::test]
-async fn a_file_that_cannot_be_read_changes_nothing() {
+async fn an_unreadable_file_changes_nothing() {
     let authority = Authority::new();
     let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
     let server = Scripted::start(Some(authority.server(&authority.sign("server"))), answer).await;
@@ -85,7 +85,7 @@ async fn a_file_that_cannot_be_read_changes_nothing() {
 
 // TR-4, TR-5
 #[tokio::test]
-async fn files_of_certificates_that_cannot_be_read_in_time_hold_up_no_request() {
+async fn slow_certificate_files_do_not_delay_requests() {
     let authority = Authority::new();
     let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
     let server = Scripted::start(Some(authority.server(&authority.sign("server"))), answer).await;
@@ -109,7 +109,7 @@ async fn files_of_certificates_that_cannot_be_read_in_time_hold_up_no_request() 
         let asked = tokio::time::timeout(Duration::from_secs(10), ask(&transport, get("/")));
         assert_eq!(asked.await.expect("it does not wait for the files").0, StatusCode::OK);
     }
-    // Lets the threads that read them end.
+    // Unblocks the threads that read them.
     for (name, text) in [("ca.pem", authority.pem()), ("client.pem", identity.certificate.clone())] {
         let path = directory.path(name);
         let written = tokio::task::spawn_blocking(move || std::fs::write(path, text));

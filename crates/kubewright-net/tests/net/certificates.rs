@@ -12,8 +12,8 @@ use kubewright_net::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get, secure_server, text};
 use crate::scripted::{Authority, Pair, Peer, Script, Scripted};
-use crate::talking::{ask, get, secure_server, text};
 
 /// Answers with the name in the client's certificate.
 pub async fn who(request: Request<Incoming>, peer: Peer) -> Response<Script> {
@@ -71,7 +71,7 @@ async fn new_files_close_all_connections_and_are_shown_from_then_on() {
 
 // TR-4
 #[tokio::test]
-async fn a_new_connection_looks_at_the_files_at_once_and_half_a_pair_changes_nothing() {
+async fn a_new_connection_reloads_the_files_and_a_mismatched_pair_changes_nothing() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -93,7 +93,7 @@ async fn a_new_connection_looks_at_the_files_at_once_and_half_a_pair_changes_not
 
 // TR-4, TR-5
 #[tokio::test]
-async fn a_connection_for_another_protocol_looks_at_the_files_too() {
+async fn an_upgraded_connection_reloads_the_files_too() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -111,7 +111,7 @@ async fn a_connection_for_another_protocol_looks_at_the_files_too() {
     files(&directory, &authority.sign("bob"));
     pass(Duration::from_secs(2)).await;
     assert_eq!(refusal().await.expect("it answers"), "bob");
-    // A program may open only exec sessions and forwarded ports.
+    // A program may use only exec and port-forward.
     directory.write("ca.pem", Authority::new().pem());
     pass(Duration::from_secs(301)).await;
     assert_eq!(refusal().await.expect_err("another authority signs now").kind(), TransportErrorKind::Tls);
@@ -119,7 +119,7 @@ async fn a_connection_for_another_protocol_looks_at_the_files_too() {
 
 // TR-4
 #[tokio::test]
-async fn data_stays_what_it_is() {
+async fn inline_certificates_are_not_reloaded() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let mut config = server.config(Some(&authority));
@@ -153,7 +153,7 @@ async fn certificates_that_are_no_good_are_named_without_their_content() {
 
 // TR-4
 #[tokio::test]
-async fn a_server_that_does_not_believe_the_certificate_says_so() {
+async fn a_rejected_client_certificate_is_reported() {
     let (_server, config) = secure_server().await;
     let stranger = Authority::new();
     let mut config: Config = config;

@@ -1,9 +1,9 @@
-//! A directory for one test.
+//! A temporary directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A new directory, removed with all it holds when dropped.
+/// A new directory, removed on drop.
 pub struct Directory(PathBuf);
 
 impl Directory {
@@ -26,7 +26,7 @@ impl Directory {
         path
     }
 
-    /// A shell script that can be run.
+    /// An executable shell script.
     pub fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.write(name, format!("#!/bin/sh\n{text}\n"));
         let mode = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o755);
@@ -34,7 +34,7 @@ impl Directory {
         path
     }
 
-    /// A pipe with a name.
+    /// A named pipe.
     pub fn pipe(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         let made = std::process::Command::new("mkfifo").arg(&path).status();

@@ -1,4 +1,4 @@
-//! Programs that print credentials.
+//! Exec plugins.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ use tokio::net::unix::pipe;
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Peer, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 const V1: &str = "client.authentication.k8s.io/v1";
 
-/// A program that runs `script`, counting its runs in the file `runs`.
+/// A plugin that runs `script`, and counts its runs in the file `runs`.
 fn plugin(directory: &Directory, script: &str) -> Exec {
     let counted = format!("echo run >> '{}'\n{script}", directory.path("runs").display());
     let command = directory.script("plugin", &counted).to_string_lossy().into_owned();
@@ -46,7 +46,7 @@ fn print(status: &str) -> String {
     format!("cat <<END\n{{\"apiVersion\":\"{V1}\",\"kind\":\"ExecCredential\",\"status\":{{{status}}}}}\nEND")
 }
 
-/// A server that takes any token but `old`.
+/// A server that accepts any token except `old`.
 async fn server(authority: &Authority) -> Scripted {
     let tls = authority.server(&authority.sign("server"));
     Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {
@@ -74,7 +74,7 @@ async fn failure(exec: Exec) -> String {
 
 // AU-1
 #[tokio::test]
-async fn a_program_is_told_what_it_needs_and_its_token_is_sent() {
+async fn a_plugin_gets_its_input_and_its_token_is_sent() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -96,7 +96,7 @@ async fn a_program_is_told_what_it_needs_and_its_token_is_sent() {
 
 // AU-1
 #[tokio::test]
-async fn many_requests_share_one_run_and_what_it_printed_until_it_expires() {
+async fn concurrent_requests_share_one_plugin_run_until_its_credential_expires() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -115,7 +115,7 @@ async fn many_requests_share_one_run_and_what_it_printed_until_it_expires() {
 
 // AU-1
 #[tokio::test]
-async fn many_requests_share_one_failure_and_the_next_tries_again() {
+async fn concurrent_requests_share_one_failure_and_the_next_retries() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -133,7 +133,7 @@ async fn many_requests_share_one_failure_and_the_next_tries_again() {
 
 // AU-1
 #[tokio::test]
-async fn a_refused_token_runs_the_program_again() {
+async fn a_rejected_token_runs_the_plugin_again() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -163,7 +163,7 @@ async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
 
 // AU-1
 #[tokio::test]
-async fn a_token_that_is_refused_for_another_protocol_runs_the_program_again() {
+async fn a_token_rejected_during_an_upgrade_runs_the_plugin_again() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), |request: Request<Incoming>, _: Peer| async move {
@@ -192,7 +192,7 @@ async fn a_token_that_is_refused_for_another_protocol_runs_the_program_again() {
 // AU-1
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
+async fn a_plugin_run_continues_after_its_request_is_dropped() {
     let authority = Authority::new();
     let server = server(&authority).await;
     let directory = Directory::new();
@@ -214,7 +214,7 @@ async fn a_program_goes_on_although_the_request_that_needs_it_gives_up() {
 // AU-1
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_program_ends_with_the_last_who_could_use_what_it_prints() {
+async fn a_plugin_run_ends_with_the_last_user_of_its_credentials() {
     let (authority, directory) = (Authority::new(), Directory::new());
     let mut begun = pipe::OpenOptions::new().read_write(true).open_receiver(directory.pipe("begun")).expect("a pipe");
     let mut life = pipe::OpenOptions::new().open_receiver(directory.pipe("life")).expect("a pipe");
@@ -265,7 +265,7 @@ async fn a_new_certificate_makes_new_connections_and_a_new_token_does_not() {
 
 // AU-1
 #[tokio::test]
-async fn a_certificate_that_comes_or_goes_makes_new_connections_too() {
+async fn an_added_or_removed_certificate_makes_new_connections() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), crate::certificates::who).await;
@@ -295,7 +295,7 @@ async fn a_certificate_that_comes_or_goes_makes_new_connections_too() {
 
 // AU-1
 #[tokio::test]
-async fn what_is_no_credential_is_refused_without_being_shown() {
+async fn an_invalid_credential_is_rejected_without_being_printed() {
     let directory = Directory::new();
     let pem = ByteString::from("s3cret").to_base64();
     for (output, expected) in [
@@ -331,7 +331,7 @@ async fn a_certificate_with_the_key_of_another_is_no_credential() {
 
 // AU-1
 #[tokio::test]
-async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
+async fn hanging_plugins_are_killed_and_forbidden_ones_are_not_started() {
     let directory = Directory::new();
     let mut slow = plugin(&directory, "exec sleep 60");
     slow.timeout = Duration::from_millis(100);
@@ -351,7 +351,7 @@ async fn programs_that_hang_are_ended_and_those_that_may_not_run_are_not() {
 
 // AU-1
 #[tokio::test]
-async fn what_the_policy_was_asked_about_is_what_is_run() {
+async fn the_plugin_policy_checks_the_program_that_runs() {
     let authority = Authority::new();
     let directory = Directory::new();
     for name in ["true", "no-such-program"] {
@@ -371,7 +371,7 @@ async fn what_the_policy_was_asked_about_is_what_is_run() {
 
 // AU-1, KC-10
 #[tokio::test]
-async fn a_missing_program_comes_with_its_hint() {
+async fn a_missing_plugin_is_reported_with_its_install_hint() {
     let mut missing = plugin(&Directory::new(), "");
     missing.config.install_hint = Some("get it \u{1b}[31mhere".to_owned());
     let error = failure(missing).await;

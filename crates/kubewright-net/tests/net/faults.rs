@@ -1,4 +1,4 @@
-//! Servers and networks that break.
+//! Failing servers and networks.
 
 use std::future::Future;
 use std::io;
@@ -16,10 +16,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
+use crate::requests::{ask, get, text};
 use crate::scripted::{Authority, Script, Scripted, config};
-use crate::talking::{ask, get, text};
 
-/// A transport to a server that `serve` plays, on the connection of this number.
+/// A transport to a server implemented by `serve`, which gets the number of the connection.
 pub fn played<F>(protocol: Protocol, serve: impl Fn(usize, DuplexStream) -> F + Send + Sync + 'static) -> HttpTransport
 where
     F: Future<Output = ()> + Send + 'static,
@@ -64,12 +64,12 @@ async fn a_server_that_answers_no_pings_is_given_up() {
     let waited = start.elapsed();
     assert!((Duration::from_secs(40)..=Duration::from_secs(60)).contains(&waited), "{waited:?}");
     assert!(body.chunk().await.expect("it has ended").is_none());
-    crate::talking::settle(&transport, 0).await;
+    crate::requests::settle(&transport, 0).await;
 }
 
 // TR-2
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_silent_but_answers_pings_is_kept() {
+async fn a_silent_server_that_answers_pings_is_kept() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         let (_, mut respond) = accept(&mut connection).await.expect("there is a request");
@@ -87,7 +87,7 @@ async fn a_server_that_is_silent_but_answers_pings_is_kept() {
 }
 
 #[tokio::test]
-async fn headers_about_a_connection_of_http1_do_not_go_over_http2() {
+async fn http1_connection_headers_are_not_sent_over_http2() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         while let Some(Ok((request, mut respond))) = connection.accept().await {
@@ -103,7 +103,7 @@ async fn headers_about_a_connection_of_http1_do_not_go_over_http2() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_good_bye_finishes_its_work_and_others_go_elsewhere() {
+async fn after_goaway_open_streams_finish_and_new_requests_use_another_connection() {
     let transport = played(Protocol::Http2, |number, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         let mut held = Vec::new();
@@ -135,7 +135,7 @@ async fn a_server_that_says_good_bye_finishes_its_work_and_others_go_elsewhere()
 }
 
 #[tokio::test]
-async fn a_refused_stream_is_tried_again_and_a_broken_one_is_not() {
+async fn a_refused_stream_is_retried_and_a_reset_one_is_not() {
     let seen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&seen);
     let transport = played(Protocol::Http2, move |_, stream| {
@@ -160,7 +160,7 @@ async fn a_refused_stream_is_tried_again_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_write_that_the_server_has_taken_before_it_says_good_bye_is_not_repeated() {
+async fn a_write_accepted_before_goaway_is_not_retried() {
     // RC-3
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
         let seen = Arc::new(AtomicUsize::new(0));
@@ -186,7 +186,7 @@ async fn a_write_that_the_server_has_taken_before_it_says_good_bye_is_not_repeat
 }
 
 #[tokio::test]
-async fn half_an_answer_over_http2_is_no_answer_whatever_the_server_says() {
+async fn a_truncated_http2_response_is_an_error() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         while let Some((path, mut respond)) = accept(&mut connection).await {
@@ -202,7 +202,7 @@ async fn half_an_answer_over_http2_is_no_answer_whatever_the_server_says() {
             let mut body = respond.send_response(Response::new(()), false).expect("the stream is open");
             body.send_data(Bytes::from_static(b"half"), false).expect("the stream is open");
             tokio::spawn(async move {
-                // After the previously sent data, which a reset would discard.
+                // Sent after the earlier data, which a reset would discard.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 body.send_reset(reason);
             });
@@ -237,7 +237,7 @@ async fn an_answer_without_a_body_may_name_a_compression() {
 }
 
 #[tokio::test]
-async fn a_connection_gets_as_many_streams_as_the_server_takes() {
+async fn a_connection_opens_as_many_streams_as_the_server_allows() {
     let connections = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&connections);
     let transport = played(Protocol::Http2, move |_, stream| {
@@ -261,7 +261,7 @@ async fn a_connection_gets_as_many_streams_as_the_server_takes() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_hold_up_no_other() {
+async fn unread_responses_do_not_block_other_streams() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         let mut held = Vec::new();
@@ -337,7 +337,7 @@ async fn a_cut_at_any_byte_of_an_answer_is_seen() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closed_meanwhile_harms_only_what_must_not_be_repeated() {
+async fn a_stale_pooled_connection_fails_only_non_idempotent_requests() {
     let heard = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&heard);
     let transport = played(Protocol::Http1, move |_, mut stream| {
@@ -352,9 +352,9 @@ async fn a_connection_that_the_server_closed_meanwhile_harms_only_what_must_not_
         }
     });
     assert_eq!(ask(&transport, get("/")).await.1, "ok");
-    crate::talking::settle(&transport, 1).await;
+    crate::requests::settle(&transport, 1).await;
     assert_eq!(ask(&transport, get("/")).await.1, "ok", "a read is sent again on a new connection");
-    crate::talking::settle(&transport, 1).await;
+    crate::requests::settle(&transport, 1).await;
     let post = Request::post("/").body(Bytes::new()).expect("fine");
     let error = transport.send(post).await.expect_err("nobody knows what the server has done");
     assert_eq!(error.kind(), TransportErrorKind::Disconnected);
@@ -362,7 +362,7 @@ async fn a_connection_that_the_server_closed_meanwhile_harms_only_what_must_not_
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error_to_all_who_wait() {
+async fn an_unreachable_server_fails_all_waiting_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it listens");
     drop(listener);
@@ -376,13 +376,13 @@ async fn a_server_that_is_not_there_is_an_error_to_all_who_wait() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_every_connection_at_once_is_not_asked_for_ever() {
+async fn retries_stop_if_the_server_closes_every_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it listens");
     tokio::spawn(async move { while listener.accept().await.is_ok() {} });
     let plain = config(&format!("http://{address}"), None).connect().expect("fine");
     let played = played(Protocol::Http2, |_, mut stream| async move {
-        // The greeting of the server is there, and then nothing more.
+        // The server sends its settings, and then nothing.
         let _ = stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await;
     });
     for transport in [plain, played] {
@@ -413,7 +413,7 @@ async fn connecting_and_greeting_have_their_limits() {
 }
 
 #[tokio::test]
-async fn a_server_has_to_prove_what_it_is() {
+async fn a_server_without_a_trusted_certificate_is_rejected() {
     let authority = Authority::new();
     let expired = authority.sign_with("server", |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -471,7 +471,7 @@ async fn a_few_bytes_that_open_to_very_many_are_not_held() {
 
 // RC-3, RC-7
 #[tokio::test(start_paused = true)]
-async fn a_failure_whose_text_never_ends_is_that_failure() {
+async fn a_failure_with_an_endless_body_keeps_its_code() {
     let transport = played(Protocol::Http2, |_, stream| async move {
         let mut connection: H2 = h2::server::handshake(stream).await.expect("the client greets");
         let mut held = Vec::new();

@@ -1,4 +1,4 @@
-//! The configuration of a pod.
+//! In-cluster configuration.
 
 use kubewright_net::Config;
 use kubewright_net::config::{
@@ -6,8 +6,8 @@ use kubewright_net::config::{
 };
 
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Scripted, echo};
-use crate::talking::{ask, get};
 
 fn pod(directory: &Directory, variables: &[(&str, &str)]) -> InCluster {
     let service = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];

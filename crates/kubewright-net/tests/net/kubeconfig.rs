@@ -81,7 +81,7 @@ fn json_is_read_as_well_and_nothing_at_all_is_an_empty_kubeconfig() {
 }
 
 #[test]
-fn what_is_read_and_written_reads_the_same_also_where_it_has_no_meaning() {
+fn a_kubeconfig_round_trips_even_with_invalid_values() {
     let kubeconfig = parse(FULL).expect("all is well");
     let written = kubeconfig.to_yaml();
     assert!(written.contains("colour: blue") && written.contains("flavour: sweet"), "{written}");
@@ -187,7 +187,7 @@ fn servers_without_a_scheme_get_one() {
 
 // KC-10
 #[test]
-fn what_a_kubeconfig_says_of_tls_is_left_out_where_there_is_none() {
+fn tls_settings_are_ignored_for_plain_http() {
     let connect = |cluster: &str, overrides: &Overrides| {
         let text = format!(
             "clusters: [{{name: a, cluster: {{{cluster}}}}}]\ncontexts: [{{name: a, context: {{cluster: a}}}}]\ncurrent-context: a"

@@ -47,7 +47,7 @@ fn of_entries_with_one_name_the_first_counts_as_a_whole() {
 
 // KC-1
 #[test]
-fn missing_files_are_left_out_and_doubled_ones_count_once() {
+fn missing_files_are_skipped_and_duplicates_merged_once() {
     let directory = Directory::new();
     directory.write("a", FIRST);
     let list = rules(&directory, &["missing", "a", "a", "also-missing"]);
@@ -71,7 +71,7 @@ fn without_a_list_the_home_directory_counts() {
 
 // KC-1
 #[test]
-fn an_explicit_file_has_to_exist_and_stands_alone() {
+fn an_explicit_file_must_exist_and_is_not_merged() {
     let directory = Directory::new();
     let file = directory.write("a", FIRST);
     assert_eq!(LoadingRules::explicit(&file).load().expect("it is fine").clusters.len(), 1);
@@ -83,7 +83,7 @@ fn an_explicit_file_has_to_exist_and_stands_alone() {
 
 // KC-1
 #[test]
-fn all_files_that_cannot_be_read_are_named_and_the_others_still_merge() {
+fn unreadable_files_are_named_and_the_others_are_merged() {
     let directory = Directory::new();
     directory.write("bad-one", "a: [");
     directory.write("good", FIRST);

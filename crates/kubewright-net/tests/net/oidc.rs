@@ -1,4 +1,4 @@
-//! Tokens that an identity provider renews.
+//! OpenID Connect tokens.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -13,8 +13,8 @@ use kubewright_net::transport::{Transport, TransportErrorKind};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 /// A token with an expiry.
 fn token(name: &str, seconds: i64) -> String {
@@ -154,7 +154,7 @@ async fn space_around_a_token_does_not_hide_that_it_is_the_refused_one() {
 
 // AU-2
 #[tokio::test]
-async fn a_renewal_goes_on_although_the_request_that_needs_it_gives_up() {
+async fn a_token_renewal_continues_after_its_request_is_dropped() {
     let setting = Setting::new("{\"id_token\":\"NEW\",\"refresh_token\":\"fresher\"}").await;
     setting.answers.forget_permits(100);
     let transport = setting.config(&token("old", 5)).connect().expect("fine");
@@ -174,7 +174,7 @@ async fn a_renewal_goes_on_although_the_request_that_needs_it_gives_up() {
 
 // AU-2
 #[tokio::test]
-async fn a_provider_that_says_no_is_named_and_nothing_is_shown() {
+async fn a_provider_rejection_is_named_without_secrets() {
     let setting = Setting::new("").await;
     let transport = setting.config(&token("old", -5)).connect().expect("fine");
     let error = transport.send(get("/")).await.expect_err("there is no token");
@@ -186,7 +186,7 @@ async fn a_provider_that_says_no_is_named_and_nothing_is_shown() {
 
 // AU-2
 #[tokio::test]
-async fn those_who_wait_for_a_provider_that_says_no_do_not_ask_it_again() {
+async fn waiting_requests_share_a_provider_rejection() {
     let setting = Setting::new("").await;
     setting.answers.forget_permits(100);
     let transport = setting.config(&token("old", -5)).connect().expect("fine");
@@ -204,7 +204,7 @@ async fn those_who_wait_for_a_provider_that_says_no_do_not_ask_it_again() {
 
 // AU-2
 #[test]
-fn providers_that_were_removed_say_so() {
+fn removed_auth_providers_are_reported() {
     for name in ["gcp", "azure"] {
         let text = format!(
             "current-context: a\nclusters: [{{name: a, cluster: {{server: 'https://a'}}}}]

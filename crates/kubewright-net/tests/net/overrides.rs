@@ -152,7 +152,7 @@ fn without_tls_there_are_no_credentials() {
 }
 
 #[test]
-fn where_no_context_is_chosen_those_there_are_are_named() {
+fn without_a_current_context_the_error_lists_the_contexts() {
     let text = KUBECONFIG.replace("current-context: red", "");
     let kubeconfig = Kubeconfig::parse(&text, None).expect("it is fine");
     let error = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect_err("which one?");
@@ -164,7 +164,7 @@ fn where_no_context_is_chosen_those_there_are_are_named() {
 }
 
 #[test]
-fn where_nothing_is_configured_the_error_says_where_it_was_looked_for() {
+fn without_configuration_the_error_lists_the_searched_places() {
     let pod = InCluster::at(Environment::of::<String, String>([]), "/nowhere");
     let told = |variables: &[(&str, &str)]| {
         let rules = LoadingRules::from_environment(&Environment::of(variables.iter().copied()));

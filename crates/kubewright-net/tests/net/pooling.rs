@@ -1,4 +1,4 @@
-//! Number of connections.
+//! Connection pooling.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::faults::played;
+use crate::requests::{ask, get, secure_server, settle, text, through_memory};
 use crate::scripted::{Script, Scripted, config, echo};
-use crate::talking::{ask, get, secure_server, settle, text, through_memory};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_watches_need_at_most_eight_connections() {
@@ -28,9 +28,9 @@ async fn a_thousand_watches_need_at_most_eight_connections() {
     assert!(hold_a_thousand_watches(&config).await <= 8);
 }
 
-/// Runs where `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
+/// Runs if `KUBEWRIGHT_TEST_KUBECONFIG` names a cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_real_server_holds_them_as_well() {
+async fn pooled_connections_work_with_a_real_server() {
     let Some(file) = std::env::var_os("KUBEWRIGHT_TEST_KUBECONFIG") else { return };
     let kubeconfig = LoadingRules::explicit(file).load().expect("it is fine");
     let config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it is fine");
@@ -82,7 +82,7 @@ async fn a_request_on_http1_uses_a_connection_that_another_has_finished_with() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_dropped_half_way_takes_its_connection_along() {
+async fn dropping_a_partial_http1_body_closes_its_connection() {
     let answer = |_: Request<_>, _| async { http::Response::new(Script::text("a").hang()) };
     let server = Scripted::start(None, answer).await;
     let transport = server.config(None).connect().expect("fine");
@@ -145,7 +145,7 @@ async fn a_body_ends_when_all_connections_are_closed_though_its_reader_drives_it
 
 // TR-1
 #[tokio::test(start_paused = true)]
-async fn connections_that_nobody_uses_are_closed() {
+async fn idle_connections_are_closed() {
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let server = ApiServer::in_memory().start().await.expect("nothing can fail");
         let transport = through_memory(server, &config("http://server", None), protocol);
@@ -161,7 +161,7 @@ async fn connections_that_nobody_uses_are_closed() {
 
 // TR-1
 #[tokio::test]
-async fn of_many_connections_of_http1_twenty_five_are_kept() {
+async fn at_most_twenty_five_idle_http1_connections_are_kept() {
     let all_are_here = Arc::new(tokio::sync::Barrier::new(30));
     let server = Scripted::start(None, move |request, _| {
         let all_are_here = Arc::clone(&all_are_here);
@@ -201,7 +201,7 @@ async fn a_quiet_watch_is_no_unused_connection() {
 }
 
 #[tokio::test]
-async fn a_caller_who_gives_up_does_not_harm_those_who_wait_for_the_same_connection() {
+async fn a_cancelled_caller_does_not_affect_waiters_for_the_same_connection() {
     let opened = Arc::new(AtomicUsize::new(0));
     let server = ApiServer::in_memory().start().await.expect("nothing can fail");
     let count = Arc::clone(&opened);
@@ -223,7 +223,7 @@ async fn a_caller_who_gives_up_does_not_harm_those_who_wait_for_the_same_connect
 }
 
 #[tokio::test]
-async fn a_connection_whose_making_panics_is_made_again() {
+async fn a_panic_while_connecting_is_retried() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail");
     let opened = AtomicUsize::new(0);
     let open = move || {
@@ -262,7 +262,7 @@ fn a_request_outside_of_a_runtime_is_the_end_of_no_other() {
 }
 
 #[test]
-fn a_runtime_that_ended_takes_nothing_along_that_others_need() {
+fn a_dropped_runtime_does_not_break_requests_of_others() {
     async fn serve(stream: DuplexStream) {
         let mut connection = h2::server::handshake(stream).await.expect("the client greets");
         while let Some(Ok((_, mut respond))) = connection.accept().await {

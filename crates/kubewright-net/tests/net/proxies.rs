@@ -1,4 +1,4 @@
-//! Ways through proxies.
+//! Proxies.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirec
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Scripted, echo};
-use crate::talking::{ask, get};
 
 #[derive(Clone, Copy)]
 enum Kind {

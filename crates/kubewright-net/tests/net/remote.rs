@@ -1,4 +1,5 @@
-//! exec and port-forward against the embedded server, which has no nodes: how far a request gets.
+//! exec and port-forward requests to the embedded server, which rejects them after authorization
+//! because it has no nodes.
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -6,13 +7,13 @@ use kubewright_client::remote::{AttachOptions, ExecOptions};
 use kubewright_client::rest::Impersonation;
 use kubewright_client::{Client, Error};
 
-use crate::talking::{ask, secure_server};
+use crate::requests::{ask, secure_server};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 
 // RX-1
 #[tokio::test]
-async fn who_may_create_connections_needs_no_right_to_get_them() {
+async fn create_permission_suffices_for_connect_requests() {
     let (_server, config) = secure_server().await;
     let transport = config.connect().expect("certificates are fine");
     for (path, object) in [

@@ -52,7 +52,7 @@ impl Authority {
         self.0.pem()
     }
 
-    /// The key that signs, in PEM.
+    /// The signing key, in PEM.
     pub fn key(&self) -> String {
         self.0.key().serialize_pem()
     }
@@ -88,7 +88,8 @@ impl Authority {
         params.signed_by(&Point(point), &self.0).expect("fine").pem()
     }
 
-    /// TLS of a server that shows `pair` and believes client certificates of this authority.
+    /// The TLS configuration of a server that presents `pair` and trusts client certificates of
+    /// this authority.
     pub fn server(&self, pair: &Pair) -> Arc<ServerConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).expect("an authority");
@@ -125,7 +126,7 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
-/// A body of chunks, each after a delay; then it ends, or hangs for ever.
+/// A body of chunks, each after a delay; then it ends, or stalls.
 #[derive(Default)]
 pub struct Script {
     chunks: VecDeque<(Duration, Bytes)>,
@@ -175,7 +176,7 @@ pub struct Peer {
     pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// A server that runs until it is dropped.
+/// A server, stopped on drop.
 pub struct Scripted {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,

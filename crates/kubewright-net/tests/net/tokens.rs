@@ -1,19 +1,19 @@
-//! Bearer tokens: given, and in files that change.
+//! Bearer tokens: inline, and in files that change.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use kubewright_apiserver::{ApiServer, Tokens};
+use kubewright_apiserver::{ApiServer, StaticTokens};
 use kubewright_net::config::{Kubeconfig, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 use kubewright_net::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
+use crate::requests::{ask, get};
 use crate::scripted::{Authority, Script, Scripted, echo};
-use crate::talking::{ask, get};
 
 async fn echoing(authority: &Authority) -> Scripted {
     let tls = authority.server(&authority.sign("server"));
@@ -28,7 +28,7 @@ async fn token_of(transport: &kubewright_net::HttpTransport) -> String {
 
 // TR-3
 #[tokio::test]
-async fn a_token_file_is_read_again_each_minute() {
+async fn a_token_file_is_reread_every_minute() {
     let authority = Authority::new();
     let server = echoing(&authority).await;
     let directory = Directory::new();
@@ -53,7 +53,7 @@ async fn a_token_file_is_read_again_each_minute() {
 
 // TR-3
 #[tokio::test]
-async fn a_file_system_that_does_not_answer_holds_up_no_request() {
+async fn a_stalled_file_system_does_not_delay_requests() {
     let authority = Authority::new();
     let server = echoing(&authority).await;
     let directory = Directory::new();
@@ -114,7 +114,7 @@ async fn a_file_wins_over_a_given_token_once_it_can_be_read() {
 
 // TR-3
 #[tokio::test]
-async fn a_refused_token_is_looked_up_at_once_and_the_request_sent_again() {
+async fn a_rejected_token_is_reread_and_the_request_retried() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -142,8 +142,8 @@ async fn a_refused_token_is_looked_up_at_once_and_the_request_sent_again() {
 }
 
 #[tokio::test]
-async fn tokens_passwords_and_nobody_at_the_embedded_server() {
-    let tokens = Tokens::from_csv("s3cret,jane,1,system:masters").expect("a line");
+async fn tokens_passwords_and_anonymous_access_at_the_embedded_server() {
+    let tokens = StaticTokens::from_csv("s3cret,jane,1,system:masters").expect("a line");
     let server = ApiServer::in_memory().listen("127.0.0.1:0".parse().expect("an address")).tokens(tokens);
     let server = server.start().await.expect("a free port");
     let kubeconfig = Kubeconfig::parse(&server.kubeconfig(), None).expect("it is fine");

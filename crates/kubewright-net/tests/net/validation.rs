@@ -22,7 +22,7 @@ fn cluster(fields: &str) -> String {
 
 // KC-7
 #[test]
-fn users_that_make_no_sense_are_named() {
+fn invalid_users_are_named() {
     let exec = "apiVersion: client.authentication.k8s.io/v1, command: x, interactiveMode: Never";
     for (fields, expected) in [
         ("token: t, username: u", "users[\"u\"].token: conflicts with username"),
@@ -70,7 +70,7 @@ fn users_that_make_no_sense_are_named() {
 
 // KC-7
 #[test]
-fn clusters_that_make_no_sense_are_named() {
+fn invalid_clusters_are_named() {
     for (fields, expected) in [
         ("", "clusters[\"c\"].server: is not given"),
         ("server: 'ftp://x'", "clusters[\"c\"].server: "),
@@ -107,7 +107,7 @@ fn contexts_have_to_lead_somewhere() {
 
 // KC-7
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_problems_are_reported_together() {
     let error = validate("{name: a, cluster: {}}, {name: b, cluster: {}}", "{name: u, user: {as-uid: x}}", "");
     assert!(error.contains("clusters[\"a\"]") && error.contains("clusters[\"b\"]") && error.contains("users[\"u\"]"));
 }
@@ -122,7 +122,7 @@ fn nothing_configured_is_an_error_of_its_own() {
 
 // KC-7
 #[test]
-fn only_the_entries_in_use_have_to_make_sense() {
+fn only_entries_in_use_are_validated() {
     let directory = Directory::new();
     let text = "current-context: good
 clusters: [{name: good, cluster: {server: 'https://c'}}, {name: bad, cluster: {}}]

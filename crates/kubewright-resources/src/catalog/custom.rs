@@ -8,7 +8,7 @@ use kubewright_core::{Map, Str, Value, compare_kube_aware_versions};
 use kubewright_schema::Schema;
 use tokio::sync::watch;
 
-use super::converter::Converter;
+use super::converter::ConversionWebhook;
 use super::resource::{Custom, Resource, Subresource};
 use kubewright_printers::{CustomColumn, Printer};
 
@@ -77,7 +77,7 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     let names = tree::get(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
     let versions = tree::items(definition, &["spec", "versions"]);
     let schemas: Vec<Arc<Schema>> = versions.iter().map(schema).collect();
-    let converter = Converter::from_definition(definition).map(Arc::new);
+    let converter = ConversionWebhook::from_definition(definition).map(Arc::new);
     let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
     let api_version = |version: &Value| Str::from(format!("{group}/{}", tree::text(version, &["name"])));
     let api_versions: Arc<[Str]> = versions.iter().map(api_version).collect();

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use kubewright_core::Str;
 use kubewright_core::message::TypeEntry;
 
-use crate::discovery::Discovery;
-pub use converter::Converter;
+use crate::discovery::ServedApis;
+pub use converter::ConversionWebhook;
 use group::Group;
 pub use group::{Resources, ServedVersion};
 pub use resource::{Custom, Resource, Subresource};
@@ -34,7 +34,7 @@ static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
 pub struct Catalog {
     /// Invariant: no group is empty.
     groups: BTreeMap<Str, Arc<Group>>,
-    discovery: OnceLock<Discovery>,
+    discovery: OnceLock<ServedApis>,
     /// Aggregated discovery of the core group and of all others, as JSON with its `ETag`.
     pub aggregated: [OnceLock<(Bytes, String)>; 2],
     /// The OpenAPI v2 document as JSON with its `ETag`.
@@ -94,10 +94,10 @@ impl Catalog {
     }
 
     /// The discovery documents.
-    pub fn discovery(&self) -> &Discovery {
+    pub fn discovery(&self) -> &ServedApis {
         let groups =
             || self.groups.values().filter(|group| group.is_served()).map(|group| Arc::clone(group.discovered()));
-        self.discovery.get_or_init(|| Discovery::of_groups(groups()))
+        self.discovery.get_or_init(|| ServedApis::of_groups(groups()))
     }
 
     /// The resource of an `apiVersion` and `kind`.
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_leaves_the_documents_of_others_alone() {
+    fn a_new_definition_does_not_rebuild_the_documents_of_other_groups() {
         let mut custom = CustomResources::default();
         let mut install = |catalog: &Catalog, revision: u64, definition: Option<&Value>, name: &str| {
             let Replacement { before, after } =

@@ -9,11 +9,11 @@ use kubewright_core::{GroupKind, GroupResource, GroupVersionKind, Map, ResourceI
 use kubewright_schema::Schema;
 use tokio::sync::watch;
 
-use super::converter::Converter;
+use super::converter::ConversionWebhook;
 use super::type_entry;
 use crate::discovery::Served;
 use kubewright_printers::Printer;
-use kubewright_storage::{Key, Scope};
+use kubewright_storage::{Key, KeyRange};
 
 /// Resources whose served version is not their storage version.
 const STORED_ELSEWHERE: [(&str, &str); 2] =
@@ -97,7 +97,7 @@ pub struct Custom {
     /// The schema of the storage version.
     pub storage_schema: Arc<Schema>,
     /// The conversion webhook, if the definition has one.
-    pub converter: Option<Arc<Converter>>,
+    pub converter: Option<Arc<ConversionWebhook>>,
     /// This version's entry in the definition.
     pub version: Value,
     /// The deprecation warning of this version.
@@ -270,10 +270,10 @@ impl Resource {
     }
 
     /// The storage scope of a namespace. An empty namespace means all of them.
-    pub fn scope(&self, namespace: &str) -> Scope {
+    pub fn scope(&self, namespace: &str) -> KeyRange {
         match namespace {
-            "" => Scope::resource(self.storage.clone()),
-            namespace => Scope::namespace(self.storage.clone(), namespace),
+            "" => KeyRange::resource(self.storage.clone()),
+            namespace => KeyRange::namespace(self.storage.clone(), namespace),
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::options::{DeleteOptions, Query};
+use kubewright_core::options::{DeleteOptions, QueryParameters};
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::{Decoder, Str, Value, tree, yaml};
 
 use crate::accept::Format;
 
 /// The delete options of the body, or those of the query if there is no body.
-pub fn delete_options(query: &Query, format: Format, body: &[u8]) -> Result<DeleteOptions, Box<Status>> {
+pub fn delete_options(query: &QueryParameters, format: Format, body: &[u8]) -> Result<DeleteOptions, Box<Status>> {
     if body.is_empty() {
         return DeleteOptions::from_query(query);
     }
@@ -56,7 +56,7 @@ pub fn from_value(value: &Value) -> Result<DeleteOptions, Box<Status>> {
     for dry_run in tree::items(value, &["dryRun"]).iter().filter_map(Value::as_str) {
         words += &format!("&dryRun={dry_run}");
     }
-    let mut options = DeleteOptions::from_query(&Query::parse(&words))?;
+    let mut options = DeleteOptions::from_query(&QueryParameters::parse(&words))?;
     let precondition = |field: &str| tree::get(value, &["preconditions", field]).and_then(Value::as_str).map(Str::from);
     options.preconditions.uid = precondition("uid");
     options.preconditions.resource_version = precondition("resourceVersion");

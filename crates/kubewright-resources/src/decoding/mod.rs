@@ -29,7 +29,7 @@ use crate::catalog::{self, Resource, Subresource};
 
 /// The expected type of a body.
 #[derive(Clone, Copy)]
-pub struct Expected<'a> {
+pub struct ExpectedType<'a> {
     /// The `apiVersion`.
     pub api_version: &'a str,
     /// The kind.
@@ -42,24 +42,24 @@ pub struct Expected<'a> {
     pub keeps_null: bool,
 }
 
-impl<'a> From<&'a Resource> for Expected<'a> {
+impl<'a> From<&'a Resource> for ExpectedType<'a> {
     fn from(resource: &'a Resource) -> Self {
         let schema = resource.custom.as_ref().map(|custom| &*custom.schema);
         let (api_version, kind, entry) = (&*resource.api_version, &*resource.kind, resource.entry);
-        Expected { api_version, kind, entry, schema, keeps_null: false }
+        ExpectedType { api_version, kind, entry, schema, keeps_null: false }
     }
 }
 
-impl<'a> From<&'a Subresource> for Expected<'a> {
+impl<'a> From<&'a Subresource> for ExpectedType<'a> {
     fn from(subresource: &'a Subresource) -> Self {
         let Subresource { api_version, kind, .. } = subresource;
         let entry = catalog::type_entry(api_version, kind);
-        Expected { api_version, kind, entry, schema: None, keeps_null: false }
+        ExpectedType { api_version, kind, entry, schema: None, keeps_null: false }
     }
 }
 
 /// A decoded object with the findings of strict validation.
-pub struct Decoded {
+pub struct DecodedObject {
     /// The object.
     pub value: Value,
     /// Messages such as `unknown field "spec.foo"`.
@@ -80,7 +80,7 @@ fn unsupported_format() -> Box<Status> {
 }
 
 /// Decodes the object in a body.
-pub fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Decoded, Box<Status>> {
+pub fn object(expected: ExpectedType<'_>, format: Format, body: &[u8]) -> Result<DecodedObject, Box<Status>> {
     match format {
         Format::Json => from_json(expected, body, body).or_else(|refused| match repaired(body) {
             Some(repaired) => from_json(expected, &repaired, body),
@@ -98,13 +98,13 @@ pub fn object(expected: Expected<'_>, format: Format, body: &[u8]) -> Result<Dec
 }
 
 /// Decodes a tree as if it were a request body.
-pub fn normalize(expected: Expected<'_>, value: &Value) -> Result<Decoded, Box<Status>> {
+pub fn normalize(expected: ExpectedType<'_>, value: &Value) -> Result<DecodedObject, Box<Status>> {
     let json = to_json(value);
     from_json(expected, &json, &json)
 }
 
 /// The message for a patched tree that does not match its type. `None` if that is not the problem.
-pub fn type_error(expected: Expected<'_>, value: &Value, is_strategic: bool) -> Option<String> {
+pub fn type_error(expected: ExpectedType<'_>, value: &Value, is_strategic: bool) -> Option<String> {
     let json = match expected.entry {
         Some(_) => to_json(value),
         None => to_json(value.get("metadata")?),
@@ -125,7 +125,7 @@ pub fn type_error(expected: Expected<'_>, value: &Value, is_strategic: bool) -> 
 
 /// Applies the `fieldValidation` of the request: rejects the object, or returns warnings.
 pub fn check_findings(
-    expected: Expected<'_>,
+    expected: ExpectedType<'_>,
     findings: Vec<String>,
     validation: Option<FieldValidation>,
 ) -> Result<Vec<String>, Box<Status>> {
@@ -150,7 +150,7 @@ pub fn warnings(findings: Vec<String>) -> Vec<String> {
 }
 
 /// Decodes JSON. `body` is the original text, for messages.
-fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded, Box<Status>> {
+fn from_json(expected: ExpectedType<'_>, json: &[u8], body: &[u8]) -> Result<DecodedObject, Box<Status>> {
     let found = type_of(json).map_err(|error| {
         let problem = format!("couldn't get version/kind; json parse error: {}", messages::type_meta_message(&error));
         unrecognized(expected, &problem, body)
@@ -170,10 +170,10 @@ fn from_json(expected: Expected<'_>, json: &[u8], body: &[u8]) -> Result<Decoded
     let mut value = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
     missing_objects::restore(entry.info, json, &mut value);
     missing_objects::restore_reset(json, &mut value);
-    Ok(Decoded { value, findings: finding_messages(decoder.take_findings()) })
+    Ok(DecodedObject { value, findings: finding_messages(decoder.take_findings()) })
 }
 
-fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Box<Status>> {
+fn from_protobuf(expected: ExpectedType<'_>, body: &[u8]) -> Result<DecodedObject, Box<Status>> {
     let envelope = Envelope::decode(body).map_err(|error| unrecognized(expected, &error.to_string(), body))?;
     let Some(entry) = expected.entry else { return Err(unsupported_format()) };
     if envelope.content_type == "application/json" {
@@ -187,15 +187,15 @@ fn from_protobuf(expected: Expected<'_>, body: &[u8]) -> Result<Decoded, Box<Sta
     let mut canonical = Vec::with_capacity(body.len() * 2);
     Writer::new(&mut canonical).as_server().object(&*message);
     let value = Value::from_json(&canonical).map_err(|error| Box::new(Status::internal(error)))?;
-    Ok(Decoded { value, findings: Vec::new() })
+    Ok(DecodedObject { value, findings: Vec::new() })
 }
 
 fn custom_from_json(
-    expected: Expected<'_>,
+    expected: ExpectedType<'_>,
     found: &TypeMeta,
     json: &[u8],
     body: &[u8],
-) -> Result<Decoded, Box<Status>> {
+) -> Result<DecodedObject, Box<Status>> {
     let text = String::from_utf8_lossy(json);
     if found.kind.is_empty() {
         return Err(unrecognized(expected, &format!("Object 'Kind' is missing in '{text}'"), body));
@@ -249,7 +249,7 @@ fn custom_from_json(
         };
         findings.extend(dropped.into_iter().map(Finding::UnknownField));
     }
-    Ok(Decoded { value, findings: finding_messages(findings) })
+    Ok(DecodedObject { value, findings: finding_messages(findings) })
 }
 
 /// Why an embedded object is invalid. Missing fields are reported later by validation.
@@ -312,7 +312,7 @@ fn type_of(json: &[u8]) -> Result<TypeMeta, DecodeError> {
     }
 }
 
-fn check_type(expected: Expected<'_>, found: &TypeMeta) -> Result<(), Box<Status>> {
+fn check_type(expected: ExpectedType<'_>, found: &TypeMeta) -> Result<(), Box<Status>> {
     let api_version = if found.api_version.is_empty() { expected.api_version } else { &found.api_version };
     let kind = if found.kind.is_empty() { expected.kind } else { &found.kind };
     if (api_version, kind) == (expected.api_version, expected.kind) {
@@ -342,14 +342,14 @@ fn internal_type(api_version: &str, kind: &str) -> String {
 }
 
 /// 400: the body is an object of a type that this path does not accept.
-fn cannot_be_handled(kind: &str, api_version: &str, expected: Expected<'_>, why: &str) -> Box<Status> {
+fn cannot_be_handled(kind: &str, api_version: &str, expected: ExpectedType<'_>, why: &str) -> Box<Status> {
     let version = api_version.rsplit('/').next().unwrap_or_default();
     let message = format!("{kind} in version {version:?} cannot be handled as a {}: {why}", expected.kind);
     Status::bad_request(message).into()
 }
 
 /// 400: the body is not an object.
-fn unrecognized(expected: Expected<'_>, why: &str, body: &[u8]) -> Box<Status> {
+fn unrecognized(expected: ExpectedType<'_>, why: &str, body: &[u8]) -> Box<Status> {
     const EXCERPT_MAX: usize = 30;
     let head = &body[..body.len().min(EXCERPT_MAX)];
     let mut excerpt = match body {

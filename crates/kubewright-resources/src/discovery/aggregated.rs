@@ -3,9 +3,9 @@
 use kubewright_core::{GroupVersionKind, Str, Value, tree};
 
 use super::set_unless_empty;
-use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
+use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
 
-impl Discovery {
+impl ServedApis {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
     pub fn aggregated_core(&self) -> Value {
         list(self.groups.iter().map(|group| &**group).filter(|group| group.name.is_empty()))

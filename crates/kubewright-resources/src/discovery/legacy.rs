@@ -4,9 +4,9 @@
 use kubewright_core::{GroupVersion, Value, tree};
 
 use super::set_unless_empty;
-use super::{DiscoveredGroup, Discovery, Served, ServedSubresource};
+use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
 
-impl Discovery {
+impl ServedApis {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
     pub fn api_versions(&self, address: &str) -> Value {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);

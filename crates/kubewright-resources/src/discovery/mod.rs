@@ -1,6 +1,6 @@
 //! API discovery: groups, versions, resources and their verbs.
 //!
-//! [`Discovery`] is created from [`Served`] resources. It renders the unaggregated documents and
+//! [`ServedApis`] is created from [`Served`] resources. It renders the unaggregated documents and
 //! the aggregated one. Paths, headers and caching are left to the caller. A document changes only
 //! with the served resources.
 
@@ -45,13 +45,13 @@ const GROUP_ORDER: [&str; 22] = [
 /// Everything that is served, in discovery order.
 ///
 /// ```
-/// use kubewright_resources::discovery::{Discovery, Served};
-/// let discovery = Discovery::new(kubewright_api::resources().into_iter().map(Served::from));
+/// use kubewright_resources::discovery::{ServedApis, Served};
+/// let discovery = ServedApis::new(kubewright_api::resources().into_iter().map(Served::from));
 /// let apps = discovery.api_group("apps").unwrap();
 /// assert_eq!(apps.get("preferredVersion").unwrap().to_string(), r#"{"groupVersion":"apps/v1","version":"v1"}"#);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Discovery {
+pub struct ServedApis {
     /// Invariant: ordered by priority, with unique names, and no group is empty.
     groups: Vec<Arc<DiscoveredGroup>>,
     /// Indexes into `groups` by name.
@@ -73,14 +73,14 @@ struct Version {
     resources: Vec<Served>,
 }
 
-impl Discovery {
+impl ServedApis {
     /// Creates discovery for resources in any order.
     pub fn new(served: impl IntoIterator<Item = Served>) -> Self {
         let mut by_group: BTreeMap<Str, Vec<Served>> = BTreeMap::new();
         for resource in served {
             by_group.entry(resource.group.clone()).or_default().push(resource);
         }
-        Discovery::of_groups(by_group.into_values().map(|served| Arc::new(DiscoveredGroup::new(served))))
+        ServedApis::of_groups(by_group.into_values().map(|served| Arc::new(DiscoveredGroup::new(served))))
     }
 
     /// Creates discovery for groups in any order.
@@ -89,7 +89,7 @@ impl Discovery {
         let mut groups: Vec<_> = groups.collect();
         groups.sort_by(|a, b| priority(&a.name).cmp(&priority(&b.name)).then_with(|| a.name.cmp(&b.name)));
         let place_of = groups.iter().enumerate().map(|(place, group)| (group.name.clone(), place)).collect();
-        Discovery { groups, place_of }
+        ServedApis { groups, place_of }
     }
 
     fn group(&self, name: &str) -> Option<&DiscoveredGroup> {

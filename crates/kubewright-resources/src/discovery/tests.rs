@@ -17,9 +17,9 @@ fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn groups_are_ordered_by_priority_and_custom_ones_come_last_by_name() {
+fn groups_are_ordered_by_priority_and_custom_groups_follow_by_name() {
     let custom = ["b.example.com", "a.example.com"].map(|group| Served { group: group.into(), ..widgets("v1") });
-    let discovery = Discovery::new(custom.into_iter().chain(built_in().into_iter().rev()));
+    let discovery = ServedApis::new(custom.into_iter().chain(built_in().into_iter().rev()));
     let groups = names(&discovery.api_group_list(), "groups", "name");
     assert_eq!(groups[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
     assert_eq!(groups[groups.len() - 3..], ["flowcontrol.apiserver.k8s.io", "a.example.com", "b.example.com"]);
@@ -27,14 +27,14 @@ fn groups_are_ordered_by_priority_and_custom_ones_come_last_by_name() {
 
 #[test]
 fn the_highest_stable_version_is_preferred() {
-    let discovery = Discovery::new(["v1beta1", "v2alpha1", "v1", "v2"].map(widgets));
+    let discovery = ServedApis::new(["v1beta1", "v2alpha1", "v1", "v2"].map(widgets));
     let group = discovery.api_group("example.com").unwrap();
     assert_eq!(names(&group, "versions", "version"), ["v2", "v1", "v1beta1", "v2alpha1"]);
     assert_eq!(group.get("preferredVersion").unwrap().get("version").unwrap().as_str(), Some("v2"));
 }
 
 #[test]
-fn storage_version_hashes_are_those_of_the_server() {
+fn storage_version_hashes_equal_those_of_kube_apiserver() {
     let hash = |group: &str, plural: &str| {
         let resource = built_in().into_iter().find(|served| served.group == *group && served.plural == *plural);
         resource.unwrap().storage_version_hash()
@@ -48,7 +48,7 @@ fn storage_version_hashes_are_those_of_the_server() {
 
 #[test]
 fn subresources_follow_their_resource_and_name_foreign_kinds_in_full() {
-    let discovery = Discovery::new([widgets("v1").with_status().with_scale()]);
+    let discovery = ServedApis::new([widgets("v1").with_status().with_scale()]);
     let list = discovery.api_resource_list("example.com", "v1").unwrap();
     assert_eq!(names(&list, "resources", "name"), ["widgets", "widgets/status", "widgets/scale"]);
     let resources = list.get("resources").and_then(Value::as_array).unwrap();
@@ -60,7 +60,7 @@ fn subresources_follow_their_resource_and_name_foreign_kinds_in_full() {
 
 #[test]
 fn unserved_groups_have_no_document() {
-    let discovery = Discovery::new(built_in());
+    let discovery = ServedApis::new(built_in());
     assert!(discovery.api_group("none.example.com").is_none());
     assert!(discovery.api_group("").is_none());
     assert!(discovery.api_resource_list("apps", "v3").is_none());

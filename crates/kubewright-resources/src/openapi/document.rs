@@ -13,9 +13,9 @@ use crate::discovery::Served;
 /// Builds the document of a group version.
 ///
 /// ```
-/// use kubewright_resources::{discovery::Served, openapi::Document};
+/// use kubewright_resources::{discovery::Served, openapi::OpenApiDocument};
 /// use kubewright_core::GroupVersion;
-/// let mut document = Document::new(GroupVersion::from_static("coordination.k8s.io", "v1"));
+/// let mut document = OpenApiDocument::new(GroupVersion::from_static("coordination.k8s.io", "v1"));
 /// let resources = kubewright_api::resources();
 /// document.add(&Served::from(resources.into_iter().find(|info| info.plural == "leases").unwrap()));
 /// let value = document.to_value();
@@ -23,22 +23,22 @@ use crate::discovery::Served;
 /// assert!(schemas.get("io.k8s.api.coordination.v1.LeaseSpec").is_some());
 /// ```
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct OpenApiDocument {
     version: GroupVersion,
     paths: BTreeMap<Str, Value>,
     schemas: BTreeMap<Str, Value>,
     flavor: Flavor,
 }
 
-impl Document {
+impl OpenApiDocument {
     /// A document without resources.
     pub fn new(version: GroupVersion) -> Self {
-        Document { version, paths: BTreeMap::new(), schemas: BTreeMap::new(), flavor: Flavor::BuiltIn }
+        OpenApiDocument { version, paths: BTreeMap::new(), schemas: BTreeMap::new(), flavor: Flavor::BuiltIn }
     }
 
     /// The document of a group, which contains its discovery path only.
     pub fn for_group(group: &str) -> Self {
-        let mut document = Document::new(GroupVersion::new(group, ""));
+        let mut document = OpenApiDocument::new(GroupVersion::new(group, ""));
         let (path, item) = paths::group_discovery(group);
         document.paths.insert(path.into(), item);
         document

@@ -1,8 +1,8 @@
 //! OpenAPI v3 (an index and one document per group version) and v2 (one document for all groups).
 //!
-//! A [`Document`] is built on demand from the served resources and the type tables. Callers cache
-//! its bytes. kubectl reads from it the kinds, the names and types of their fields, how lists are
-//! merged, and which parameters and patches each request accepts.
+//! An [`OpenApiDocument`] is built on demand from the served resources and the type tables. Callers
+//! cache its bytes. kubectl reads from it the kinds, the names and types of their fields, how lists
+//! are merged, and which parameters and patches each request accepts.
 
 mod components;
 mod document;
@@ -16,7 +16,7 @@ mod v2;
 use kubewright_core::{Str, Value, tree};
 
 use crate::hash;
-pub use document::Document;
+pub use document::OpenApiDocument;
 pub use v2::v2;
 
 /// The hash of a document, by which clients cache it.

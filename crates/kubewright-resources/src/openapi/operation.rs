@@ -16,14 +16,14 @@ pub(super) enum Flavor {
 
 /// An HTTP method on a path.
 #[derive(Debug, Clone)]
-pub(super) struct Operation {
+pub(super) struct PathOperation {
     pub(super) method: &'static str,
     pub(super) id: String,
     /// The `x-kubernetes-action` and its kind. `None` for discovery.
     pub(super) action: Option<(&'static str, GroupVersionKind)>,
     /// Names of all path and query parameters.
     pub(super) parameters: Vec<&'static str>,
-    pub(super) body: Option<Body>,
+    pub(super) body: Option<BodySchema>,
     /// The success codes, and the schema of the response. `None` means plain text.
     pub(super) success: &'static [&'static str],
     pub(super) answer: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Operation {
 
 /// The request body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum BodySchema {
     /// An object of this schema.
     Object(String),
     /// Delete options. The body is optional.
@@ -42,7 +42,7 @@ pub(super) enum Body {
     Patch,
 }
 
-impl Operation {
+impl PathOperation {
     /// The operation without the parameters in `common`, which its path item lists.
     pub(super) fn to_value(&self, tag: &str, common: &[&str]) -> Value {
         let mut operation = tree::map([
@@ -65,13 +65,13 @@ impl Operation {
         operation
     }
 
-    fn request_body(&self, body: &Body) -> Value {
+    fn request_body(&self, body: &BodySchema) -> Value {
         let patches = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
         let strategic = (self.flavor == Flavor::BuiltIn).then_some("application/strategic-merge-patch+json");
         match body {
-            Body::Object(name) => tree::map([("content", content(["*/*"], name)), ("required", true.into())]),
-            Body::DeleteOptions => tree::map([("content", content(["*/*"], &format!("{META}.DeleteOptions")))]),
-            Body::Patch => {
+            BodySchema::Object(name) => tree::map([("content", content(["*/*"], name)), ("required", true.into())]),
+            BodySchema::DeleteOptions => tree::map([("content", content(["*/*"], &format!("{META}.DeleteOptions")))]),
+            BodySchema::Patch => {
                 let content = content(patches.into_iter().chain(strategic), &format!("{META}.Patch"));
                 tree::map([("content", content), ("required", true.into())])
             }
@@ -118,7 +118,7 @@ fn content(formats: impl IntoIterator<Item = &'static str>, schema: &str) -> Val
 }
 
 /// A path item with its operations. Common parameters are listed once.
-pub(super) fn path_item(operations: &[Operation], tag: &str) -> Value {
+pub(super) fn path_item(operations: &[PathOperation], tag: &str) -> Value {
     let mut common: Vec<&'static str> = operations.first().map(|first| first.parameters.clone()).unwrap_or_default();
     common.retain(|name| operations.iter().all(|operation| operation.parameters.contains(name)));
     common.sort_unstable();

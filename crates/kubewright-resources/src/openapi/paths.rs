@@ -6,7 +6,7 @@ use kubewright_core::{GroupVersion, GroupVersionKind, Str, Value};
 use kubewright_schema::openapi::META_PACKAGE as META;
 
 use super::names::{capital, capitalized, tag};
-use super::operation::{Body, Flavor, Operation, path_item};
+use super::operation::{BodySchema, Flavor, PathOperation, path_item};
 use super::parameters::{DELETE, DELETE_COLLECTION, GET, LIST, PATCH, WRITE};
 use crate::discovery::{Served, ServedSubresource};
 
@@ -34,8 +34,8 @@ pub(super) fn group_discovery(group: &str) -> (String, Value) {
     (format!("/apis/{group}/"), path_item(&[operation], tag(&version).trim_end_matches('_')))
 }
 
-fn discover(id: String, answer: &str, flavor: Flavor) -> Operation {
-    Operation {
+fn discover(id: String, answer: &str, flavor: Flavor) -> PathOperation {
+    PathOperation {
         method: "get",
         id,
         action: None,
@@ -76,29 +76,29 @@ impl Paths<'_> {
         }
     }
 
-    fn add(&self, paths: &mut BTreeMap<Str, Value>, path: String, operations: Vec<Operation>) {
+    fn add(&self, paths: &mut BTreeMap<Str, Value>, path: String, operations: Vec<PathOperation>) {
         if !operations.is_empty() {
             paths.insert(path.into(), path_item(&operations, &tag(self.version)));
         }
     }
 
-    fn on_collection(&self) -> Vec<Operation> {
+    fn on_collection(&self) -> Vec<PathOperation> {
         let mut operations = Vec::new();
         if self.has("list") {
             operations.push(self.list("list", "", "list", self.place()));
         }
         if self.has("create") {
-            operations.push(Operation {
-                body: Some(Body::Object(self.object.to_owned())),
+            operations.push(PathOperation {
+                body: Some(BodySchema::Object(self.object.to_owned())),
                 success: &["200", "201", "202"],
                 ..self.operation("post", "create", "", "post", &[self.place(), WRITE].concat())
             });
         }
         if self.has("deletecollection") {
             let parameters = [self.place(), DELETE_COLLECTION].concat();
-            operations.push(Operation {
+            operations.push(PathOperation {
                 id: format!("delete{}Collection{}{}", capitalized(self.version), self.scope(), self.served.kind),
-                body: Some(Body::DeleteOptions),
+                body: Some(BodySchema::DeleteOptions),
                 answer: Some(format!("{META}.Status")),
                 ..self.operation("delete", "", "", "deletecollection", &parameters)
             });
@@ -106,30 +106,30 @@ impl Paths<'_> {
         operations
     }
 
-    fn on_object(&self) -> Vec<Operation> {
+    fn on_object(&self) -> Vec<PathOperation> {
         let place = [&["name"], self.place()].concat();
         let mut operations = Vec::new();
         if self.has("get") {
             operations.push(self.operation("get", "read", "", "get", &[&place, GET].concat()));
         }
         if self.has("update") {
-            operations.push(Operation {
-                body: Some(Body::Object(self.object.to_owned())),
+            operations.push(PathOperation {
+                body: Some(BodySchema::Object(self.object.to_owned())),
                 success: &["200", "201"],
                 ..self.operation("put", "replace", "", "put", &[&place, WRITE].concat())
             });
         }
         if self.has("delete") {
-            operations.push(Operation {
-                body: Some(Body::DeleteOptions),
+            operations.push(PathOperation {
+                body: Some(BodySchema::DeleteOptions),
                 success: &["200", "202"],
                 answer: Some(format!("{META}.Status")),
                 ..self.operation("delete", "delete", "", "delete", &[&place, DELETE].concat())
             });
         }
         if self.has("patch") {
-            operations.push(Operation {
-                body: Some(Body::Patch),
+            operations.push(PathOperation {
+                body: Some(BodySchema::Patch),
                 success: &["200", "201"],
                 ..self.operation("patch", "patch", "", "patch", &[&place, PATCH].concat())
             });
@@ -137,7 +137,7 @@ impl Paths<'_> {
         operations
     }
 
-    fn on_subresource(&self, subresource: &ServedSubresource) -> Vec<Operation> {
+    fn on_subresource(&self, subresource: &ServedSubresource) -> Vec<PathOperation> {
         let place = [&["name"], self.place()].concat();
         let suffix = capital(&subresource.name);
         // Connect subresources have no object schema; their kinds are those of their options.
@@ -171,8 +171,8 @@ impl Paths<'_> {
                 _ => &["200"],
             };
             operation.body = match (method, &schema) {
-                ("patch", Some(_)) => Some(Body::Patch),
-                ("post" | "put", Some(schema)) => Some(Body::Object(schema.clone())),
+                ("patch", Some(_)) => Some(BodySchema::Patch),
+                ("post" | "put", Some(schema)) => Some(BodySchema::Object(schema.clone())),
                 _ => None,
             };
             Some(operation)
@@ -181,11 +181,11 @@ impl Paths<'_> {
     }
 
     /// A list or watch operation. `suffix` follows the kind in its name.
-    fn list(&self, word: &str, suffix: &str, action: &'static str, place: &[&'static str]) -> Operation {
+    fn list(&self, word: &str, suffix: &str, action: &'static str, place: &[&'static str]) -> PathOperation {
         let watches = word == "watch";
         let scope = if suffix.ends_with("ForAllNamespaces") { "" } else { self.scope() };
         let answer = if watches { format!("{META}.WatchEvent") } else { self.list.to_owned() };
-        Operation {
+        PathOperation {
             id: format!("{word}{}{scope}{}{suffix}", capitalized(self.version), self.served.kind),
             answer: Some(answer),
             streams: true,
@@ -200,8 +200,8 @@ impl Paths<'_> {
         suffix: &str,
         action: &'static str,
         parameters: &[&'static str],
-    ) -> Operation {
-        Operation {
+    ) -> PathOperation {
+        PathOperation {
             method,
             id: format!("{word}{}{}{}{suffix}", capitalized(self.version), self.scope(), self.served.kind),
             action: Some((action, self.version.with_kind(self.served.kind.clone()))),

@@ -5,7 +5,7 @@ use crate::discovery::Served;
 
 fn document(group: &str, version: &str) -> Value {
     let version = GroupVersion::new(group, version);
-    let mut document = Document::new(version.clone());
+    let mut document = OpenApiDocument::new(version.clone());
     for info in kubewright_api::resources() {
         let served = Served::from(info);
         if (&served.group, &served.version) == (&version.group, &version.version) {
@@ -88,11 +88,11 @@ fn operations_are_named_after_group_version_scope_and_kind() {
 }
 
 #[test]
-fn custom_resources_are_published_with_what_all_objects_have() {
+fn custom_resources_are_published_with_type_and_object_metadata() {
     let kind = GroupVersionKind::new("stable.example.com", "v1", "CronTab");
     let served = Served::custom(kind, "crontabs", "crontab", true).with_status().with_scale();
     let schema = r#"{"type":"object","properties":{"spec":{"type":"object"}}}"#.parse().unwrap();
-    let mut document = Document::new(GroupVersion::new("stable.example.com", "v1"));
+    let mut document = OpenApiDocument::new(GroupVersion::new("stable.example.com", "v1"));
     document.add_custom(&served, "CronTabList", Some(&schema));
     let value = document.to_value();
     let schemas = value.get("components").unwrap().get("schemas").unwrap();

@@ -9,8 +9,7 @@ use crate::error::BoxError;
 
 /// The result of a create-or-update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[doc(alias = "OperationResult")]
-pub enum Operation {
+pub enum OperationResult {
     /// Nothing: the object was up to date, and no request was sent.
     Unchanged,
     /// The object was created.
@@ -37,7 +36,7 @@ impl<K: Object> OwnApi<K> {
         &self,
         name: &str,
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
-    ) -> Result<(K, Operation), BoxError>
+    ) -> Result<(K, OperationResult), BoxError>
     where
         K: Default,
     {
@@ -58,7 +57,7 @@ impl<K: Object> OwnApi<K> {
         &self,
         name: &str,
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
-    ) -> Result<(K, Operation), BoxError>
+    ) -> Result<(K, OperationResult), BoxError>
     where
         K: Default,
     {
@@ -84,7 +83,7 @@ impl<K: Object> OwnApi<K> {
         name: &str,
         change: impl FnOnce(&mut K) -> Result<(), BoxError>,
         write: impl AsyncFnOnce(Vec<u8>, K) -> Result<K, BoxError>,
-    ) -> Result<(K, Operation), BoxError>
+    ) -> Result<(K, OperationResult), BoxError>
     where
         K: Default,
     {
@@ -93,16 +92,16 @@ impl<K: Object> OwnApi<K> {
             object.set_name(name);
             object.set_namespace(&self.namespace());
             change(&mut object)?;
-            return Ok((self.create(&object).await?, Operation::Created));
+            return Ok((self.create(&object).await?, OperationResult::Created));
         };
         // Compared in serialised form, which every type supports.
         let original = found.to_json();
         let mut modified = (*found).clone();
         change(&mut modified)?;
         if modified.to_json() == original {
-            return Ok((modified, Operation::Unchanged));
+            return Ok((modified, OperationResult::Unchanged));
         }
-        Ok((write(original, modified).await?, Operation::Updated))
+        Ok((write(original, modified).await?, OperationResult::Updated))
     }
 }
 

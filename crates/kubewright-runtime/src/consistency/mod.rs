@@ -12,5 +12,5 @@ mod create_or_update;
 mod delete_controlled;
 mod own_api;
 
-pub use create_or_update::Operation;
+pub use create_or_update::OperationResult;
 pub use own_api::{Freshness, OwnApi, StaleCache};

@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_cache::InformerHandle;
-use kubewright_client::{Api, Deleted, Error, HasStatus, Result, Scope};
+use kubewright_client::{Api, DeleteResponse, Error, HasStatus, Result, Scope};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
 use kubewright_core::{DynamicObject, Kind, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
 use tokio::time::{Instant, sleep};
 
 use crate::controller::{Context, Relation};
 use crate::own_writes::{CacheLimits, Coverage};
-use crate::own_writes::{Effect, Write};
+use crate::own_writes::{ExpectedEffect, OwnWrite};
 
 /// How long a read waits for the cache to show a write.
-const READ_PATIENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Poll interval of a waiting read.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The required freshness of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -249,7 +249,7 @@ impl<K: Object> OwnApi<K> {
         Ok(())
     }
 
-    fn own_writes(&self) -> Vec<Write> {
+    fn own_writes(&self) -> Vec<OwnWrite> {
         let mut writes = self.context.shared().writes.writes_of(self.context.key());
         writes.retain(|write| Some(write.relation) == self.relation);
         writes
@@ -263,7 +263,7 @@ impl<K: Object> OwnApi<K> {
     }
 
     /// Waits until the cache shows a write.
-    async fn shows(&self, informer: &InformerHandle<K>, write: &Write) -> Result<(), StaleCache> {
+    async fn shows(&self, informer: &InformerHandle<K>, write: &OwnWrite) -> Result<(), StaleCache> {
         let (key, began) = (&write.object, Instant::now());
         loop {
             let snapshot = informer.store().snapshot();
@@ -271,10 +271,10 @@ impl<K: Object> OwnApi<K> {
             if write.is_in(snapshot.get_by_key(key).map(|object| &**object), version) {
                 return Ok(());
             }
-            if began.elapsed() >= READ_PATIENCE {
+            if began.elapsed() >= READ_TIMEOUT {
                 return Err(StaleCache { object: key.clone(), waited: began.elapsed() });
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -299,19 +299,21 @@ impl<K: Object> OwnApi<K> {
     }
 
     /// Deletes an object. See [`Api::delete`].
-    pub async fn delete(&self, name: &str) -> Result<Deleted<K>> {
+    pub async fn delete(&self, name: &str) -> Result<DeleteResponse<K>> {
         self.delete_with(name, &DeleteOptions::default()).await
     }
 
     /// Deletes an object with options. See [`Api::delete_with`].
-    pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<Deleted<K>> {
+    pub async fn delete_with(&self, name: &str, options: &DeleteOptions) -> Result<DeleteResponse<K>> {
         let deleted = self.api.delete_with(name, options).await?;
         if options.dry_run {
             return Ok(deleted);
         }
         let effect = match &deleted {
-            Deleted::Object(object) if deleted.is_pending() => Effect::Version(object.resource_version().into()),
-            deleted => Effect::Gone(deleted.uid().unwrap_or_default().into()),
+            DeleteResponse::Object(object) if deleted.is_pending() => {
+                ExpectedEffect::Version(object.resource_version().into())
+            }
+            deleted => ExpectedEffect::Gone(deleted.uid().unwrap_or_default().into()),
         };
         self.note(ObjectKey::namespaced(self.namespace(), name), effect, None);
         Ok(deleted)
@@ -321,7 +323,7 @@ impl<K: Object> OwnApi<K> {
     /// or another subresource, or
     /// [`untracked`](Self::untracked). `version` is the version of the object in the response.
     pub fn record(&self, name: &str, version: impl Into<ResourceVersion>) {
-        self.note(ObjectKey::namespaced(self.namespace(), name), Effect::Version(version.into()), None);
+        self.note(ObjectKey::namespaced(self.namespace(), name), ExpectedEffect::Version(version.into()), None);
     }
 
     pub(super) fn namespace(&self) -> Str {
@@ -331,9 +333,9 @@ impl<K: Object> OwnApi<K> {
     fn wrote(&self, result: Result<K>) -> Result<K, Error> {
         if let Ok(object) = &result {
             let effect = if is_gone(object) {
-                Effect::Gone(object.uid().into())
+                ExpectedEffect::Gone(object.uid().into())
             } else {
-                Effect::Version(object.resource_version().into())
+                ExpectedEffect::Version(object.resource_version().into())
             };
             self.note(object.key(), effect, Some(object));
         }
@@ -341,7 +343,7 @@ impl<K: Object> OwnApi<K> {
     }
 
     /// Records a write; `state` is the written object, if known.
-    fn note(&self, object: ObjectKey, effect: Effect, state: Option<&K>) {
+    fn note(&self, object: ObjectKey, effect: ExpectedEffect, state: Option<&K>) {
         let relations = self.context.shared().relations();
         let Some(number) = self.relation else { return };
         let Some(relation) = relations.get(number).filter(|relation| relation.covers(object.namespace())) else {
@@ -353,7 +355,7 @@ impl<K: Object> OwnApi<K> {
             None if cut.is_whole() => Coverage::Yes,
             None => Coverage::Unknown,
         };
-        let write = Write { relation: number, object, effect, kept, at: Instant::now() };
+        let write = OwnWrite { relation: number, object, effect, kept, at: Instant::now() };
         self.context.shared().writes.note(self.context.key(), write);
     }
 }

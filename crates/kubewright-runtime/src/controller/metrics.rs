@@ -7,7 +7,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
-use super::outcome::{Failure, Outcome};
+use super::outcome::{Outcome, ReconcileFailure};
 use crate::metrics::{Labels, Times, registered};
 
 const SECONDS: [f64; 32] = [
@@ -26,12 +26,12 @@ pub struct ControllerMetrics {
     time: Times,
     workers: Family<Labels<1>, Gauge>,
     active: Family<Labels<1>, Gauge>,
-    pub(crate) queues: kubewright_workqueue::Metrics,
+    pub(crate) queues: kubewright_workqueue::QueueMetrics,
 }
 
 impl ControllerMetrics {
     /// The queue metrics, for a queue outside of controllers.
-    pub fn queues(&self) -> &kubewright_workqueue::Metrics {
+    pub fn queues(&self) -> &kubewright_workqueue::QueueMetrics {
         &self.queues
     }
 
@@ -39,7 +39,7 @@ impl ControllerMetrics {
     #[must_use]
     #[inline]
     pub fn register(registry: &mut Registry) -> Self {
-        let queues = kubewright_workqueue::Metrics::register(registry);
+        let queues = kubewright_workqueue::QueueMetrics::register(registry);
         let time = Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
         let name = |part: &str| format!("controller_runtime_{part}");
         let mut counter = |part, help| registered(registry, &name(part), help, Family::<Labels<1>, Counter>::default());
@@ -112,7 +112,7 @@ impl ControllerCounters {
     }
 
     /// Counts the result of a reconcile.
-    pub(super) fn ended(&self, ended: &Result<Outcome, Failure>) {
+    pub(super) fn ended(&self, ended: &Result<Outcome, ReconcileFailure>) {
         let result = match ended {
             Ok(Outcome::Done) => &self.success,
             Ok(Outcome::RequeueAfter(_)) => &self.requeue_after,
@@ -122,8 +122,8 @@ impl ControllerCounters {
         result.inc();
         let more = match ended {
             Ok(Outcome::GiveUp(_)) => Some(&self.terminal_errors),
-            Err(Failure::Timeout(_)) => Some(&self.timeouts),
-            Err(Failure::Panic(_)) => Some(&self.panics),
+            Err(ReconcileFailure::Timeout(_)) => Some(&self.timeouts),
+            Err(ReconcileFailure::Panic(_)) => Some(&self.panics),
             _ => None,
         };
         if matches!(ended, Ok(Outcome::GiveUp(_)) | Err(_)) {

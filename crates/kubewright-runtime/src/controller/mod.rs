@@ -45,8 +45,8 @@ pub use shared::ControllerHandle;
 use crate::sharding::Sharding;
 use crate::unwind::caught;
 use relation::{AllKeys, scoped};
+use settings::ControllerSettings;
 pub(crate) use settings::SYNC_TIMEOUT;
-use settings::Settings;
 
 /// A controller of objects of type `T`.
 ///
@@ -77,7 +77,7 @@ use settings::Settings;
 #[doc(alias = "NewControllerManagedBy")]
 #[doc(alias = "Builder")]
 pub struct Controller<T> {
-    settings: Settings,
+    settings: ControllerSettings,
     kind: GroupKind,
     resource: Str,
     is_namespaced: bool,
@@ -152,7 +152,7 @@ impl<T: Object> Controller<T> {
         resource: Str,
         is_namespaced: bool,
     ) -> Self {
-        let settings = Settings::new(name.into(), factory.clone());
+        let settings = ControllerSettings::new(name.into(), factory.clone());
         Controller { settings, kind, resource, is_namespaced, main: informer, filter: None }
     }
 
@@ -203,8 +203,8 @@ impl<T: Object> Controller<T> {
     /// How long a key waits for the cache to show its writes before it is reconciled anyway. 1
     /// minute by default, which includes a bookmark even for objects outside of the cache.
     #[must_use]
-    pub fn write_patience(mut self, patience: Duration) -> Self {
-        self.settings.patience = patience;
+    pub fn write_patience(mut self, time_limit: Duration) -> Self {
+        self.settings.time_limit = time_limit;
         self
     }
 

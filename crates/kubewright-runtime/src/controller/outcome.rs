@@ -43,7 +43,7 @@ impl From<()> for Outcome {
 
 /// Why a reconcile failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum ReconcileFailure {
     #[error(transparent)]
     Error(BoxError),
     #[error("the reconcile took longer than {0:?}")]

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_pass_by_what_has_changed() {
+    fn update_predicates_filter_by_the_changed_part() {
         let reminder = updated(object("1", 1, "a"), object("1", 1, "a"));
         let status = updated(object("1", 1, "a"), object("2", 1, "a"));
         let spec = updated(object("1", 1, "a"), object("2", 2, "a"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_leaves_the_selection_is_told_of() {
+    fn an_object_that_leaves_the_selection_is_reported() {
         let selected = Predicate::labels_match("app=a".parse().unwrap());
         let added = |label| Event::Added { object: object("1", 1, label), is_in_initial_list: false };
         assert!(selected.passes(&added("a")) && !selected.passes(&added("b")));

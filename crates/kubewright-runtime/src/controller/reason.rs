@@ -120,9 +120,9 @@ impl fmt::Display for Reasons {
 
 /// Reasons of queued keys.
 #[derive(Debug, Default)]
-pub(crate) struct Pending(Mutex<HashMap<ObjectKey, Reasons>>);
+pub(crate) struct PendingReasons(Mutex<HashMap<ObjectKey, Reasons>>);
 
-impl Pending {
+impl PendingReasons {
     /// Must be called before the key is queued, so that its worker finds the reason.
     pub(crate) fn add(&self, key: &ObjectKey, reason: Reason) {
         match self.lock().entry(key.clone()) {
@@ -147,8 +147,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_reason_is_told_once_and_counted_each_time() {
-        let pending = Pending::default();
+    fn equal_reasons_are_merged_and_counted() {
+        let pending = PendingReasons::default();
         let key = ObjectKey::namespaced("default", "web");
         for kind in [ReasonKind::Added, ReasonKind::Updated, ReasonKind::Updated] {
             pending.add(&key, Reason { source: "pods".into(), object: Some(key.clone()), kind });
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_reasons_is_only_counted() {
-        let pending = Pending::default();
+        let pending = PendingReasons::default();
         let key = ObjectKey::cluster("all");
         for number in 0..1000 {
             let object = Some(ObjectKey::cluster(format!("{number}")));

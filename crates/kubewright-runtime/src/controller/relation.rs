@@ -16,7 +16,7 @@ use super::health::RelationHealth;
 use super::predicate::Predicate;
 use super::reason::{Reason, ReasonKind};
 use super::shared::SharedController;
-use crate::own_writes::{CacheLimits, Write};
+use crate::own_writes::{CacheLimits, OwnWrite};
 use crate::sharding::{Permission, Sharding};
 use crate::unwind::caught;
 
@@ -40,9 +40,9 @@ pub(crate) trait Relation: Send + Sync {
     fn is_failing(&self) -> bool;
     fn lag(&self) -> usize;
     /// Whether the cache shows a write.
-    fn has_seen(&self, write: &Write) -> bool;
+    fn has_seen(&self, write: &OwnWrite) -> bool;
     /// Whether the cache proves that the written object was deleted without an event.
-    fn has_lost(&self, write: &Write) -> bool;
+    fn has_lost(&self, write: &OwnWrite) -> bool;
     /// This replica's permission to reconcile the object of this key.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission;
     /// Whether it watches only this replica's shards.
@@ -72,7 +72,7 @@ pub(crate) trait CacheSource: Send + Sync {
 }
 
 /// A watch before it is attached.
-pub(crate) struct Watch {
+pub(crate) struct WatchSpec {
     pub(super) source: Arc<dyn CacheSource>,
     pub(super) is_optional: bool,
     attach: Attach,
@@ -81,7 +81,7 @@ pub(crate) struct Watch {
 type Attach =
     Box<dyn FnOnce(&Arc<SharedController>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
 
-impl Watch {
+impl WatchSpec {
     /// Adds the handler to the informer.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ pub(crate) fn watch<K: Object>(
     informer: InformerHandle<K>,
     predicate: Option<Predicate<K>>,
     mapping: Mapping<K>,
-) -> Watch {
+) -> WatchSpec {
     let source = Arc::new(NamedInformer { name: name.clone(), informer: informer.clone() });
     let attach: Attach = Box::new(move |shared, all_keys, is_optional| {
         let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys };
@@ -164,7 +164,7 @@ pub(crate) fn watch<K: Object>(
         })?;
         Ok(Arc::new(Attached { name, is_optional, informer, registration }) as Arc<dyn Relation>)
     });
-    Watch { source, is_optional: false, attach }
+    WatchSpec { source, is_optional: false, attach }
 }
 
 /// The factory's namespaces; cluster-scoped objects are in none of them.
@@ -277,13 +277,13 @@ impl<K: Object> Relation for Attached<K> {
         self.registration.lag()
     }
 
-    fn has_seen(&self, write: &Write) -> bool {
+    fn has_seen(&self, write: &OwnWrite) -> bool {
         let snapshot = self.informer.store().snapshot();
         let version = snapshot.resource_version_of(write.object.namespace());
         write.is_in(snapshot.get_by_key(&write.object).map(|object| &**object), version)
     }
 
-    fn has_lost(&self, write: &Write) -> bool {
+    fn has_lost(&self, write: &OwnWrite) -> bool {
         let snapshot = self.informer.store().snapshot();
         let version = snapshot.resource_version_of(write.object.namespace());
         write.is_lost_in(snapshot.get_by_key(&write.object), version)

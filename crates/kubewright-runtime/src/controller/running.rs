@@ -17,28 +17,28 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::reason::{Reason, ReasonKind};
-use super::relation::{AllKeys, CacheSource, Relation, Watch, unsynced};
+use super::relation::{AllKeys, CacheSource, Relation, WatchSpec, unsynced};
 use super::shared::{ControllerHandle, SharedController};
-use super::work::{Feed, WorkerPlan};
+use super::work::{Trigger, WorkerPlan};
 use crate::error::chain;
-use crate::own_writes::Write;
+use crate::own_writes::OwnWrite;
 use crate::sharding::Sharding;
 
 /// Poll interval for failures of an optional relation that has not synced.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval of the search for written objects that were deleted without an event.
-const LOST_WRITES: Duration = Duration::from_secs(5);
+const LOST_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A controller with its reconciler, ready to be run.
 pub struct RunnableController {
     pub(super) shared: Arc<SharedController>,
     pub(super) factory: SharedInformerFactory,
     /// The main kind first.
-    pub(super) watches: Vec<Watch>,
+    pub(super) watches: Vec<WatchSpec>,
     /// The keys that a starting controller would reconcile; used where all objects are meant.
     pub(super) listed_keys: AllKeys,
-    pub(super) feeds: Vec<(Str, Feed)>,
+    pub(super) feeds: Vec<(Str, Trigger)>,
     pub(super) workers: usize,
     pub(super) sync_timeout: Duration,
     pub(super) has_zero_period: bool,
@@ -126,7 +126,7 @@ impl RunnableController {
     pub(crate) fn caches_synced(&self) -> BoxFuture<'static, Result<(), ControllerError>> {
         let required = self.watches.iter().filter(|watch| !watch.is_optional);
         let sources: Vec<Arc<dyn CacheSource>> = required.map(|watch| watch.source.clone()).collect();
-        let (controller, patience) = (self.shared.name.clone(), self.sync_timeout);
+        let (controller, time_limit) = (self.shared.name.clone(), self.sync_timeout);
         Box::pin(async move {
             let all = async {
                 for source in &sources {
@@ -136,11 +136,11 @@ impl RunnableController {
                 }
                 true
             };
-            match timeout(patience, all).await {
+            match timeout(time_limit, all).await {
                 Ok(true) => Ok(()),
                 Ok(false) => Err(ControllerError::Stopped { controller, source: InformerStopped }),
                 Err(_) => {
-                    Err(ControllerError::NotSynced { controller, timeout: patience, unsynced: unsynced(&sources) })
+                    Err(ControllerError::NotSynced { controller, timeout: time_limit, unsynced: unsynced(&sources) })
                 }
             }
         })
@@ -263,12 +263,12 @@ impl Drop for Detach {
 async fn sync(
     shared: &SharedController,
     relations: &[Arc<dyn Relation>],
-    patience: Duration,
+    time_limit: Duration,
 ) -> Result<(), ControllerError> {
     let began = Instant::now();
     let (optional, required): (Vec<_>, Vec<_>) = relations.iter().partition(|relation| relation.is_optional());
     for relation in required {
-        match timeout(patience.saturating_sub(began.elapsed()), relation.synced()).await {
+        match timeout(time_limit.saturating_sub(began.elapsed()), relation.synced()).await {
             Ok(true) => {}
             Ok(false) => {
                 return Err(ControllerError::Stopped { controller: shared.name.clone(), source: InformerStopped });
@@ -276,7 +276,7 @@ async fn sync(
             Err(_) => {
                 return Err(ControllerError::NotSynced {
                     controller: shared.name.clone(),
-                    timeout: patience,
+                    timeout: time_limit,
                     unsynced: unsynced_relations(relations),
                 });
             }
@@ -285,7 +285,7 @@ async fn sync(
     for relation in optional {
         let failing = async {
             while !relation.is_failing() {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         let waiting: BoxFuture<'_, bool> = Box::pin(async {
@@ -295,7 +295,7 @@ async fn sync(
                 () = failing => false,
             }
         });
-        if !timeout(patience.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false) {
+        if !timeout(time_limit.saturating_sub(began.elapsed()), waiting).await.unwrap_or(false) {
             let relation = relation.health(false).name;
             tracing::warn!(controller = %shared.name, %relation, "starting before an optional relation has synced");
         }
@@ -321,12 +321,12 @@ impl fmt::Debug for RunnableController {
 /// write shows that it existed.
 async fn find_lost_writes(shared: Arc<SharedController>) {
     loop {
-        sleep(LOST_WRITES).await;
+        sleep(LOST_WRITE_INTERVAL).await;
         if shared.writes.is_empty() {
             continue;
         }
         let relations = shared.relations();
-        let is_lost = |write: &Write| relations.get(write.relation).is_some_and(|relation| relation.has_lost(write));
+        let is_lost = |write: &OwnWrite| relations.get(write.relation).is_some_and(|relation| relation.has_lost(write));
         for key in shared.writes.keys_that_lost(is_lost) {
             let reason = Reason { source: Str::from_static("lost write"), object: None, kind: ReasonKind::Deleted };
             shared.enqueue(key, reason, AddOptions::new());

@@ -8,16 +8,16 @@ use std::time::Duration;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, Options, PriorityQueue, RateLimiter};
+use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions, RateLimiter};
 use tokio::time::{Instant, sleep_until};
 
 use super::metrics::ControllerMetrics;
 use super::reason::{Reason, ReasonKind};
-use super::relation::{AllKeys, Watch};
+use super::relation::{AllKeys, WatchSpec};
 use super::run::RunSlots;
 use super::running::RunnableController;
 use super::shared::SharedController;
-use super::work::{Feed, WorkerPlan};
+use super::work::{Trigger, WorkerPlan};
 use crate::sharding::Sharding;
 
 /// Minimum and maximum back-off of a failing key.
@@ -26,27 +26,27 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(5), Duration::from
 /// Default time for caches to sync before a controller fails.
 pub(crate) const SYNC_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub(super) struct Settings {
+pub(super) struct ControllerSettings {
     pub(super) name: Str,
     pub(super) factory: SharedInformerFactory,
-    pub(super) relations: Vec<Watch>,
+    pub(super) relations: Vec<WatchSpec>,
     /// Whether the controller starts without the main kind.
     pub(super) is_main_optional: bool,
-    pub(super) feeds: Vec<(Str, Feed)>,
+    pub(super) feeds: Vec<(Str, Trigger)>,
     pub(super) periods: Vec<Duration>,
     pub(super) workers: usize,
     pub(super) limiter: Box<dyn RateLimiter<ObjectKey>>,
     pub(super) ageing: Ageing,
     pub(super) timeout: Option<Duration>,
     pub(super) sync_timeout: Duration,
-    pub(super) patience: Duration,
+    pub(super) time_limit: Duration,
     pub(super) metrics: Option<ControllerMetrics>,
     pub(super) sharding: Option<Sharding>,
 }
 
-impl Settings {
+impl ControllerSettings {
     pub(super) fn new(name: Str, factory: SharedInformerFactory) -> Self {
-        Settings {
+        ControllerSettings {
             name,
             factory,
             relations: Vec::new(),
@@ -58,19 +58,19 @@ impl Settings {
             ageing: Ageing::default(),
             timeout: None,
             sync_timeout: SYNC_TIMEOUT,
-            patience: Duration::from_secs(60),
+            time_limit: Duration::from_secs(60),
             metrics: None,
             sharding: None,
         }
     }
 
     /// The controller that watches `main` and passes keys to the reconciler of `places`.
-    pub(super) fn runnable(self, mut main: Watch, listed_keys: AllKeys, places: RunSlots) -> RunnableController {
+    pub(super) fn runnable(self, mut main: WatchSpec, listed_keys: AllKeys, places: RunSlots) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
         }
-        let mut options = Options::new().name(self.name.to_string()).controller(self.name.to_string());
+        let mut options = QueueOptions::new().name(self.name.to_string()).controller(self.name.to_string());
         if let Some(metrics) = &self.metrics {
             options = options.metrics(&metrics.queues);
         }
@@ -82,10 +82,10 @@ impl Settings {
             client: self.factory.client().clone(),
             places,
             timeout: self.timeout,
-            patience: self.patience,
+            time_limit: self.time_limit,
         };
         main.is_optional = self.is_main_optional;
-        let watches: Vec<Watch> = std::iter::once(main).chain(self.relations).collect();
+        let watches: Vec<WatchSpec> = std::iter::once(main).chain(self.relations).collect();
         let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
         let controller = RunnableController {
             shared: Arc::new(SharedController::new(self.name, queue, numbers, planned)),
@@ -109,7 +109,7 @@ impl Settings {
 ///
 /// Each key is added at a random moment of its slice of the period: otherwise all keys, and those
 /// of several replicas or controllers, would be queued at the same time.
-fn timer(period: Duration, keys: AllKeys) -> Feed {
+fn timer(period: Duration, keys: AllKeys) -> Trigger {
     Box::new(move |handle| {
         Box::pin(async move {
             let mut round = Instant::now();

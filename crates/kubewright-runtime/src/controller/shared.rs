@@ -11,7 +11,7 @@ use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, QueueView};
 
 use super::health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 use super::metrics::ControllerCounters;
-use super::reason::{Pending, Reason, ReasonKind};
+use super::reason::{PendingReasons, Reason, ReasonKind};
 use super::relation::{CacheSource, Relation};
 use crate::own_writes::Ledger;
 use crate::random::Random;
@@ -19,7 +19,7 @@ use crate::sharding::Sharding;
 use crate::unwind::caught;
 
 /// Maximum number of failing objects in the health.
-const SHOWN: usize = 100;
+const MAX_FAILING_SHOWN: usize = 100;
 
 /// Retry delay of a key whose limiter panics.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 pub(crate) struct SharedController {
     pub(crate) name: Str,
     pub(crate) queue: PriorityQueue<ObjectKey>,
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingReasons,
     pub(crate) writes: Ledger,
     /// `None` without metrics.
     pub(crate) numbers: Option<ControllerCounters>,
@@ -49,7 +49,7 @@ pub(crate) struct SharedController {
 struct Failures {
     given_up: BTreeMap<ObjectKey, GivenUp>,
     broken_feeds: Vec<Str>,
-    /// The errors of failing objects by key, sorted; at most [`SHOWN`].
+    /// The errors of failing objects by key, sorted; at most [`MAX_FAILING_SHOWN`].
     error_of: Vec<(ObjectKey, String)>,
 }
 
@@ -77,7 +77,7 @@ impl SharedController {
             name,
             queue,
             planned,
-            pending: Pending::default(),
+            pending: PendingReasons::default(),
             writes: Ledger::default(),
             numbers,
             random: Random::new(None),
@@ -161,7 +161,9 @@ impl SharedController {
             trouble.given_up.remove(key);
             match trouble.place_of(key) {
                 Ok(place) => trouble.error_of[place].1 = error,
-                Err(place) if trouble.error_of.len() < SHOWN => trouble.error_of.insert(place, (key.clone(), error)),
+                Err(place) if trouble.error_of.len() < MAX_FAILING_SHOWN => {
+                    trouble.error_of.insert(place, (key.clone(), error))
+                }
                 Err(_) => {}
             }
         });

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Level, Span};
 
 use super::context::{Context, ContextInner, SharedContext};
-use super::outcome::{Failure, Outcome};
+use super::outcome::{Outcome, ReconcileFailure};
 use super::reason::{Reason, ReasonKind};
 use super::relation::Relation;
 use super::run::{ReconcileResult, Run, RunSlot, RunSlots};
@@ -23,17 +23,17 @@ use crate::error::chain;
 use crate::sharding::{Permission, Permit, Sharding};
 
 /// Retry delay of a key whose writes are not in the cache, in case no event wakes it.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// A task that requests reconciles.
-pub(super) type Feed = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
+pub(super) type Trigger = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
 /// How keys are reconciled.
 pub(super) struct WorkerPlan {
     pub(super) client: Client,
     pub(super) places: RunSlots,
     pub(super) timeout: Option<Duration>,
-    pub(super) patience: Duration,
+    pub(super) time_limit: Duration,
 }
 
 impl WorkerPlan {
@@ -72,7 +72,7 @@ impl WorkerPlan {
             } else {
                 // The claim is released, so that the worker is free; an event or the timer queues
                 // the key again.
-                let again = AddOptions::new().after(LOOK_AGAIN).priority(claim.priority());
+                let again = AddOptions::new().after(RETRY_DELAY).priority(claim.priority());
                 shared.queue.add_with(claim.key().clone(), again);
             }
         }
@@ -83,12 +83,12 @@ impl WorkerPlan {
             return true;
         }
         let relations = shared.relations();
-        let has_seen = |write: &crate::own_writes::Write| {
+        let has_seen = |write: &crate::own_writes::OwnWrite| {
             // A cache that does not follow the server may never show it; fresh reads then ask the
             // server.
             let is_seen = |relation: &Arc<dyn Relation>| relation.is_adrift() || relation.has_seen(write);
             let is_seen = relations.get(write.relation).is_none_or(is_seen);
-            if !is_seen && write.at.elapsed() > self.patience {
+            if !is_seen && write.at.elapsed() > self.time_limit {
                 tracing::warn!(controller = %shared.name, %key, object = %write.object, "the cache never showed a write");
                 return true;
             }
@@ -117,7 +117,7 @@ impl WorkerPlan {
         let active = shared.numbers.as_ref().map(|numbers| numbers.began());
         let mut run = Run::new(place, context, span.as_ref());
         let ended = match (&permit, self.timeout) {
-            _ if shared.is_undecodable(&claim) => Some(Err(Failure::Undecodable)),
+            _ if shared.is_undecodable(&claim) => Some(Err(ReconcileFailure::Undecodable)),
             (None, None) => Some(ended((&mut run).await)),
             (permit, limit) => while_permitted(permit.as_ref(), within(limit, &mut run)).await,
         };
@@ -166,14 +166,14 @@ fn span_of(shared: &SharedController, context: &Context) -> Option<Span> {
     Some(span)
 }
 
-fn ended(ended: Result<ReconcileResult, String>) -> Result<Outcome, Failure> {
-    ended.map_err(Failure::Panic)?.map_err(Failure::Error)
+fn ended(ended: Result<ReconcileResult, String>) -> Result<Outcome, ReconcileFailure> {
+    ended.map_err(ReconcileFailure::Panic)?.map_err(ReconcileFailure::Error)
 }
 
 /// Cancels a run that exceeds `limit`, if there is one.
-async fn within(limit: Option<Duration>, run: &mut Run<'_>) -> Result<Outcome, Failure> {
+async fn within(limit: Option<Duration>, run: &mut Run<'_>) -> Result<Outcome, ReconcileFailure> {
     match limit {
-        Some(limit) => ended(timeout(limit, run).await.map_err(|_| Failure::Timeout(limit))?),
+        Some(limit) => ended(timeout(limit, run).await.map_err(|_| ReconcileFailure::Timeout(limit))?),
         None => ended(run.await),
     }
 }
@@ -194,7 +194,7 @@ fn conclude(
     shared: &SharedController,
     claim: &Claim<'_, ObjectKey>,
     has_failed: bool,
-    ended: Result<Outcome, Failure>,
+    ended: Result<Outcome, ReconcileFailure>,
 ) {
     if let Some(numbers) = &shared.numbers {
         numbers.ended(&ended);

@@ -9,10 +9,10 @@ use kubewright_core::{DynamicObject, GroupVersionResource, Object};
 use tokio::time::{sleep, timeout};
 
 /// How long a server may take to serve a definition.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Poll interval.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why a definition is not served.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +78,7 @@ pub async fn until_served(client: &Client, definition: &CustomResourceDefinition
                 ServedState::Refused(message) => {
                     return Err(InstallError::NamesTaken { definition: name.to_owned(), message });
                 }
-                ServedState::Unknown => sleep(LOOK).await,
+                ServedState::Unknown => sleep(POLL_INTERVAL).await,
             }
         }
         // The handlers of a server may lag behind the accepted definition, and a version may be
@@ -88,13 +88,13 @@ pub async fn until_served(client: &Client, definition: &CustomResourceDefinition
             let resource = GroupVersionResource::new(group, version.name.clone(), plural);
             let objects = Api::<DynamicObject>::new(client, resource, Scope::Cluster);
             while objects.list(&ListOptions::default().limit(1)).await.is_err_and(|error| error.is_not_found()) {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         }
         Ok(())
     };
-    let late = |_| InstallError::NotServed { definition: name.to_owned(), waited: PATIENCE };
-    timeout(PATIENCE, served).await.map_err(late)?
+    let late = |_| InstallError::NotServed { definition: name.to_owned(), waited: ESTABLISHED_TIMEOUT };
+    timeout(ESTABLISHED_TIMEOUT, served).await.map_err(late)?
 }
 
 enum ServedState {

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_says_types_outside_of_alternatives() {
+    fn a_schema_states_types_outside_of_any_of() {
         let schema = schema_of::<Everything>();
         let property = |name: &str| schema["properties"][name].clone();
         assert_eq!(schema["type"], "object");

@@ -4,16 +4,16 @@ use kubewright_client::Error;
 use kubewright_core::{MicroTime, Str};
 use tokio::time::Instant;
 
-use super::lock::{Lock, Record};
+use super::lock::{LeaderElectionRecord, ResourceLock};
 use super::options::LeaderElectionOptions;
 use crate::error::chain;
 
 /// A candidate's view of the lease.
 pub(super) struct Candidate {
-    lock: Box<dyn Lock>,
+    lock: Box<dyn ResourceLock>,
     identity: Str,
     options: LeaderElectionOptions,
-    observed: Record,
+    observed: LeaderElectionRecord,
     /// When the record last changed, as observed by this process. Only this clock counts; times in
     /// the record are informational.
     observed_at: Instant,
@@ -39,24 +39,24 @@ pub(super) struct AcquiredLease {
 
 impl Candidate {
     #[inline]
-    pub(super) fn new(lock: Box<dyn Lock>, identity: Str, options: LeaderElectionOptions) -> Self {
+    pub(super) fn new(lock: Box<dyn ResourceLock>, identity: Str, options: LeaderElectionOptions) -> Self {
         Candidate {
             lock,
             identity,
             options,
-            observed: Record::default(),
+            observed: LeaderElectionRecord::default(),
             observed_at: Instant::now(),
             told: String::new(),
         }
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> &dyn Lock {
+    pub(super) fn lock(&self) -> &dyn ResourceLock {
         &*self.lock
     }
 
     #[inline]
-    pub(super) fn observed(&self) -> &Record {
+    pub(super) fn observed(&self) -> &LeaderElectionRecord {
         &self.observed
     }
 
@@ -88,12 +88,12 @@ impl Candidate {
             return self.try_coordinated(now).await;
         }
         let clock = Some(MicroTime::now());
-        let mut record = Record {
+        let mut record = LeaderElectionRecord {
             holder_identity: self.identity.clone(),
             lease_duration_seconds: self.options.lease_duration_seconds(),
             acquire_time: clock,
             renew_time: clock,
-            ..Record::default()
+            ..LeaderElectionRecord::default()
         };
         // A leader knows the lease and need not read it.
         if self.is_leader() && self.is_lease_valid(now) {
@@ -117,7 +117,7 @@ impl Candidate {
             if self.is_leader() && aim == AttemptKind::Renew {
                 record.acquire_time = self.observed.acquire_time;
                 record.leader_transitions = self.observed.leader_transitions;
-            } else if self.observed != Record::default() {
+            } else if self.observed != LeaderElectionRecord::default() {
                 record.leader_transitions = self.observed.leader_transitions.saturating_add(1);
             }
             return match self.lock.create(&record).await {
@@ -176,12 +176,12 @@ impl Candidate {
             return Ok(());
         }
         let clock = Some(MicroTime::now());
-        let record = Record {
+        let record = LeaderElectionRecord {
             lease_duration_seconds: 1,
             acquire_time: clock,
             renew_time: clock,
             leader_transitions: self.observed.leader_transitions,
-            ..Record::default()
+            ..LeaderElectionRecord::default()
         };
         self.lock.update(&record).await?;
         self.holds(record, Instant::now());
@@ -189,7 +189,7 @@ impl Candidate {
     }
 
     #[inline]
-    fn observe(&mut self, found: Record) {
+    fn observe(&mut self, found: LeaderElectionRecord) {
         self.told.clear();
         if found != self.observed {
             self.observed = found;
@@ -198,7 +198,7 @@ impl Candidate {
     }
 
     #[inline]
-    fn holds(&mut self, record: Record, since: Instant) -> AcquiredLease {
+    fn holds(&mut self, record: LeaderElectionRecord, since: Instant) -> AcquiredLease {
         self.observed = record;
         self.observed_at = Instant::now();
         AcquiredLease { since }

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::candidate::{AcquiredLease, AttemptKind, Candidate};
-use super::leadership::{FencingToken, Leadership, Term};
-use super::lock::{LeaseLock, Lock};
+use super::leadership::{FencingToken, Leadership, LeadershipTerm};
+use super::lock::{LeaseLock, ResourceLock};
 use super::metrics::ElectionMetrics;
 use super::options::{InvalidElection, JITTER_FACTOR, LeaderElectionOptions};
 use crate::random::Random;
@@ -96,7 +96,7 @@ impl LeaderElector {
     /// If the durations leave no time to step down.
     #[inline]
     pub fn over(
-        lock: impl Lock,
+        lock: impl ResourceLock,
         identity: impl Into<Str>,
         options: LeaderElectionOptions,
     ) -> Result<Self, InvalidElection> {
@@ -181,7 +181,7 @@ impl LeaderElector {
         let token =
             FencingToken { transitions: candidate.observed().leader_transitions, version: candidate.lock().version() };
         tracing::info!(lease = shared.name, identity = %shared.identity, "became leader");
-        let (term, ended) = (Arc::new(Term::new()), CancellationToken::new());
+        let (term, ended) = (Arc::new(LeadershipTerm::new()), CancellationToken::new());
         shared.renewed(&term, acquired);
         self.previous = ended.clone();
         let leadership = Leadership { term: term.clone(), token, ended: ended.clone() };
@@ -216,7 +216,7 @@ impl SharedElector {
     /// over. Releases the lease only if its holder has released it: otherwise work may still be
     /// running.
     #[inline]
-    async fn keep(&self, candidate: &mut Candidate, term: &Term) {
+    async fn keep(&self, candidate: &mut Candidate, term: &LeadershipTerm) {
         while !term.over.is_cancelled() {
             let pause = term.over.run_until_cancelled(sleep(self.options.retry_period)).await;
             // Others may acquire the lease when it has expired, whatever the deadline.
@@ -248,7 +248,7 @@ impl SharedElector {
     /// Tries to renew until the deadline, or until the lease is not ours any more; true if it
     /// succeeded, or need not any more.
     #[inline]
-    async fn renew(&self, candidate: &mut Candidate, term: &Term, deadline: Instant) -> bool {
+    async fn renew(&self, candidate: &mut Candidate, term: &LeadershipTerm, deadline: Instant) -> bool {
         loop {
             let next = Instant::now() + self.options.retry_period;
             let attempt = timeout_at(deadline, candidate.try_once(AttemptKind::Renew));
@@ -294,7 +294,7 @@ impl SharedElector {
     }
 
     #[inline]
-    fn renewed(&self, term: &Term, acquired: AcquiredLease) {
+    fn renewed(&self, term: &LeadershipTerm, acquired: AcquiredLease) {
         term.extend(acquired.since + self.options.whole_seconds());
         self.seen.send_modify(|seen| seen.renewed_at = Some(Instant::now()));
         if let Some(metrics) = self.options.metrics.get() {

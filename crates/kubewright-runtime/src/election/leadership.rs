@@ -31,7 +31,7 @@ pub struct FencingToken {
 /// ended.
 #[must_use = "leadership ends when this is dropped"]
 pub struct Leadership {
-    pub(super) term: Arc<Term>,
+    pub(super) term: Arc<LeadershipTerm>,
     pub(super) token: FencingToken,
     /// Cancelled when the renewal task has ended, and the lease has been released.
     pub(super) ended: CancellationToken,
@@ -39,7 +39,7 @@ pub struct Leadership {
 
 /// One leadership, shared by its holder and the renewal task.
 #[derive(Debug)]
-pub(super) struct Term {
+pub(super) struct LeadershipTerm {
     /// Cancelled when leadership is lost, or given up.
     pub(super) over: CancellationToken,
     /// Whether the holder's work has ended, so that the lease may be released.
@@ -49,10 +49,10 @@ pub(super) struct Term {
     valid_until: AtomicU64,
 }
 
-impl Term {
+impl LeadershipTerm {
     #[inline]
     pub(super) fn new() -> Self {
-        Term {
+        LeadershipTerm {
             over: CancellationToken::new(),
             is_released: AtomicBool::new(false),
             epoch: Instant::now(),

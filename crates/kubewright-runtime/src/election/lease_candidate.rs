@@ -16,10 +16,10 @@ use tokio_util::sync::CancellationToken;
 const PERIOD: Duration = Duration::from_secs(5 * 60);
 
 /// Retry delay after an error. The control plane waits a few seconds for a reply.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Default request timeout.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "coordination.k8s.io";
 const VERSION: &str = "v1beta1";
@@ -50,7 +50,7 @@ impl LeaseCandidate {
         binary_version: impl Into<Str>,
         emulation_version: impl Into<Str>,
     ) -> Self {
-        let client = client.clone().default_request_timeout(PATIENCE).add_user_agent("leader-election");
+        let client = client.clone().default_request_timeout(REQUEST_TIMEOUT).add_user_agent("leader-election");
         let resource = GroupVersionResource::from_static(GROUP, VERSION, "leasecandidates");
         LeaseCandidate {
             candidates: client.dynamic(resource).namespace(key.namespace().clone()),
@@ -90,7 +90,7 @@ impl LeaseCandidate {
                 Ok(false) => {}
                 Err(error) => tracing::warn!(candidate = %self.key, %error, "lease candidate not renewed"),
             }
-            sleep(PAUSE).await;
+            sleep(RETRY_DELAY).await;
         }
     }
 

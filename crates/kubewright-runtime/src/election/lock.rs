@@ -13,8 +13,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The holder of a lease with its times.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[doc(alias = "LeaderElectionRecord")]
-pub struct Record {
+pub struct LeaderElectionRecord {
     /// The leader; empty if there is none.
     pub holder_identity: Str,
     /// How many seconds without a change others wait before they acquire it.
@@ -31,17 +30,17 @@ pub struct Record {
     pub preferred_holder: Option<Str>,
 }
 
-impl Record {
+impl LeaderElectionRecord {
     #[inline]
     pub(crate) fn duration(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.lease_duration_seconds).unwrap_or_default())
     }
 }
 
-impl From<&LeaseSpec> for Record {
+impl From<&LeaseSpec> for LeaderElectionRecord {
     #[inline]
     fn from(spec: &LeaseSpec) -> Self {
-        Record {
+        LeaderElectionRecord {
             holder_identity: spec.holder_identity.clone().unwrap_or_default(),
             lease_duration_seconds: spec.lease_duration_seconds.unwrap_or_default(),
             acquire_time: spec.acquire_time,
@@ -53,9 +52,9 @@ impl From<&LeaseSpec> for Record {
     }
 }
 
-impl From<&Record> for LeaseSpec {
+impl From<&LeaderElectionRecord> for LeaseSpec {
     #[inline]
-    fn from(record: &Record) -> Self {
+    fn from(record: &LeaderElectionRecord) -> Self {
         LeaseSpec {
             holder_identity: Some(record.holder_identity.clone()),
             lease_duration_seconds: Some(record.lease_duration_seconds),
@@ -70,16 +69,16 @@ impl From<&Record> for LeaseSpec {
 
 /// Stores the record: a [`LeaseLock`], or a fake in tests.
 #[doc(alias = "resourcelock.Interface")]
-pub trait Lock: Send + 'static {
+pub trait ResourceLock: Send + 'static {
     /// Reads the record, and remembers its state for the next [`update`](Self::update); `None` if
     /// there is none.
-    fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>>;
+    fn get(&mut self) -> BoxFuture<'_, Result<Option<LeaderElectionRecord>, Error>>;
 
     /// Creates the record, if there is none.
-    fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>>;
 
     /// Updates the record, if it is unchanged since it was last read or written.
-    fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>>;
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>>;
 
     /// The version that was last read or written.
     fn version(&self) -> ResourceVersion;
@@ -119,17 +118,17 @@ impl LeaseLock {
     }
 }
 
-impl Lock for LeaseLock {
+impl ResourceLock for LeaseLock {
     #[inline]
-    fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+    fn get(&mut self) -> BoxFuture<'_, Result<Option<LeaderElectionRecord>, Error>> {
         Box::pin(async {
             self.seen = self.leases.get_opt(self.key.name()).await?;
-            Ok(self.seen.as_ref().map(|lease| lease.spec.as_ref().map(Record::from).unwrap_or_default()))
+            Ok(self.seen.as_ref().map(|lease| lease.spec.as_ref().map(LeaderElectionRecord::from).unwrap_or_default()))
         })
     }
 
     #[inline]
-    fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             let mut lease = Lease { spec: Some(record.into()), ..Default::default() };
             lease.set_name(self.key.name());
@@ -141,7 +140,7 @@ impl Lock for LeaseLock {
     }
 
     #[inline]
-    fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async {
             let Some(seen) = &self.seen else {
                 return Err(Error::InvalidRequest("the lease was not read before it is written".to_owned()));
@@ -170,9 +169,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_the_lease_it_is_kept_in() {
+    fn a_record_round_trips_through_its_lease() {
         // LE-13
-        let record = Record {
+        let record = LeaderElectionRecord {
             holder_identity: "a".into(),
             lease_duration_seconds: 15,
             acquire_time: Some(MicroTime::now()),
@@ -181,7 +180,7 @@ mod tests {
             strategy: Some("OldestEmulationVersion".into()),
             preferred_holder: Some("b".into()),
         };
-        assert_eq!(Record::from(&LeaseSpec::from(&record)), record);
-        assert_eq!(Record::from(&LeaseSpec::default()), Record::default());
+        assert_eq!(LeaderElectionRecord::from(&LeaseSpec::from(&record)), record);
+        assert_eq!(LeaderElectionRecord::from(&LeaseSpec::default()), LeaderElectionRecord::default());
     }
 }

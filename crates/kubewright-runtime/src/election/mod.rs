@@ -29,6 +29,6 @@ pub(crate) use identity::host_name;
 pub use identity::unique_identity;
 pub use leadership::{FencingToken, Leadership};
 pub use lease_candidate::LeaseCandidate;
-pub use lock::{LeaseLock, Lock, Record};
+pub use lock::{LeaderElectionRecord, LeaseLock, ResourceLock};
 pub use metrics::ElectionMetrics;
 pub use options::{InvalidElection, LeaderElectionOptions};

@@ -19,15 +19,15 @@ use super::correlator::Correlator;
 use super::new_event::NewEvent;
 use super::recorder::{EventApi, EventRecorder, Reporter, To};
 use super::series::{self, SeriesCache, SeriesWrite};
-use super::sink::Sink;
+use super::sink::EventSink;
 use crate::random::{self, Random};
 
 /// Default request timeout, so that an unresponsive server does not block all events.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum note length of the newer API, which rejects longer ones.
 const NOTE_MAX: usize = 1024;
 /// Maximum length of a reason, an action and an instance name.
-const WORD_MAX: usize = 128;
+const NAME_MAX: usize = 128;
 
 /// Options of a broadcaster.
 #[derive(Debug, Clone)]
@@ -83,8 +83,8 @@ impl EventBroadcaster {
     pub fn start(client: &Client, options: EventOptions) -> Self {
         let (sender, receiver) = mpsc::channel(options.queue);
         let stop = CancellationToken::new();
-        let client = client.clone().default_request_timeout(PATIENCE);
-        let sink = Sink { client, random: Random::new(None), hurry: stop.clone() };
+        let client = client.clone().default_request_timeout(REQUEST_TIMEOUT);
+        let sink = EventSink { client, random: Random::new(None), hurry: stop.clone() };
         let writer = Writer { sink, correlator: Correlator::new(), series: SeriesCache::new() };
         let task = tokio::spawn(writer.run(receiver, stop.clone()));
         EventBroadcaster { sender, dropped: Arc::default(), stop, task }
@@ -106,12 +106,12 @@ impl EventBroadcaster {
     }
 
     /// Writes the queued events, each with one attempt, and the final counts of series; gives up
-    /// after `patience`.
+    /// after `time_limit`.
     #[doc(alias = "Shutdown")]
     #[inline]
-    pub async fn shutdown(mut self, patience: Duration) {
+    pub async fn shutdown(mut self, time_limit: Duration) {
         self.stop.cancel();
-        let _ = timeout(patience, &mut self.task).await;
+        let _ = timeout(time_limit, &mut self.task).await;
     }
 }
 
@@ -123,7 +123,7 @@ impl Drop for EventBroadcaster {
 }
 
 struct Writer {
-    sink: Sink,
+    sink: EventSink,
     correlator: Correlator,
     series: SeriesCache,
 }
@@ -225,10 +225,10 @@ fn new_event(who: &Reporter, event: NewEvent) -> Event {
         reporting_controller: Some(who.component.clone()),
         reporting_instance: Some(shortened(
             if who.instance.is_empty() { &who.component } else { &who.instance },
-            WORD_MAX,
+            NAME_MAX,
         )),
-        action: Some(shortened(&event.action, WORD_MAX)),
-        reason: Some(shortened(&event.reason, WORD_MAX)),
+        action: Some(shortened(&event.action, NAME_MAX)),
+        reason: Some(shortened(&event.reason, NAME_MAX)),
         regarding: Some(event.regarding.into()),
         related: event.related.map(Into::into),
         note: Some(shortened(&event.note, NOTE_MAX)),
@@ -240,12 +240,12 @@ fn new_event(who: &Reporter, event: NewEvent) -> Event {
 /// Truncates a text to `limit` bytes, with an ellipsis.
 #[inline]
 fn shortened(text: &Str, limit: usize) -> Str {
-    const LEFT_OUT: &str = "...";
+    const ELLIPSIS: &str = "...";
     if text.len() <= limit {
         return text.clone();
     }
-    let end = (0..=limit - LEFT_OUT.len()).rev().find(|end| text.is_char_boundary(*end));
-    format!("{}{LEFT_OUT}", &text[..end.unwrap_or_default()]).into()
+    let end = (0..=limit - ELLIPSIS.len()).rev().find(|end| text.is_char_boundary(*end));
+    format!("{}{ELLIPSIS}", &text[..end.unwrap_or_default()]).into()
 }
 
 #[inline]

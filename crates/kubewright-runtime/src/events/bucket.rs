@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 /// Holds at most `burst` tokens, and gains one per `period`.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(super) struct EventBucket {
     tokens: f64,
     burst: f64,
     period: Duration,
     at: Instant,
 }
 
-impl Bucket {
+impl EventBucket {
     #[inline]
     pub(super) fn new(burst: u32, period: Duration) -> Self {
-        Bucket { tokens: burst.into(), burst: burst.into(), period, at: Instant::now() }
+        EventBucket { tokens: burst.into(), burst: burst.into(), period, at: Instant::now() }
     }
 
     #[inline]

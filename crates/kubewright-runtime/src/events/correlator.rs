@@ -8,19 +8,19 @@ use kubewright_api::core::v1::Event;
 use kubewright_core::{Object, Str, Time};
 use tokio::time::Instant;
 
-use super::bucket::Bucket;
+use super::bucket::EventBucket;
 use super::lru::Lru;
 
 /// Entries of each cache.
 const CACHED: usize = 4096;
 /// Number of distinct messages from which they are aggregated.
-const SIMILAR: usize = 10;
+const AGGREGATION_THRESHOLD: usize = 10;
 /// Messages further apart are not aggregated.
-const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
+const AGGREGATION_INTERVAL: Duration = Duration::from_secs(600);
 /// Burst of events of one source about one object, and the refill period.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
-const COMBINED: &str = "(combined from similar events): ";
+const AGGREGATE_PREFIX: &str = "(combined from similar events): ";
 
 /// Identifies events in all caches.
 type Key = Vec<Str>;
@@ -29,7 +29,7 @@ type Key = Vec<Str>;
 pub(super) struct Correlator {
     similar: Lru<Key, Similar>,
     written: Lru<Key, Written>,
-    floods: Lru<Key, Bucket>,
+    floods: Lru<Key, EventBucket>,
 }
 
 struct Similar {
@@ -69,7 +69,7 @@ impl Correlator {
         let flood = flood_key(&event);
         let combined = self.combine(event);
         let correlated = self.count(combined);
-        self.floods.get_or_insert_with(&flood, || Bucket::new(BURST, REFILL)).try_take().then_some(correlated)
+        self.floods.get_or_insert_with(&flood, || EventBucket::new(BURST, REFILL)).try_take().then_some(correlated)
     }
 
     /// Replaces many distinct messages by an aggregate.
@@ -79,18 +79,18 @@ impl Correlator {
         let message = event.message.clone().unwrap_or_default();
         let now = Instant::now();
         let similar = self.similar.get_or_insert_with(&key, || Similar { messages: BTreeSet::new(), last: now });
-        if now - similar.last > SIMILAR_WITHIN {
+        if now - similar.last > AGGREGATION_INTERVAL {
             similar.messages.clear();
         }
         similar.last = now;
         similar.messages.insert(message.clone());
-        if similar.messages.len() < SIMILAR {
+        if similar.messages.len() < AGGREGATION_THRESHOLD {
             let mut full = key;
             full.extend([event.involved_object.field_path.clone().unwrap_or_default(), message]);
             return (event, full);
         }
         similar.messages.pop_first();
-        event.message = Some(format!("{COMBINED}{message}").into());
+        event.message = Some(format!("{AGGREGATE_PREFIX}{message}").into());
         (event, key)
     }
 

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_unused_for_longest_goes_first() {
+    fn the_least_recently_used_entry_is_evicted_first() {
         // EV-4
         let mut lru = Lru::new(2);
         for key in ["a", "b", "a", "c"] {

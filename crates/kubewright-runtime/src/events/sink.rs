@@ -16,14 +16,14 @@ use crate::random::Random;
 const TRIES: u32 = 12;
 const PAUSE: Duration = Duration::from_secs(10);
 
-pub(super) struct Sink {
+pub(super) struct EventSink {
     pub(super) client: Client,
     pub(super) random: Random,
     /// Once cancelled, everything is attempted once.
     pub(super) hurry: CancellationToken,
 }
 
-impl Sink {
+impl EventSink {
     /// Creates an event of the older API, or increases its count.
     #[inline]
     pub(super) async fn write_core(&self, event: &core::v1::Event, is_known: bool) -> Option<core::v1::Event> {

@@ -27,7 +27,7 @@ use super::error::ManagerError;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Timeout of a request, as in controller-runtime: idle connections are closed.
-const QUESTION: Duration = Duration::from_secs(32);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// How long connections may take to close.
 const GRACE: Duration = Duration::from_secs(1);
@@ -60,7 +60,7 @@ pub(super) async fn serve(
         let stop = stop.clone();
         connections.spawn(Box::pin(async move {
             let mut http = http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(QUESTION);
+            http.timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
             let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
             if stop.run_until_cancelled(connection.as_mut()).await.is_none() {
                 connection.as_mut().graceful_shutdown();

@@ -12,13 +12,13 @@ use crate::error::BoxError;
 
 /// NamedInformer tasks with a common stop token. Dropping the group aborts running tasks.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct TaskGroup {
     running: JoinSet<Result<(), BoxError>>,
     name_of: HashMap<Id, Str>,
     stop: CancellationToken,
 }
 
-impl Group {
+impl TaskGroup {
     /// Starts a task with the group's stop token.
     #[inline]
     pub(super) fn spawn<F: Future<Output = Result<(), BoxError>> + Send>(
@@ -67,7 +67,7 @@ impl Group {
         match result {
             Ok(()) => {
                 if !self.stop.is_cancelled() {
-                    tracing::debug!(%name, "has ended by itself");
+                    tracing::debug!(%name, "task has ended before the shutdown");
                 }
                 Ok(())
             }

@@ -140,7 +140,7 @@ pub struct RuntimeMetrics {
     /// Metrics of elections.
     pub elections: ElectionMetrics,
     /// Metrics of caches.
-    pub caches: kubewright_cache::Metrics,
+    pub caches: kubewright_cache::InformerMetrics,
     /// Metrics of webhooks.
     #[cfg(feature = "webhook")]
     pub webhooks: crate::webhook::WebhookMetrics,
@@ -154,7 +154,7 @@ impl RuntimeMetrics {
         RuntimeMetrics {
             controllers: ControllerMetrics::register(registry),
             elections: ElectionMetrics::register(registry),
-            caches: kubewright_cache::Metrics::register(registry),
+            caches: kubewright_cache::InformerMetrics::register(registry),
             #[cfg(feature = "webhook")]
             webhooks: crate::webhook::WebhookMetrics::register(registry),
         }

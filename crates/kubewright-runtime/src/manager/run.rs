@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::group::Group;
+use super::group::TaskGroup;
 use super::{Checks, Manager, ManagerError, endpoints};
 use crate::controller::{BoxError, CacheSource, ControllerHandle, unsynced};
 use crate::election::Leadership;
@@ -29,14 +29,14 @@ use crate::election::Leadership;
 const LAST_EVENTS: Duration = Duration::from_secs(5);
 
 /// Maximum number of logged unfinished keys per controller.
-const SHOWN: usize = 10;
+const MAX_LOGGED_KEYS: usize = 10;
 
 /// Everything that acts on the cluster. Dropping it aborts the tasks and lets the leases expire.
 #[derive(Default)]
-struct Work {
-    others: Group,
-    leading: Group,
-    sharding: Group,
+struct ManagerTasks {
+    others: TaskGroup,
+    leading: TaskGroup,
+    sharding: TaskGroup,
     leadership: Option<Leadership>,
 }
 
@@ -60,7 +60,7 @@ impl Manager {
         }
         self.factory.start(&caches);
         let handles = self.handles();
-        let mut work = Work::default();
+        let mut work = ManagerTasks::default();
         let result = tokio::select! {
             biased;
             () = shutdown.cancelled() => Ok(()),
@@ -109,8 +109,8 @@ impl Manager {
             };
             result = result.and(stopped);
         } else {
-            work.leading = Group::default();
-            work.others = Group::default();
+            work.leading = TaskGroup::default();
+            work.others = TaskGroup::default();
         }
         drop((own_caches, webhooks, http));
         if let Some(events) = self.events.take() {
@@ -127,8 +127,8 @@ impl Manager {
 
     /// Serves `/healthz`, `/readyz` and `/metrics`, if an address is configured.
     #[inline]
-    async fn start_http(&mut self, checks: &Arc<Checks>) -> Result<Group, ManagerError> {
-        let mut http = Group::default();
+    async fn start_http(&mut self, checks: &Arc<Checks>) -> Result<TaskGroup, ManagerError> {
+        let mut http = TaskGroup::default();
         let registry = Arc::new(std::mem::take(&mut self.registry));
         if let Some(address) = self.options.listen {
             let listener = endpoints::listen(address).await?;
@@ -146,8 +146,8 @@ impl Manager {
 
     #[cfg(feature = "webhook")]
     #[inline]
-    async fn start_webhooks(&mut self) -> Result<Group, ManagerError> {
-        let mut webhooks = Group::default();
+    async fn start_webhooks(&mut self) -> Result<TaskGroup, ManagerError> {
+        let mut webhooks = TaskGroup::default();
         for (name, server) in self.webhooks.drain(..) {
             let bound = server.bind().await?;
             webhooks.spawn(name, |stop| async move {
@@ -160,15 +160,15 @@ impl Manager {
 
     #[cfg(not(feature = "webhook"))]
     #[inline]
-    async fn start_webhooks(&mut self) -> Result<Group, ManagerError> {
-        Ok(Group::default())
+    async fn start_webhooks(&mut self) -> Result<TaskGroup, ManagerError> {
+        Ok(TaskGroup::default())
     }
 
     /// Starts everything that acts, group by group. Resolves when something fails.
     #[inline]
     async fn start_work(
         &mut self,
-        work: &mut Work,
+        work: &mut ManagerTasks,
         caches: &CancellationToken,
         checks: &Checks,
         shutdown: &CancellationToken,
@@ -226,8 +226,8 @@ impl Manager {
                 async move { synced.await.map_err(|error| ManagerError::Failed { name, source: error.into() }) },
             );
         }
-        let (indexed, patience) = (self.indexed.clone(), self.options.sync_timeout);
-        waiting.spawn(async move { indices_synced(&indexed, patience).await });
+        let (indexed, time_limit) = (self.indexed.clone(), self.options.sync_timeout);
+        waiting.spawn(async move { indices_synced(&indexed, time_limit).await });
         while let Some(ended) = waiting.join_next().await {
             ended
                 .map_err(|error| ManagerError::Failed { name: Str::from_static("caches"), source: error.into() })??;
@@ -236,20 +236,20 @@ impl Manager {
     }
 }
 
-async fn indices_synced(indexed: &[Arc<dyn CacheSource>], patience: Duration) -> Result<(), ManagerError> {
+async fn indices_synced(indexed: &[Arc<dyn CacheSource>], time_limit: Duration) -> Result<(), ManagerError> {
     let all = async {
         for source in indexed {
             source.synced().await;
         }
     };
-    let _ = timeout(patience, all).await;
+    let _ = timeout(time_limit, all).await;
     match unsynced(indexed) {
         unsynced if unsynced.is_empty() => Ok(()),
-        unsynced => Err(ManagerError::NotSynced { timeout: patience, unsynced }),
+        unsynced => Err(ManagerError::NotSynced { timeout: time_limit, unsynced }),
     }
 }
 
-impl Work {
+impl ManagerTasks {
     /// Stops tasks that need no leadership, then the controllers and leader tasks.
     #[inline]
     async fn end(&mut self) -> Result<(), ManagerError> {
@@ -261,7 +261,7 @@ impl Work {
 /// The keys of unfinished reconciles, such as `maps default/a`.
 fn unfinished(handles: &[ControllerHandle]) -> String {
     let of_one = |handle: &ControllerHandle| {
-        let keys = handle.queue(SHOWN).processing;
+        let keys = handle.queue(MAX_LOGGED_KEYS).processing;
         keys.into_iter().map(|one| format!("{} {}", handle.name(), one.key)).collect::<Vec<_>>()
     };
     handles.iter().flat_map(of_one).collect::<Vec<_>>().join(", ")

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_tell_whether_an_object_is_kept() {
+    fn selectors_decide_whether_the_cache_holds_an_object() {
         let mut pod = DynamicObject::new(&GroupVersionKind::from_static("", "v1", "Pod"), "web");
         pod.metadata.labels.insert("app", "web".into());
         pod.set(&["spec", "nodeName"], "one").unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use kubewright_core::ObjectKey;
 
-use super::write::{Effect, Write};
+use super::write::{ExpectedEffect, OwnWrite};
 
 /// The pending writes of one controller, by the reconciled key.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct LedgerState {
-    writes_of: HashMap<ObjectKey, Vec<Write>>,
+    writes_of: HashMap<ObjectKey, Vec<OwnWrite>>,
     /// Keys put aside by a worker, by the object that must appear in the cache.
     waiting_for: HashMap<ObjectKey, Vec<ObjectKey>>,
 }
@@ -40,11 +40,12 @@ impl Ledger {
     /// Records a write of `key`, which replaces an earlier one of the same object. A deletion does
     /// not replace it: a cache without the object may not have seen its creation yet.
     #[inline]
-    pub(crate) fn note(&self, key: &ObjectKey, write: Write) {
+    pub(crate) fn note(&self, key: &ObjectKey, write: OwnWrite) {
         self.change(|state| {
             let writes = state.writes_of.entry(key.clone()).or_default();
-            let is_past =
-                |other: &Write| matches!((&other.effect, &write.effect), (Effect::Version(_), Effect::Gone(_)));
+            let is_past = |other: &OwnWrite| {
+                matches!((&other.effect, &write.effect), (ExpectedEffect::Version(_), ExpectedEffect::Gone(_)))
+            };
             writes.retain(|other| other.relation != write.relation || other.object != write.object || is_past(other));
             writes.push(write);
         });
@@ -56,7 +57,7 @@ impl Ledger {
     /// `has_seen` is called under the lock, which events need too: an event that it misses finds
     /// the key waiting. The key is registered as waiting before `has_seen` is called, or an event
     /// in between would be missed.
-    pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&Write) -> bool) -> bool {
+    pub(crate) fn settle(&self, key: &ObjectKey, has_seen: impl Fn(&OwnWrite) -> bool) -> bool {
         self.change(|state| {
             self.objects.store(state.waiting_for.len() + 1, Ordering::Release);
             fence(Ordering::SeqCst);
@@ -92,12 +93,12 @@ impl Ledger {
 
     /// The pending writes of `key`.
     #[inline]
-    pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<Write> {
+    pub(crate) fn writes_of(&self, key: &ObjectKey) -> Vec<OwnWrite> {
         self.change(|state| state.writes_of.get(key).cloned().unwrap_or_default())
     }
 
     /// The keys with a write for which `is_lost` returns true.
-    pub(crate) fn keys_that_lost(&self, is_lost: impl Fn(&Write) -> bool) -> Vec<ObjectKey> {
+    pub(crate) fn keys_that_lost(&self, is_lost: impl Fn(&OwnWrite) -> bool) -> Vec<ObjectKey> {
         self.change(|state| {
             let lost = state.writes_of.iter().filter(|(_, writes)| writes.iter().any(&is_lost));
             lost.map(|(key, _)| key.clone()).collect()
@@ -135,13 +136,13 @@ mod tests {
     use super::*;
     use crate::own_writes::Coverage;
 
-    fn write(relation: usize, object: &str) -> Write {
-        let (object, effect) = (ObjectKey::cluster(object), Effect::Gone("uid".into()));
-        Write { relation, object, effect, kept: Coverage::Yes, at: Instant::now() }
+    fn write(relation: usize, object: &str) -> OwnWrite {
+        let (object, effect) = (ObjectKey::cluster(object), ExpectedEffect::Gone("uid".into()));
+        OwnWrite { relation, object, effect, kept: Coverage::Yes, at: Instant::now() }
     }
 
     #[test]
-    fn who_has_seen_its_writes_without_an_event_waits_no_more() {
+    fn a_key_whose_writes_are_cached_without_an_event_stops_waiting() {
         let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
         for key in [&one, &two] {
             ledger.note(key, write(0, "web"));
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_key_that_is_left_to_others_nothing_is_kept() {
+    fn writes_of_a_forgotten_key_are_dropped() {
         let (ledger, one, two) = (Ledger::default(), ObjectKey::cluster("one"), ObjectKey::cluster("two"));
         for key in [&one, &two] {
             ledger.note(key, write(0, "web"));
@@ -169,7 +170,7 @@ mod tests {
 
     // An event arrives between the check of the cache and the registration of the waiter.
     #[test]
-    fn an_event_that_comes_while_a_key_is_asked_about_finds_it_waiting() {
+    fn a_key_is_registered_as_waiting_before_its_check() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         ledger.note(&key, write(0, "web"));
         let looks = std::cell::Cell::new(false);
@@ -181,10 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_created_and_deleted_is_seen_when_both_are() {
+    fn a_created_and_deleted_object_is_observed_when_both_events_are() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         let mut created = write(0, "web");
-        created.effect = Effect::Version("10".into());
+        created.effect = ExpectedEffect::Version("10".into());
         ledger.note(&key, created.clone());
         ledger.note(&key, write(0, "web"));
         let is_in_cache_at = |version: &str| {
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_seen_one_of_two_objects_of_a_name_waits_for_the_other() {
+    fn a_key_with_writes_of_two_relations_waits_for_both() {
         let (ledger, key) = (Ledger::default(), ObjectKey::cluster("one"));
         ledger.note(&key, write(0, "web"));
         ledger.note(&key, write(1, "web"));

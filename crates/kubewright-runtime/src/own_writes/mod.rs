@@ -6,4 +6,4 @@ mod write;
 
 pub(crate) use cache_limits::{CacheLimits, Coverage};
 pub(crate) use ledger::Ledger;
-pub(crate) use write::{Effect, Write};
+pub(crate) use write::{ExpectedEffect, OwnWrite};

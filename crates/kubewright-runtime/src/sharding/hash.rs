@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_comes_takes_its_share_and_moves_nothing_else() {
+    fn a_joining_member_takes_its_share_and_moves_no_other_key() {
         let three = ["a", "b", "c"];
         let four = ["a", "b", "c", "d"];
         let mut taken = 0;

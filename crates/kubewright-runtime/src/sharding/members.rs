@@ -9,21 +9,21 @@ use kubewright_core::options::{DeleteOptions, ListOptions};
 use kubewright_core::{Object, Str};
 use tokio::time::Instant;
 
-use crate::election::Record;
+use crate::election::LeaderElectionRecord;
 
 /// A lease unchanged for this many times its duration is abandoned and deleted.
-const FORGOTTEN: u32 = 20;
+const ABANDONED_AFTER: u32 = 20;
 
 /// A lease and when it last changed, by our own clock.
-struct Observed {
-    record: Record,
+struct ObservedLease {
+    record: LeaderElectionRecord,
     at: Instant,
 }
 
 /// The members, as seen by one replica.
 #[derive(Default)]
 pub(super) struct Members {
-    observed_of: HashMap<Str, Observed>,
+    observed_of: HashMap<Str, ObservedLease>,
 }
 
 impl Members {
@@ -34,17 +34,17 @@ impl Members {
         let mut seen = HashMap::new();
         let (mut alive, mut forgotten) = (Vec::new(), Vec::new());
         for lease in leases.list(options).await? {
-            let record = lease.spec.as_ref().map(Record::from).unwrap_or_default();
+            let record = lease.spec.as_ref().map(LeaderElectionRecord::from).unwrap_or_default();
             // As for the leader's lease, the observed time of a change counts, not the times in the
             // lease.
             let observed = match self.observed_of.remove(lease.name()) {
                 Some(observed) if observed.record == record => observed,
-                _ => Observed { record, at: now },
+                _ => ObservedLease { record, at: now },
             };
             let (idle, lasts) = (now - observed.at, observed.record.duration().max(Duration::from_secs(1)));
             if idle < lasts && !observed.record.holder_identity.is_empty() {
                 alive.push(observed.record.holder_identity.clone());
-            } else if idle >= lasts * FORGOTTEN {
+            } else if idle >= lasts * ABANDONED_AFTER {
                 forgotten.push(lease.clone());
             }
             seen.insert(Str::from(lease.name()), observed);

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::election::{ElectionMetrics, InvalidElection, LeaderElectionOptions, LeaderElector, Leadership};
 use members::Members;
-use shard::Owned;
+use shard::OwnedShard;
 pub(crate) use shard::Permit;
 use share::{Cover, ShareListWatch, Terms};
 
@@ -63,7 +63,7 @@ struct ShardingInner {
     /// For electors whose options have none.
     metrics: OnceLock<ElectionMetrics>,
     /// The shards that this replica owns, by number.
-    owned: RwLock<Vec<Option<Owned>>>,
+    owned: RwLock<Vec<Option<OwnedShard>>>,
     terms: AtomicU64,
     /// Incremented when a shard is acquired or lost.
     changes: watch::Sender<u64>,
@@ -342,12 +342,12 @@ impl ShardingInner {
     }
 
     #[inline]
-    fn owned(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<Owned>>> {
+    fn owned(&self) -> std::sync::RwLockReadGuard<'_, Vec<Option<OwnedShard>>> {
         self.owned.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[inline]
-    fn own(&self, shard: usize, owned: Option<Owned>) {
+    fn own(&self, shard: usize, owned: Option<OwnedShard>) {
         tracing::info!(group = %self.name, identity = %self.identity, shard, is_owned = owned.is_some(), "shard");
         self.owned.write().unwrap_or_else(PoisonError::into_inner)[shard] = owned;
         self.changes.send_modify(|changes| *changes += 1);

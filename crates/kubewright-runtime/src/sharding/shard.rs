@@ -10,7 +10,7 @@ use crate::election::{LeaderElector, Leadership};
 
 /// A shard that this replica owns.
 #[derive(Clone)]
-pub(super) struct Owned {
+pub(super) struct OwnedShard {
     leadership: Arc<Leadership>,
     runs: Tasks,
     /// Distinguishes this ownership from earlier ones.
@@ -33,7 +33,7 @@ impl Permit {
     }
 }
 
-impl Owned {
+impl OwnedShard {
     /// A permit for one of its keys, unless the lease has expired unnoticed.
     #[inline]
     pub(super) fn permit(&self) -> Option<Permit> {
@@ -56,7 +56,7 @@ pub(super) async fn keep(inner: Arc<ShardingInner>, shard: usize, mut elector: L
             leadership = elector.acquire(&stop) => leadership,
         };
         let Some(leadership) = leadership else { return };
-        let owned = Owned { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
+        let owned = OwnedShard { leadership: Arc::new(leadership), runs: Tasks::default(), term: inner.next_term() };
         inner.own(shard, Some(owned.clone()));
         // Also on drop of this future: otherwise the shard would never be handed over, and its
         // lease renewed forever.

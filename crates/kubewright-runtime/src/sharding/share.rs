@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use kubewright_cache::{BoxFuture, EventStream, ItemStream, ListWatch, Listed, ListerWatcher};
+use kubewright_cache::{BoxFuture, EventStream, ItemStream, ListItem, ListWatch, ListerWatcher};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
@@ -175,16 +175,16 @@ impl<T> Items<T> {
 }
 
 impl<T: Object> Stream for Items<T> {
-    type Item = Result<Listed<T>>;
+    type Item = Result<ListItem<T>>;
 
     #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let item = std::task::ready!(self.items.as_mut().poll_next(context));
             match &item {
-                Some(Ok(Listed::Item(object))) if !self.share.has(object.uid()) => continue,
+                Some(Ok(ListItem::Item(object))) if !self.share.has(object.uid()) => continue,
                 Some(Err(Error::Undecodable(object))) if !self.share.has(&object.identity.uid) => continue,
-                Some(Ok(Listed::End(meta))) => self.ended(meta),
+                Some(Ok(ListItem::End(meta))) => self.ended(meta),
                 _ => {}
             }
             return Poll::Ready(item);

@@ -22,7 +22,7 @@ use crate::error::BoxError;
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum CertificateError {
+pub enum ServingCertificateError {
     /// A file cannot be read.
     #[error("cannot read {}", .file.display())]
     Read {
@@ -45,7 +45,7 @@ pub enum CertificateError {
 
 /// The current certificate for handshakes.
 #[doc(alias = "CertWatcher")]
-pub(super) struct Certificate {
+pub(super) struct ServingCertificate {
     files: [PathBuf; 2],
     current: RwLock<Loaded>,
 }
@@ -56,12 +56,12 @@ struct Loaded {
     key: Arc<CertifiedKey>,
 }
 
-impl Certificate {
+impl ServingCertificate {
     /// Reads the files; errors are returned.
-    pub(super) async fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+    pub(super) async fn load(certificate: &Path, key: &Path) -> Result<Self, ServingCertificateError> {
         let files = [certificate.to_owned(), key.to_owned()];
         let current = parse(&files, read(&files).await?)?;
-        Ok(Certificate { files, current: RwLock::new(current) })
+        Ok(ServingCertificate { files, current: RwLock::new(current) })
     }
 
     /// Checks the files once per `period`, until told to stop. A new pair is used only if it is
@@ -93,19 +93,21 @@ impl Certificate {
     }
 }
 
-async fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], CertificateError> {
+async fn read(files: &[PathBuf; 2]) -> Result<[Vec<u8>; 2], ServingCertificateError> {
     let [certificate, key] = files.clone();
     Ok([read_one(certificate).await?, read_one(key).await?])
 }
 
-async fn read_one(file: PathBuf) -> Result<Vec<u8>, CertificateError> {
+async fn read_one(file: PathBuf) -> Result<Vec<u8>, ServingCertificateError> {
     let path = file.clone();
     let read = spawn_blocking(move || std::fs::read(path)).await;
-    read.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|source| CertificateError::Read { file, source })
+    read.unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|source| ServingCertificateError::Read { file, source })
 }
 
-fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, CertificateError> {
-    let unusable = |file: usize, source: BoxError| CertificateError::Unusable { file: files[file].clone(), source };
+fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, ServingCertificateError> {
+    let unusable =
+        |file: usize, source: BoxError| ServingCertificateError::Unusable { file: files[file].clone(), source };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&texts[0])
         .collect::<Result<_, _>>()
         .map_err(|error| unusable(0, error.into()))?;
@@ -116,13 +118,13 @@ fn parse(files: &[PathBuf; 2], texts: [Vec<u8>; 2]) -> Result<Loaded, Certificat
     Ok(Loaded { texts, key: Arc::new(key) })
 }
 
-impl ResolvesServerCert for Certificate {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current().key)
     }
 }
 
-impl fmt::Debug for Certificate {
+impl fmt::Debug for ServingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificate").field("files", &self.files).finish_non_exhaustive()
     }

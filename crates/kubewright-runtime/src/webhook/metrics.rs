@@ -39,10 +39,10 @@ impl WebhookMetrics {
     }
 
     /// Counts a request as in flight until the value is dropped, since a request may be cancelled.
-    pub(super) fn began(&self, path: &str) -> InFlight {
+    pub(super) fn began(&self, path: &str) -> InFlightRequest {
         let gauge = self.in_flight.get_or_create_owned(&[("webhook", path.to_owned())]);
         gauge.inc();
-        InFlight(gauge)
+        InFlightRequest(gauge)
     }
 
     pub(super) fn answered(&self, path: &str, code: u16, seconds: f64) {
@@ -61,9 +61,9 @@ impl WebhookMetrics {
 }
 
 /// A request in flight.
-pub(super) struct InFlight(Gauge);
+pub(super) struct InFlightRequest(Gauge);
 
-impl Drop for InFlight {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.0.dec();
     }

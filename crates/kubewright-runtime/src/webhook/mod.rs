@@ -28,7 +28,7 @@ mod route;
 mod server;
 mod tree;
 
-pub use certificate::CertificateError;
+pub use certificate::ServingCertificateError;
 pub use conversion::Converter;
 pub use metrics::WebhookMetrics;
 pub use request::{AdmissionRequest, Operation};

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_a_patch_of_what_was_sent_with_fields_that_nobody_knows() {
+    fn a_mutation_patch_preserves_unknown_fields() {
         let sent = r#"{"metadata":{"name":"a","labels":null},"data":{"a/b":"1","c":"2"},"fromTheFuture":{"x":1}}"#;
         let request = request(sent);
         let response = request.mutate(|map| {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_in_words() {
+    fn an_undecodable_object_is_rejected_with_a_message() {
         for (text, why) in [
             (r#"{"operation":"BURN"}"#, "unknown operation \"BURN\""),
             (r#"{"operation":"CREATE","object":{"data":7}}"#, "object: "),

@@ -17,7 +17,7 @@ use crate::unwind::caught;
 type Answered = (Value, u16);
 
 /// Answers the `request` of a review with its `response`.
-type Answer = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
+type ReviewHandler = Box<dyn Fn(Value) -> Pin<Box<dyn Future<Output = Answered> + Send>> + Send + Sync>;
 
 /// Size limit of an admission review: objects have up to 3 MiB, and there are two of them.
 const ADMISSION_MAX: usize = 7 << 20;
@@ -30,7 +30,7 @@ const CONVERSION_MAX: usize = 256 << 20;
 pub(super) struct Route {
     /// Size limit of a review.
     pub(super) body_max: usize,
-    answer: Answer,
+    answer: ReviewHandler,
 }
 
 /// A route to an admission handler.
@@ -41,7 +41,7 @@ where
     R: Future<Output = AdmissionResponse> + Send + 'static,
 {
     let handler = Arc::new(handler);
-    let answer: Answer = Box::new(move |request| {
+    let answer: ReviewHandler = Box::new(move |request| {
         let handler = handler.clone();
         Box::pin(async move {
             let uid = request.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ fn panicked(panic: String) -> Poll<AdmissionResponse> {
 
 /// A route to a converter.
 pub(super) fn conversion<H: Kind>(converter: Converter<H>) -> Route {
-    let answer: Answer = Box::new(move |request| {
+    let answer: ReviewHandler = Box::new(move |request| {
         let response = converter.answer(&request);
         let code = response.get("result").and_then(|result| result.get("code")?.as_i64()).unwrap_or(200);
         Box::pin(async move { (response, u16::try_from(code).unwrap_or(500)) })

@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::certificate::{Certificate, CertificateError};
+use super::certificate::{ServingCertificate, ServingCertificateError};
 use super::conversion::Converter;
 use super::metrics::WebhookMetrics;
 use super::request::AdmissionRequest;
@@ -37,11 +37,11 @@ use super::response::AdmissionResponse;
 use super::route::{self, Route};
 
 /// Timeout of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of an HTTP/1.1 request, as in controller-runtime: idle connections are closed.
-const QUESTION: Duration = Duration::from_secs(32);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
 /// Idle time before an HTTP/2 peer is pinged, and timeout of the reply.
-const SILENCE: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serves webhooks over HTTPS, with a certificate that is reloaded when its files change.
 ///
@@ -64,7 +64,7 @@ pub struct WebhookServer {
 pub enum WebhookError {
     /// Its certificate is unusable.
     #[error("the certificate of the webhook server is not usable")]
-    Certificate(#[from] CertificateError),
+    Certificate(#[from] ServingCertificateError),
     /// Its address cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
@@ -168,8 +168,8 @@ impl WebhookServer {
     }
 
     /// Loads the certificate and binds the address.
-    pub(crate) async fn bind(mut self) -> Result<Bound, WebhookError> {
-        let certificate = Arc::new(Certificate::load(&self.files[0], &self.files[1]).await?);
+    pub(crate) async fn bind(mut self) -> Result<BoundServer, WebhookError> {
+        let certificate = Arc::new(ServingCertificate::load(&self.files[0], &self.files[1]).await?);
         let failed = |source| WebhookError::Listen { address: self.address, source };
         let listener = TcpListener::bind(self.address).await.map_err(failed)?;
         if let Some(tell) = self.bound.take() {
@@ -181,22 +181,22 @@ impl WebhookServer {
             .with_no_client_auth()
             .with_cert_resolver(certificate.clone());
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Bound { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(tls)), server: Arc::new(self) })
+        Ok(BoundServer { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(tls)), server: Arc::new(self) })
     }
 }
 
 /// A server with its certificate and its bound address.
-pub(crate) struct Bound {
+pub(crate) struct BoundServer {
     listener: TcpListener,
-    certificate: Arc<Certificate>,
+    certificate: Arc<ServingCertificate>,
     acceptor: TlsAcceptor,
     server: Arc<WebhookServer>,
 }
 
-impl Bound {
+impl BoundServer {
     /// Serves until told to stop, then answers pending requests within the grace period.
     pub(crate) async fn serve(self, stop: &CancellationToken) {
-        let Bound { listener, certificate, acceptor, server } = self;
+        let BoundServer { listener, certificate, acceptor, server } = self;
         let graceful = GracefulShutdown::new();
         // Handshakes and connections; the rest is aborted with the set.
         let mut connections = JoinSet::new();
@@ -211,7 +211,7 @@ impl Bound {
                 while connections.try_join_next().is_some() {}
                 let (acceptor, server, watcher) = (acceptor.clone(), server.clone(), graceful.watcher());
                 connections.spawn(async move {
-                    let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+                    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
                     serve_connection(stream, server, watcher).await;
                 });
             }
@@ -242,8 +242,8 @@ async fn serve_connection(
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let http = auto::Builder::new(TokioExecutor::new());
     let mut http = if is_http2 { http.http2_only() } else { http.http1_only() };
-    http.http1().timer(TokioTimer::new()).header_read_timeout(QUESTION);
-    http.http2().timer(TokioTimer::new()).keep_alive_interval(SILENCE).keep_alive_timeout(SILENCE);
+    http.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
+    http.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_INTERVAL);
     let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
     if let Err(error) = connection.await {
         tracing::debug!(error, "a connection to the webhook server broke");

@@ -112,7 +112,7 @@ async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_the_cluster_are_watched_wherever_the_manager_looks() {
+async fn cluster_scoped_objects_are_watched_regardless_of_the_managers_namespaces() {
     let cluster = TestCluster::over(server().await);
     config_maps(cluster.server()).create(&config_map("a")).await.unwrap();
     let mut manager = Manager::new(&cluster.client(), ManagerOptions::default().namespace("default"));

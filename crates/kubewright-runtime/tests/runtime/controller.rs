@@ -1,4 +1,4 @@
-//! Controllers: what they reconcile, when, and what happens afterwards.
+//! Controllers: triggers, concurrency, outcomes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::support::{
 };
 
 #[tokio::test(start_paused = true)]
-async fn a_reconciler_is_told_why_it_runs() {
+async fn a_reconciler_gets_its_reasons() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let journal = Journal::default();
@@ -36,7 +36,7 @@ async fn a_reconciler_is_told_why_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_that_are_gone_are_told_to_reconcilers_of_keys_only() {
+async fn deleted_objects_are_reconciled_only_by_key_reconcilers() {
     let server = server().await;
     let maps = config_maps(&server);
     maps.create(&config_map("a")).await.unwrap();
@@ -61,7 +61,7 @@ async fn objects_that_are_gone_are_told_to_reconcilers_of_keys_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reconciler_returns_decides_what_happens_next() {
+async fn the_outcome_of_a_reconcile_decides_its_next_run() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut registry = prometheus_client::registry::Registry::default();
@@ -92,7 +92,7 @@ async fn what_a_reconciler_returns_decides_what_happens_next() {
     let running = running.working().await;
     running.idle().await;
     journal.take();
-    // The attempts of each, and how long they waited in between.
+    // The attempts of each key, and the delays between them.
     for (value, attempts, waits) in [
         ("fine", vec![1], vec![]),
         ("back-off", vec![1, 2, 3], vec![5, 10]),
@@ -138,7 +138,7 @@ async fn what_a_reconciler_returns_decides_what_happens_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
+async fn concurrency_is_bounded_and_each_key_has_one_worker() {
     let server = server().await;
     for number in 0..20 {
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();
@@ -160,8 +160,7 @@ async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
     eventually("all are done", async || journal.len() == 20).await;
     assert_eq!(most.load(Ordering::SeqCst), 4);
     assert!(start.elapsed() >= seconds(5.0) && start.elapsed() < seconds(6.0), "{:?}", start.elapsed());
-    // A key that changes while it is in work is done again, and not by a second worker at the same
-    // time.
+    // A key that changes during its reconcile is reconciled again, and not concurrently.
     touch(&server, "map-0", 1).await;
     sleep(seconds(0.5)).await;
     touch(&server, "map-0", 2).await;
@@ -171,7 +170,7 @@ async fn so_many_keys_are_reconciled_at_once_and_each_by_one_worker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn stopping_finishes_the_runs_in_hand_and_begins_no_others() {
+async fn stopping_finishes_running_reconciles_and_starts_no_others() {
     let server = server().await;
     for name in ["a", "b", "c"] {
         config_maps(&server).create(&config_map(name)).await.unwrap();
@@ -208,7 +207,7 @@ async fn a_main_kind_that_cannot_be_listed_is_an_error_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
+async fn a_stopped_controller_does_not_stop_shared_caches() {
     // SI-20
     let server = server().await;
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
@@ -218,7 +217,7 @@ async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
         noted.note(secret.name());
         async { Ok(Outcome::Done) }
     });
-    // The first starts all informers that there are.
+    // The first controller starts all informers.
     let first = Controller::<ConfigMap>::new("maps", &factory).reconciling(|_, _| async { Ok(Outcome::Done) });
     let first = Running::start(first).working().await;
     let second = Running::start(second).working().await;
@@ -236,13 +235,13 @@ async fn one_that_ends_leaves_the_caches_of_others_in_the_factory_alone() {
     })
     .await;
     assert!(!handle.health().is_healthy());
-    // A stopped informer follows nothing.
+    // A stopped informer watches nothing.
     factory.shutdown().await;
     assert!(second.handle.health().is_working && !second.handle.health().is_healthy());
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_cannot_watch_all_it_should_watches_nothing() {
+async fn a_controller_that_fails_to_add_a_watch_starts_none() {
     let server = server().await;
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let secrets = factory.informer::<Secret>();
@@ -259,7 +258,7 @@ async fn one_that_cannot_watch_all_it_should_watches_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_may_be_without_end() {
+async fn the_sync_timeout_may_be_unlimited() {
     let server = server().await;
     let journal = Journal::default();
     let running = noting(&journal, controller(&server).owns::<Secret>().cache_sync_timeout(Duration::MAX));
@@ -272,7 +271,7 @@ async fn patience_may_be_without_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_go_before_what_the_first_list_brought() {
+async fn changes_have_priority_over_objects_of_the_first_list() {
     let server = server().await;
     for number in 0..50 {
         config_maps(&server).create(&config_map(&format!("map-{number}"))).await.unwrap();

@@ -61,7 +61,7 @@ mod v2 {
 }
 
 #[test]
-fn a_definition_says_what_the_attribute_says() {
+fn the_definition_contains_the_attributes_settings() {
     let definition = Foo::definition();
     assert_eq!(definition.name(), "foos.example.com");
     let json = String::from_utf8(definition.to_json()).unwrap();
@@ -85,7 +85,7 @@ fn a_definition_says_what_the_attribute_says() {
 }
 
 #[test]
-fn several_versions_make_one_definition_with_one_that_is_stored() {
+fn several_versions_make_one_definition_with_one_storage_version() {
     let merged = merge_versions([Foo::definition(), v2::Foo::definition()]).unwrap();
     let versions: Vec<_> = merged.spec.versions.iter().map(|one| (one.name.as_str(), one.storage)).collect();
     assert_eq!(versions, [("v1", true), ("v2", false)]);
@@ -95,7 +95,7 @@ fn several_versions_make_one_definition_with_one_that_is_stored() {
 }
 
 #[test]
-fn objects_go_through_json_and_back() {
+fn objects_round_trip_through_json() {
     let mut foo = Foo::new("a", FooSpec { replicas: 2, color: Color::Blue, deployment_name: None });
     foo.set_namespace("default");
     let json = String::from_utf8(foo.to_json()).unwrap();
@@ -143,7 +143,7 @@ async fn a_controller_of_a_custom_resource_writes_its_status() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_installed_definition_is_served_and_may_be_installed_again() {
+async fn an_installed_definition_is_served_and_reinstalling_succeeds() {
     let server = server().await;
     let client = server.client();
     for _ in 0..2 {

@@ -10,7 +10,7 @@ use kubewright_client::{Api, Client, Config, Error};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Map, MicroTime, Object, ObjectKey, ResourceVersion, Str};
 use kubewright_runtime::election::{
-    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderElectionOptions, Lock, Record,
+    ElectionMetrics, HealthzAdaptor, InvalidElection, LeaderElectionOptions, LeaderElectionRecord, ResourceLock,
 };
 use kubewright_runtime::{LeaderElector, Leadership};
 use tokio::io::AsyncReadExt;
@@ -60,7 +60,7 @@ async fn a_candidate_without_identity_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_does_not_exist_is_made_at_once_with_labels() {
+async fn a_missing_lease_is_created_immediately_with_labels() {
     // LE-3, LE-7, LE-13
     let server = server().await;
     let start = Instant::now();
@@ -86,7 +86,7 @@ async fn a_lease_that_does_not_exist_is_made_at_once_with_labels() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_valid_by_the_time_it_was_seen_to_change_not_by_what_it_says() {
+async fn lease_expiry_counts_from_the_local_time_of_the_observed_change() {
     // LE-2, LE-3, LE-4
     let server = server().await;
     put(&server, "other", 20, 3).await;
@@ -102,7 +102,7 @@ async fn a_lease_is_valid_by_the_time_it_was_seen_to_change_not_by_what_it_says(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_free_lease_is_taken_at_once_and_ones_own_is_kept() {
+async fn a_free_lease_is_acquired_immediately_and_an_own_one_is_renewed() {
     // LE-4
     let server = server().await;
     put(&server, "", 20, 3).await;
@@ -121,7 +121,7 @@ async fn a_free_lease_is_taken_at_once_and_ones_own_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn releasing_frees_the_lease_for_the_next_at_once() {
+async fn releasing_frees_the_lease_immediately() {
     // LE-8
     let server = server().await;
     let mut a = elector(&server.client(), "a");
@@ -144,7 +144,7 @@ async fn releasing_frees_the_lease_for_the_next_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_not_released_by_one_who_does_not_hold_it() {
+async fn only_the_holder_releases_a_lease() {
     // LE-8
     let server = server().await;
     let mut a = elector(&server.client(), "a");
@@ -183,12 +183,12 @@ async fn taken_over(server: &RunningServer, a: &mut LeaderElector) -> (Leadershi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_sees_another_steps_down_at_once() {
+async fn a_leader_that_observes_another_holder_steps_down_immediately() {
     // LE-6, LE-10
     let server = server().await;
     let mut a = elector(&server.client(), "a");
     let (leadership, other) = taken_over(&server, &mut a).await;
-    // With the next renewal, which is due after 2 s, and not 10 s after it.
+    // At the next renewal after 2 s, and not at the renew deadline of 10 s.
     let start = Instant::now();
     leadership.lost().await;
     assert!(start.elapsed() <= seconds(2.0), "{:?}", start.elapsed());
@@ -217,7 +217,7 @@ async fn a_lease_that_another_has_had_and_freed_is_taken_anew_with_another_token
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_deleted_is_made_again_by_who_leads() {
+async fn the_leader_recreates_a_deleted_lease() {
     // LE-6, LE-10
     let server = server().await;
     put(&server, "", 15, 3).await;
@@ -235,7 +235,7 @@ async fn a_lease_that_was_deleted_is_made_again_by_who_leads() {
     leadership.release().await;
     let next = acquire(&mut elector(&server.client(), "b")).await;
     assert!(next.fencing_token().transitions > token.transitions);
-    // Also for a candidate that does not lead, but has seen the leader.
+    // The same for a candidate that has only observed the leader.
     timeout(seconds(5.0), a.acquire(&CancellationToken::new())).await.expect_err("it is b's");
     Api::<Lease>::namespaced(&server.client(), "default").delete("lock").await.unwrap();
     let last = acquire(&mut a).await;
@@ -258,7 +258,7 @@ async fn work_of_a_lost_leadership_is_dropped() {
 struct Script {
     asked: Arc<Mutex<Vec<&'static str>>>,
     fails: Arc<Mutex<VecDeque<&'static str>>>,
-    record: Arc<Mutex<Option<Record>>>,
+    record: Arc<Mutex<Option<LeaderElectionRecord>>>,
 }
 
 impl Script {
@@ -279,18 +279,18 @@ impl Script {
 
 type Answer<'a, T> = std::pin::Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
-impl Lock for Script {
-    fn get(&mut self) -> Answer<'_, Option<Record>> {
+impl ResourceLock for Script {
+    fn get(&mut self) -> Answer<'_, Option<LeaderElectionRecord>> {
         let answer = self.ask("get").map(|()| self.record.lock().unwrap().clone());
         Box::pin(async { answer })
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         let answer = self.ask("create").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
         Box::pin(async { answer })
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         let answer = self.ask("update").map(|()| *self.record.lock().unwrap() = Some(record.clone()));
         Box::pin(async { answer })
     }
@@ -334,7 +334,7 @@ async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its
     let stop = CancellationToken::new();
     assert!(timeout(seconds(30.0), elector.acquire(&stop)).await.is_err());
     assert!(!script.asked().contains("create"));
-    let given = Record { holder_identity: "a".into(), lease_duration_seconds: 15, ..Default::default() };
+    let given = LeaderElectionRecord { holder_identity: "a".into(), lease_duration_seconds: 15, ..Default::default() };
     *script.record.lock().unwrap() = Some(given);
     let leadership = acquire(&mut elector).await;
     sleep(seconds(60.0)).await;
@@ -346,7 +346,7 @@ async fn a_coordinated_candidate_waits_to_be_chosen_and_leaves_at_the_end_of_its
 }
 
 #[tokio::test]
-async fn requests_about_the_lease_say_what_they_are_for() {
+async fn lease_requests_have_a_user_agent_suffix() {
     // LE-12
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut config = Config::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -372,7 +372,7 @@ async fn requests_about_the_lease_say_what_they_are_for() {
 
 /// The clock advances while the process is suspended, except for the thread that answers probes.
 #[test]
-fn health_is_bad_for_a_leader_that_stands_still() {
+fn the_health_check_fails_for_a_stalled_leader() {
     // LE-11
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let options = options().lease_duration(seconds(1.0)).renew_deadline(seconds(0.5)).retry_period(seconds(0.1));

@@ -23,7 +23,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// Callbacks that log; the work takes `wind_down` to end.
+    /// Callbacks that log; the work needs `wind_down` to end.
     fn callbacks(&self, wind_down: Duration) -> LeaderCallbacks {
         let [started, stopped, new] = [self.clone(), self.clone(), self.clone()];
         LeaderCallbacks::new(
@@ -40,7 +40,7 @@ impl Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn callbacks_tell_of_the_beginning_the_end_and_each_new_leader() {
+async fn callbacks_report_start_stop_and_each_new_leader() {
     // LE-8, LE-9
     let server = server().await;
     let (log, stop) = (Log::default(), CancellationToken::new());
@@ -64,14 +64,14 @@ async fn callbacks_tell_of_the_beginning_the_end_and_each_new_leader() {
     stop.cancel();
     assert_eq!(running.await.unwrap(), Ok(()));
     assert_eq!(log.lines(), ["leader a", "started", "ended", "stopped"]);
-    // Released only after the work had ended, and taken over at the next try.
+    // The lease is released after the work has ended, and acquired at the next attempt.
     eventually("b leads", async || other.lines() == ["leader a", "leader b", "started"]).await;
     never.cancel();
     waiting.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_never_led_is_told_that_it_stopped() {
+async fn a_candidate_that_never_led_gets_the_stop_callback() {
     // LE-9
     let server = server().await;
     put(&server, "other", 3600, 0).await;
@@ -88,7 +88,7 @@ async fn one_that_never_led_is_told_that_it_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_panics_frees_the_lease_and_tells() {
+async fn a_panic_in_the_leaders_work_releases_the_lease_and_is_reported() {
     // LE-9: a Go process exits. Here the work would not be done while the lease is renewed.
     let server = server().await;
     for is_late in [false, true] {

@@ -15,9 +15,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::faulty_lock::{FaultRates, FaultyLock, SharedRecord};
 use crate::frozen::Freezer;
 use crate::support::server;
-use crate::wire::{Shelf, Weather, Wire};
 
 const SIMULATED: Duration = Duration::from_secs(300);
 
@@ -99,7 +99,7 @@ async fn live(
             let pause = dice.milliseconds(500);
             leadership.while_leading(sleep(pause)).await;
         }
-        // The work has ended: from here on this candidate does nothing in the name of the leader.
+        // The work has ended: from here on this candidate does not act as leader.
         beliefs.end(number);
         if dice.roll(2) == 0 {
             leadership.release().await;
@@ -168,17 +168,17 @@ async fn play(seed: u64) -> usize {
 async fn play_in_memory(seed: u64) -> usize {
     let beliefs = Beliefs::new(seed);
     let freezers: Vec<Freezer> = (0..candidates(seed)).map(|_| Freezer::new()).collect();
-    let (shelf, weather) = (Shelf::default(), Arc::new(Mutex::new(Weather::default())));
+    let (shelf, weather) = (SharedRecord::default(), Arc::new(Mutex::new(FaultRates::default())));
     let mut tasks = JoinSet::new();
     for (number, freezer) in freezers.iter().enumerate() {
-        let wire = Wire::new(&shelf, &weather, freezer, seed.wrapping_mul(97) + number as u64);
+        let wire = FaultyLock::new(&shelf, &weather, freezer, seed.wrapping_mul(97) + number as u64);
         let stand = |identity, options| LeaderElector::over(wire, identity, options).expect("it is right");
         tasks.spawn(freezer.hold(live(stand, number, seed, beliefs.clone())));
     }
     tasks.spawn(async move {
         let mut dice = Dice::new(seed.wrapping_mul(31));
         loop {
-            *weather.lock().unwrap() = Weather::roll(&mut dice);
+            *weather.lock().unwrap() = FaultRates::roll(&mut dice);
             freezers.iter().for_each(|freezer| freezer.set(false));
             if dice.roll(2) == 0 {
                 freezers[dice.roll(freezers.len() as u64) as usize].set(true);

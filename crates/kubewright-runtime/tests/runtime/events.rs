@@ -59,7 +59,7 @@ async fn events_lie_in_the_namespace_of_the_object_and_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
+async fn objects_with_names_invalid_for_events_get_events() {
     // EV-1
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -69,7 +69,7 @@ async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
         role.set_name(name);
         role
     };
-    // A colon, and no room for the time behind the name.
+    // The name has a colon, and no space for the time suffix.
     let names = ["system:node".to_owned(), "a".repeat(250)];
     for api in [EventApi::Core, EventApi::Events] {
         let recorder = broadcaster.recorder("roles", "host-1", api);
@@ -86,7 +86,7 @@ async fn objects_whose_names_no_event_can_have_have_events_nevertheless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() {
+async fn repeated_events_become_a_series_with_a_final_count() {
     // EV-7
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -106,7 +106,7 @@ async fn what_repeats_becomes_a_series_with_its_last_count_written_at_the_end() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_series_that_goes_on_is_written_every_half_hour() {
+async fn an_ongoing_series_is_written_every_half_hour() {
     // EV-7
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -116,7 +116,7 @@ async fn a_series_that_goes_on_is_written_every_half_hour() {
         if number == 6 {
             assert_eq!(events(&server).await[0].series.as_ref().unwrap().count, 2, "only counted so far");
         }
-        // Less than it takes to end a series.
+        // Shorter than the end of a series.
         sleep(Duration::from_secs(299)).await;
     }
     let found = events(&server).await;
@@ -136,7 +136,7 @@ async fn after_twelve_tries_an_event_is_given_up() {
     recorder.normal(&config_map("web"), "Next", "one");
     eventually("the next one", async || core_events_of(&server, "Next").await == 1).await;
     assert_eq!(core_events_of(&server, "Lost").await, 0);
-    // Ten seconds between tries, but for the first pause, which is as long as chance will have it.
+    // Ten seconds between attempts; the first delay is random.
     assert!(start.elapsed() >= seconds(100.0) && start.elapsed() <= seconds(111.0), "{:?}", start.elapsed());
     broadcaster.shutdown(seconds(5.0)).await;
 }
@@ -158,7 +158,7 @@ async fn a_lost_server_is_waited_for_and_a_refusal_is_final() {
     recorder.normal(&config_map("web"), "Next", "one");
     sleep(seconds(1.0)).await;
     assert_eq!((core_events_of(&server, "Refused").await, core_events_of(&server, "Next").await), (0, 1));
-    // At the end each is tried once.
+    // At shutdown each event is tried once.
     server.faults().inject(Fault::drop_request().verb("create").resource("events"));
     recorder.normal(&config_map("web"), "Last", "try");
     let start = Instant::now();
@@ -279,7 +279,7 @@ async fn the_newer_api_is_used_where_the_server_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_long_for_the_newer_api_is_shortened() {
+async fn texts_too_long_for_events_v1_are_truncated() {
     // EV-7: servers refuse more than 1024 bytes, and Go's events are lost.
     let server = server().await;
     let broadcaster = EventBroadcaster::start(&server.client(), EventOptions::default());
@@ -301,7 +301,7 @@ async fn what_is_too_long_for_the_newer_api_is_shortened() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_answers_is_asked_again() {
+async fn an_unanswered_event_request_is_retried() {
     // EV-6: in Go, no event is written any more.
     for begins in [false, true] {
         let server = server().await;
@@ -313,7 +313,7 @@ async fn a_server_that_never_answers_is_asked_again() {
             let recorder = broadcaster.recorder("maps", "host-1", EventApi::Core);
             let reason = format!("Lost{index}");
             recorder.normal(&config_map("web"), reason.clone(), "and found");
-            // The pause before the second try is ten seconds at the most.
+            // The delay before the second attempt is at most ten seconds.
             sleep(seconds(within - 11.5)).await;
             assert_eq!(core_events_of(&server, &reason).await, 0, "{limit:?}");
             sleep(seconds(11.5)).await;

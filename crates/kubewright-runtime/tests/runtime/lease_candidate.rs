@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::seconds;
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
+async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_pinged() {
     // LE-14
     let object = Arc::new(Mutex::new(None::<Value>));
     let (kept, asked) = (object.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -98,7 +98,7 @@ async fn a_lease_candidate_is_renewed_every_five_minutes_and_when_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_keeps_the_time_out_of_its_client() {
+async fn a_candidate_uses_the_timeout_of_its_client() {
     // LE-14
     for (limit, patience) in [(None, 10.0), (Some(3.0), 3.0), (Some(60.0), 60.0)] {
         let asked = Arc::new(AtomicUsize::new(0));

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Journal, config_map, config_maps, eventually, seconds, server};
 
-/// A manager of one controller that notes names, and takes `time` for each.
+/// A manager with one controller that records names, and needs `time` for each.
 fn manager(server: &RunningServer, journal: &Journal, time: Duration, options: ManagerOptions) -> Manager {
     let mut manager = Manager::new(&server.client(), options);
     let journal = journal.clone();
@@ -117,7 +117,7 @@ async fn of_two_managers_over_one_factory_the_end_of_one_is_not_that_of_the_othe
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_fails_stops_all() {
+async fn a_failed_task_stops_the_manager() {
     let server = server().await;
     let journal = Journal::default();
     let mut manager = manager(&server, &journal, Duration::ZERO, ManagerOptions::default());
@@ -210,7 +210,7 @@ async fn a_leader_that_fails_frees_the_lease_when_all_work_has_ended_and_before_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_is_left_to_run_out_if_work_had_to_be_dropped() {
+async fn a_lease_expires_instead_of_being_released_if_work_was_aborted() {
     // LE-8
     let (server, journal) = (server().await, Journal::default());
     let mut manager = Manager::new(&server.client(), ManagerOptions::default());
@@ -225,7 +225,7 @@ async fn a_lease_is_left_to_run_out_if_work_had_to_be_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_loses_the_lease_while_it_stops_finishes_nothing() {
+async fn a_leader_that_loses_the_lease_during_shutdown_aborts_its_work() {
     let (server, journal) = (server().await, Journal::default());
     let mut manager = Manager::new(&server.client(), ManagerOptions::default().grace_period(None));
     manager.elect(elector(&server, "one"));
@@ -240,7 +240,7 @@ async fn a_leader_that_loses_the_lease_while_it_stops_finishes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_of_which_a_task_fails_lets_the_others_end() {
+async fn a_failed_task_of_a_standby_lets_the_others_finish() {
     let (server, journal) = (server().await, Journal::default());
     let stop = CancellationToken::new();
     let _leadership = elector(&server, "other").acquire(&stop).await.unwrap();
@@ -254,7 +254,7 @@ async fn a_standby_of_which_a_task_fails_lets_the_others_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_panics_is_named() {
+async fn a_panicked_task_is_named() {
     let server = server().await;
     for is_leading in [false, true] {
         let mut manager = Manager::new(&server.client(), ManagerOptions::default());
@@ -284,7 +284,7 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn the_endpoints_tell_the_truth_of_each_controller() {
+async fn the_health_endpoints_report_each_controller() {
     let server = server().await;
     server.faults().inject(Fault::answer(403).resource("configmaps"));
     let (tell, told) = oneshot::channel();

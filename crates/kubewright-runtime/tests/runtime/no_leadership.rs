@@ -1,5 +1,5 @@
-//! No leadership, no work: however an election ends, controllers run only under a lease, and no
-//! lease is freed under work.
+//! Controllers run only while their process holds the lease, and a lease is released only after
+//! their work has ended, however an election ends.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,7 +12,9 @@ use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_cache::BoxFuture;
 use kubewright_client::{Api, Error};
 use kubewright_core::{Object, ResourceVersion};
-use kubewright_runtime::election::{LeaderCallbacks, LeaderElectionOptions, LeadershipLost, Lock, Record};
+use kubewright_runtime::election::{
+    LeaderCallbacks, LeaderElectionOptions, LeaderElectionRecord, LeadershipLost, ResourceLock,
+};
 use kubewright_runtime::manager::ManagerError;
 use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome, Sharding};
 use tokio::time::{sleep, timeout};
@@ -43,7 +45,7 @@ fn manager(server: &RunningServer, journal: &Journal, elector: LeaderElector) ->
 /// A lock in memory that can be slow, or panic, at the calls of given numbers.
 #[derive(Clone, Default)]
 struct Odd {
-    record: Arc<std::sync::Mutex<Option<Record>>>,
+    record: Arc<std::sync::Mutex<Option<LeaderElectionRecord>>>,
     calls: Arc<AtomicUsize>,
     /// How long each write takes.
     takes: Duration,
@@ -51,7 +53,10 @@ struct Odd {
 }
 
 impl Odd {
-    fn call<'a, R: Send + 'a>(&'a self, work: impl FnOnce(&mut Option<Record>) -> R + Send + 'a) -> BoxFuture<'a, R> {
+    fn call<'a, R: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&mut Option<LeaderElectionRecord>) -> R + Send + 'a,
+    ) -> BoxFuture<'a, R> {
         Box::pin(async move {
             let call = self.calls.fetch_add(1, Ordering::SeqCst);
             assert!(self.panics_at.is_none_or(|at| call < at), "as a lock may");
@@ -61,16 +66,16 @@ impl Odd {
     }
 }
 
-impl Lock for Odd {
-    fn get(&mut self) -> BoxFuture<'_, Result<Option<Record>, Error>> {
+impl ResourceLock for Odd {
+    fn get(&mut self) -> BoxFuture<'_, Result<Option<LeaderElectionRecord>, Error>> {
         self.call(|record| Ok(record.clone()))
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         self.update(record)
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> BoxFuture<'a, Result<(), Error>> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> BoxFuture<'a, Result<(), Error>> {
         self.call(|current| {
             *current = Some(record.clone());
             Ok(())
@@ -119,7 +124,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
         assert_eq!(journal.take(), Vec::<String>::new());
         assert_eq!(ended.is_err(), is_panic, "{ended:?}");
     }
-    // The server refuses; or another candidate holds the lease; or the shutdown comes first.
+    // The server rejects the request, another candidate holds the lease, or the shutdown is first.
     for case in ["refused", "held", "cancelled"] {
         let journal = Journal::default();
         let mut other = elector(&server.client(), "other");
@@ -142,7 +147,7 @@ async fn nothing_runs_without_leadership_however_the_election_ends() {
 
 // With several threads and real time: a task that is spawned and aborted immediately may still run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_lease_that_has_expired_when_it_is_there_lets_nothing_run() {
+async fn a_lease_that_expires_before_its_acquisition_returns_starts_nothing() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let slow = || {
@@ -187,11 +192,11 @@ async fn a_lock_that_panics_later_ends_the_leadership_and_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_comes_back_after_its_lock_panicked() {
+async fn a_candidate_recovers_from_a_panic_of_its_lock() {
     let lock = Odd { panics_at: Some(3), ..Odd::default() };
     let mut elector = over(&lock);
     acquire(&mut elector).await.lost().await;
-    // The lock works again, and the candidate is there to use it.
+    // The lock works again, and the candidate acquires it.
     lock.calls.store(0, Ordering::SeqCst);
     let again = timeout(seconds(60.0), elector.acquire(&CancellationToken::new())).await.unwrap();
     assert!(again.is_some_and(|leadership| leadership.is_leading()));
@@ -203,7 +208,7 @@ async fn dropping_the_run_of_a_manager_lets_the_lease_expire() {
     let (server, journal) = (server().await, Journal::default());
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut manager = manager(&server, &journal, elector(&server.client(), "me"));
-    // Work that continues after it was told to stop, as a thread or a detached task does.
+    // Work that ignores cancellation, like a thread or a detached task.
     manager.add_leader_task("slow", |_| std::future::pending()).unwrap();
     let running = tokio::spawn(async move { manager.run(&CancellationToken::new()).await });
     eventually("it leads", async || journal.len() > 0).await;
@@ -225,7 +230,7 @@ async fn a_leadership_that_is_dropped_lets_the_lease_expire_and_one_that_is_rele
     drop(acquire(&mut elector).await);
     sleep(seconds(5.0)).await;
     assert_eq!(lease(&server).await.holder_identity.as_deref(), Some("me"));
-    // Nor is it renewed.
+    // It is not renewed either.
     let renewed = lease(&server).await.renew_time;
     sleep(seconds(5.0)).await;
     assert_eq!(lease(&server).await.renew_time, renewed);
@@ -247,7 +252,7 @@ async fn stop_stuck_work<R>(server: &RunningServer, then: impl Future<Output = R
 }
 
 #[tokio::test(start_paused = true)]
-async fn callbacks_whose_work_does_not_end_let_the_lease_expire() {
+async fn a_lease_expires_if_the_callbacks_work_does_not_end() {
     // LE-8
     let server = server().await;
     let (ended, ()) = stop_stuck_work(&server, async {}).await;

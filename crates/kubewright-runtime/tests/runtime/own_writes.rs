@@ -1,4 +1,4 @@
-//! A reconcile sees the writes of the previous one.
+//! Read-your-writes consistency of reconciles.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, seconds, server, touch};
 
-/// Lets the caches stay behind for so long.
+/// Delays the caches by this duration.
 fn hold_back_watches(server: &RunningServer, time: Duration) {
     server.faults().inject(Fault::delay(time).verb("watch"));
     server.faults().cut_watches();
@@ -33,7 +33,7 @@ async fn a_key_waits_for_its_own_writes_and_others_do_not() {
         async move {
             let value = map.data.get("value").map(|value| value.to_string()).unwrap_or_default();
             journal.note(format!("{} {value:?}", map.name()));
-            // Only on request, so that the test decides when.
+            // Reconciled only on request, so that the test decides when.
             if context.reasons().iter().any(|reason| reason.source == "go") {
                 let mut map = (*map).clone();
                 map.data.insert("value", "done".into());
@@ -48,7 +48,7 @@ async fn a_key_waits_for_its_own_writes_and_others_do_not() {
     touch(&server, "a", "wanted").await;
     running.idle().await;
     journal.take();
-    // From now on the cache learns of everything ten seconds late.
+    // From now on the cache is ten seconds behind.
     hold_back_watches(&server, seconds(10.0));
     let start = Instant::now();
     running.handle.request(ObjectKey::namespaced("default", "a"), "go");
@@ -68,7 +68,7 @@ async fn a_key_waits_for_its_own_writes_and_others_do_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_are_as_fresh_as_asked_for() {
+async fn reads_wait_for_the_requested_freshness() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let journal = Journal::default();
@@ -130,7 +130,7 @@ async fn reads_are_as_fresh_as_asked_for() {
     drop(running);
 }
 
-/// Each run writes the next number, and must find the number that it wrote before.
+/// Each reconcile writes the next number, and must read the previous one.
 #[tokio::test]
 async fn a_reconcile_after_an_own_write_never_sees_the_older_object() {
     let tries = std::env::var("KUBEWRIGHT_OWN_WRITES").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000usize);
@@ -217,7 +217,7 @@ async fn cleanups(by_hand: bool) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_has_lost_its_last_finalizer_is_not_cleaned_up_again() {
+async fn an_object_without_finalizers_is_not_cleaned_up_again() {
     assert_eq!(cleanups(false).await, ["cleanup"]);
     assert_eq!(cleanups(true).await, ["cleanup"]);
 }

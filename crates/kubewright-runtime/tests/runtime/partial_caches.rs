@@ -94,7 +94,7 @@ async fn painted_with(options: FactoryOptions) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn objects_outside_a_label_selector_are_updated_and_not_waited_for() {
-    // Each colour but blue takes the secrets out of the cache, and blue brings them back.
+    // Every colour except blue removes the secrets from the cache.
     let options = FactoryOptions::default().labels_of::<Secret>("colour=blue".parse().unwrap());
     assert_eq!(painted_with(options).await, expected());
 }
@@ -150,7 +150,7 @@ async fn objects_of_other_shards_are_updated_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_which_only_metadata_is_kept_are_updated() {
+async fn objects_cached_as_metadata_can_be_updated() {
     let server = server().await;
     secret(&server, "inside", "blue").await;
     secret(&server, "outside", "yellow").await;
@@ -174,7 +174,7 @@ async fn objects_of_another_namespace_are_updated_and_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_and_indices_of_a_part_ask_the_server_for_the_whole() {
+async fn queries_beyond_a_partial_cache_are_sent_to_the_server() {
     let server = server().await;
     for (name, colour) in [("one", "blue"), ("two", "red"), ("three", "blue")] {
         secret(&server, name, colour).await;
@@ -241,8 +241,8 @@ async fn a_read_that_promises_freshness_does_not_trust_the_cache_of_an_absent_re
     let running = running.working().await;
     running.idle().await;
     assert_eq!(journal.take()[0], "blue");
-    // As after the definition of a custom resource was deleted, or while an aggregated server is
-    // away.
+    // As after the deletion of a CustomResourceDefinition, or during an outage of an aggregated
+    // server.
     server.faults().inject(Fault::answer(404).resource("secrets").verb("watch"));
     server.faults().inject(Fault::answer(404).resource("secrets").verb("list"));
     server.faults().cut_watches();

@@ -117,7 +117,7 @@ async fn relations_take_only_the_events_that_pass() {
     running.idle().await;
     // Both relations contribute reasons to one reconcile.
     assert_eq!(journal.take(), ["owner 1: secrets default/owner updated"]);
-    // A delete is never lost.
+    // Deletions are never filtered.
     secrets.delete("owner").await.unwrap();
     running.idle().await;
     assert_eq!(journal.take(), ["owner 1: secrets default/owner deleted"]);
@@ -138,7 +138,7 @@ async fn relations_take_only_the_events_that_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_kinds_channels_and_timers_lead_to_reconciles_as_well() {
+async fn other_kinds_channels_and_timers_cause_reconciles() {
     let server = server().await;
     for name in ["a", "b"] {
         config_maps(&server).create(&config_map(name)).await.unwrap();
@@ -168,7 +168,7 @@ async fn other_kinds_channels_and_timers_lead_to_reconciles_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_asks_only_for_objects_that_the_filter_lets_pass() {
+async fn a_timer_reconciles_only_objects_that_pass_the_filter() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let mut other = config_map("other");

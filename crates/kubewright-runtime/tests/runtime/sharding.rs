@@ -14,7 +14,7 @@ use kubewright_cache::{InformerHandle, InformerScope, SharedInformerFactory};
 use kubewright_client::config::Kubeconfig;
 use kubewright_client::transport::{Body, ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client, Config};
-use kubewright_core::options::{ListOptions, Query};
+use kubewright_core::options::{ListOptions, QueryParameters};
 use kubewright_core::{Kind, Object, ObjectKey};
 use kubewright_runtime::election::{InvalidElection, LeaderElectionOptions};
 use kubewright_runtime::{Controller, Manager, ManagerOptions, Outcome, Predicate, Sharding};
@@ -33,7 +33,7 @@ const KEYS: usize = 40;
 struct World {
     working: Arc<Mutex<BTreeMap<ObjectKey, usize>>>,
     runs: Arc<Mutex<Vec<(ObjectKey, usize)>>>,
-    /// Noted and not asserted on the spot, where a controller would catch the panic.
+    /// Recorded instead of asserted, because a controller would catch the panic.
     overlaps: Arc<Mutex<Vec<String>>>,
 }
 
@@ -97,7 +97,7 @@ impl Replica {
         let cut = is_cut_off.clone();
         let client = Client::over(move |request| -> ResponseFuture {
             match cut.load(Ordering::Relaxed) {
-                // As a connection whose pings are not answered.
+                // Like a connection without ping responses.
                 true => Box::pin(async {
                     sleep(Duration::from_secs(45)).await;
                     Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
@@ -193,7 +193,7 @@ async fn play(seed: u64, watches: Watches) {
 }
 
 #[test]
-fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
+fn each_key_has_at_most_one_replica_and_eventually_exactly_one() {
     let number =
         |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     let first = number("KUBEWRIGHT_SHARDING_SEED", 1);
@@ -204,7 +204,7 @@ fn there_are_never_two_replicas_on_one_key_and_in_the_end_one_on_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once() {
+async fn a_joining_replica_gets_a_share_and_a_leaving_one_returns_it_immediately() {
     let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::All);
@@ -229,7 +229,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
         (0..KEYS).map(|number| ObjectKey::namespaced("default", format!("map-{number}"))).filter(is_taken).collect();
     wanted.sort();
     assert_eq!(taken, wanted);
-    // An event is handled by the owner alone.
+    // Only the owner handles an event.
     let name = wanted[0].name().clone();
     world.take_runs();
     touch(&server, &name, "new").await;
@@ -239,7 +239,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
     let began = tokio::time::Instant::now();
     second.stop().await;
     eventually("the first has all again", async || first.sharding.owned_shards().len() == SHARDS).await;
-    // Well before the leases would have run out.
+    // Well before the leases would expire.
     assert!(began.elapsed() < seconds(10.0), "{:?}", began.elapsed());
     first.stop().await;
     for lease in Api::<Lease>::namespaced(&server.client(), "default").list(&ListOptions::default()).await.unwrap() {
@@ -249,7 +249,7 @@ async fn one_that_joins_gets_a_share_and_one_that_leaves_gives_it_back_at_once()
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_that_come_often_are_listed_as_soon_as_those_that_come_once() {
+async fn repeatedly_acquired_shards_are_listed_as_soon_as_new_ones() {
     let server = server_with_maps().await;
     let (world, takes) = (World::default(), Duration::from_millis(10));
     let first = Replica::start(&server.client(), &world, 1, 7, takes, Watches::Share);
@@ -305,7 +305,7 @@ async fn a_shard_is_handed_over_only_when_the_runs_in_hand_have_ended() {
     sleep(seconds(50.0)).await;
     let leases = Api::<Lease>::namespaced(&server.client(), "default");
     let holder = async || leases.get("group-shard-0").await.unwrap().spec.unwrap().holder_identity.unwrap_or_default();
-    // Renewed all the while, far longer than a lease lasts, though nothing new begins.
+    // The lease is renewed for much longer than its duration, although no new work starts.
     assert_eq!(holder().await, "slow");
     assert!(sharding.owned_shards().is_empty());
     running.await.unwrap().unwrap();
@@ -323,7 +323,7 @@ async fn a_group_needs_a_name_that_can_be_a_label() {
     assert_eq!(refused.err(), Some(InvalidElection::NoIdentity));
 }
 
-/// Two replicas that each watch their share, until one has gone again.
+/// Two replicas that watch their shares, until one stops.
 async fn share_a_watch(client: &Client, is_cut: bool) {
     let maps = Api::<ConfigMap>::namespaced(client, "default");
     // A real server may have maps of an earlier run, and of others.
@@ -353,7 +353,7 @@ async fn share_a_watch(client: &Client, is_cut: bool) {
         by_second.filter(|name| names.contains(name)).collect::<BTreeSet<_>>() == theirs
     })
     .await;
-    // An event reaches its owner alone.
+    // Only the owner receives an event.
     world.take_runs();
     let name = theirs.first().unwrap();
     let mut map = maps.get(name).await.unwrap();
@@ -381,7 +381,7 @@ async fn a_share_is_cut_by_the_server_where_it_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shards_that_come_between_two_pages_are_listed_as_a_whole() {
+async fn shards_added_between_two_pages_are_listed_completely() {
     let server = server_with_maps().await;
     // The first page is requested before there are shards, the second one when all are owned.
     let client = paging(server.client(), seconds(60.0));
@@ -414,7 +414,8 @@ async fn a_share_is_cut_by_a_real_server() {
 fn cutting(client: Client) -> Client {
     Client::over(move |mut request: http::Request<bytes::Bytes>| -> ResponseFuture {
         let query = request.uri().query().unwrap_or_default();
-        let selector = ListOptions::from_query(&Query::parse(query)).ok().and_then(|options| options.shard_selector);
+        let selector =
+            ListOptions::from_query(&QueryParameters::parse(query)).ok().and_then(|options| options.shard_selector);
         let is_list = !query.contains("watch=");
         let Some(selector) = selector.filter(|_| is_list) else {
             return client.transport().send(request);
@@ -475,7 +476,7 @@ async fn rewritten(
     Ok(http::Response::from_parts(head, Body::new(chunk)))
 }
 
-/// Whether a selector chooses a uid, by the text of the two as a server reads it.
+/// Whether a shard selector matches a uid, evaluated on the text like a server.
 fn is_chosen(selector: &str, uid: &str) -> bool {
     let hash = uid
         .bytes()

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use kubewright_runtime::shutdown_on_signals;
 
-/// Set in the process that is sent the signal.
+/// Set in the process that receives the signal.
 const CHILD: &str = "KUBEWRIGHT_TEST_SIGNAL_CHILD";
 
 /// Sends SIGTERM to this process, and waits until it has been sent.

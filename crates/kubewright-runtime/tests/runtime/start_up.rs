@@ -30,7 +30,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relation_that_cannot_be_listed_keeps_the_controller_from_starting() {
+async fn an_unlistable_relation_prevents_the_start_of_a_controller() {
     let (server, journal) = (server().await, Journal::default());
     config_maps(&server).create(&config_map("a")).await.unwrap();
     server.faults().inject(Fault::answer(403).resource("secrets"));
@@ -48,7 +48,7 @@ async fn a_relation_that_cannot_be_listed_keeps_the_controller_from_starting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relation_that_comes_late_is_waited_for() {
+async fn a_controller_waits_for_a_late_relation() {
     let (server, journal) = (server().await, Journal::default());
     config_maps(&server).create(&config_map("a")).await.unwrap();
     server.faults().inject(Fault::answer(404).resource("secrets"));
@@ -78,7 +78,7 @@ async fn an_optional_relation_is_not_waited_for() {
         assert!(start.elapsed() < seconds(5.0), "{:?}", start.elapsed());
         let health = running.handle.health();
         assert!(health.is_ready() && !health.is_healthy(), "{health:?}");
-        // It catches up when it can.
+        // It syncs when the fault ends.
         server.faults().clear();
         eventually("healthy", async || running.handle.health().is_healthy()).await;
         running.idle().await;
@@ -123,7 +123,7 @@ async fn tasks_of_a_manager_start_when_all_caches_have_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_is_heard_while_caches_sync() {
+async fn shutdown_works_while_caches_sync() {
     let server = server().await;
     server.faults().inject(Fault::answer(403).resource("configmaps"));
     let mut manager = Manager::new(&server.client(), ManagerOptions::default());

@@ -46,7 +46,7 @@ async fn a_storm_of_custom_resources_converges_with_three_calls_each() {
         transport.transport().send(request)
     });
     let mut manager = Manager::new(&client, ManagerOptions::default());
-    // Each site gets a secret, and its status tells when.
+    // Each site gets a secret, and a status with the time.
     let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(4).reconciling(
         |site, context: Context| async move {
             let own = |secret: &mut Secret| Ok(set_controller_reference(&*site, secret)?);
@@ -78,7 +78,7 @@ async fn a_storm_of_custom_resources_converges_with_three_calls_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_waits_for_the_clock_between_a_write_and_its_reconcile() {
+async fn no_timer_delays_the_reconcile_after_a_write() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let reconciled = Arc::new(Notify::new());

@@ -89,13 +89,13 @@ impl Running {
         self.ended().await
     }
 
-    /// How it ends by itself.
+    /// Its result, when it ends by itself.
     pub async fn ended(self) -> Result<(), ControllerError> {
         self.task.await.unwrap()
     }
 }
 
-/// Lines that reconcilers write down.
+/// A log that reconcilers write.
 #[derive(Clone, Default)]
 pub struct Journal(Arc<Mutex<Vec<String>>>);
 
@@ -114,7 +114,7 @@ impl Journal {
     }
 }
 
-/// Notes each run as `name attempt: reasons`.
+/// Logs each reconcile as `name attempt: reasons`.
 pub fn noting(journal: &Journal, controller: Controller<ConfigMap>) -> Running {
     let journal = journal.clone();
     Running::start(controller.reconciling(move |map, context| {

@@ -34,7 +34,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::support::{config_map, config_maps, server};
 
-/// A certificate in files, removed in the end.
+/// A certificate in files, removed on drop.
 pub struct Files {
     directory: PathBuf,
     /// The certificate authority of clients.
@@ -73,7 +73,7 @@ impl Drop for Files {
     }
 }
 
-/// A server that runs alone.
+/// A webhook server without a manager.
 pub struct Served {
     pub address: SocketAddr,
     stop: CancellationToken,
@@ -140,7 +140,7 @@ async fn register<K: Kind + Message + Default>(
 }
 
 #[tokio::test]
-async fn the_server_asks_before_it_writes() {
+async fn the_server_calls_webhooks_before_a_write() {
     let (server, files) = (server().await, Files::new("admission"));
     let (tell, told) = oneshot::channel();
     let (tell_endpoints, endpoints) = oneshot::channel();
@@ -200,7 +200,7 @@ async fn the_server_asks_before_it_writes() {
     assert_eq!(kept.status().unwrap().code, Some(409));
     assert!(maps.get_opt("a").await.unwrap().is_some());
 
-    // Health and metrics of the manager know of it.
+    // Health and metrics of the manager include it.
     let mut stream = TcpStream::connect(endpoints.await.unwrap()).await.unwrap();
     stream
         .write_all(
@@ -223,7 +223,7 @@ async fn the_server_asks_before_it_writes() {
 }
 
 #[tokio::test]
-async fn answers_carry_what_the_handler_says_and_nonsense_is_refused() {
+async fn responses_carry_the_handlers_decision_and_invalid_requests_are_rejected() {
     let files = Files::new("answers");
     let served = Served::start(files.server().admit("/x", |request: AdmissionRequest<ConfigMap>| async move {
         assert!(request.dry_run && request.subresource == "status" && request.kind.kind == "ConfigMap");
@@ -259,7 +259,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     let review = r#"{"request":{"uid":"1","operation":"DELETE"}}"#;
     let old = files.authority.clone();
     assert!(post(served.address, &old, "/x", review).await.is_ok());
-    // Half of a pair is not taken, nor is rubbish.
+    // A mismatched pair and invalid files are ignored.
     std::fs::write(files.file("tls.key"), "nothing").unwrap();
     sleep(Duration::from_millis(200)).await;
     assert!(post(served.address, &old, "/x", review).await.is_ok());
@@ -272,7 +272,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     }
     assert!(post(served.address, &files.authority, "/x", review).await.is_ok());
     assert!(post(served.address, &old, "/x", review).await.is_err());
-    // At the start there is nothing to fall back to.
+    // At the start there is no previous certificate.
     std::fs::write(files.file("tls.crt"), "nothing").unwrap();
     let refused = files.server().run(&CancellationToken::new()).await;
     assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
@@ -291,7 +291,7 @@ fn make_slow(file: &std::path::Path, time: Duration) -> std::thread::JoinHandle<
 
 // With a single thread: reading a file on it would block all tasks.
 #[tokio::test]
-async fn a_slow_file_system_holds_up_nobody() {
+async fn a_slow_file_system_does_not_delay_requests() {
     let files = Files::new("slow");
     let ticks = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = || ticks.load(std::sync::atomic::Ordering::SeqCst);
@@ -380,7 +380,7 @@ impl From<v2::Shelf> for v1::Shelf {
 }
 
 #[tokio::test]
-async fn objects_are_converted_by_way_of_the_hub() {
+async fn objects_are_converted_through_the_hub_version() {
     let files = Files::new("conversion");
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
     let served = Served::start(files.server().convert("/convert", converter)).await;
@@ -429,7 +429,7 @@ async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_lar
     let server = files.server().convert("/convert", converter);
     let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
     let served = Served::start(server.admit("/admit", admits)).await;
-    // Eight objects of one MiB each, as of a list.
+    // Eight objects of one MiB each, like a converted list.
     let shelf = format!(
         r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"{}"}}}},"spec":{{"width":"1"}}}}"#,
         "y".repeat(1 << 20)
@@ -459,7 +459,7 @@ async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
 }
 
 #[tokio::test]
-async fn the_server_serves_every_version_by_way_of_the_webhook() {
+async fn the_server_serves_every_version_through_the_webhook() {
     let (server, files) = (server().await, Files::new("served-conversion"));
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
     let served = Served::start(files.server().convert("/convert", converter)).await;
@@ -469,7 +469,7 @@ async fn the_server_serves_every_version_by_way_of_the_webhook() {
         (Api::<v1::Shelf>::namespaced(&client, "default"), Api::<v2::Shelf>::namespaced(&client, "default"));
     let started = new.list(&ListOptions::default()).await.unwrap().metadata.resource_version.unwrap();
 
-    // Created in the version that is not stored, and read in both.
+    // Created in the version that is not stored, and read in both versions.
     let mut shelf = v1::Shelf { metadata: Default::default(), spec: v1::ShelfSpec { width: "30".into() } };
     shelf.metadata.name = Some("a".into());
     let made = old.create(&shelf).await.unwrap();
@@ -525,7 +525,7 @@ async fn the_server_serves_every_version_by_way_of_the_webhook() {
     );
     assert!(new.get_opt("wide").await.unwrap().is_none());
 
-    // Without the webhook, the stored version is still there, and so is deletion.
+    // Without the webhook, the stored version is still readable, and deletion works.
     served.stop.cancel();
     served.task.await.unwrap().unwrap();
     assert_eq!(new.get("a").await.unwrap().spec.millimetres, 50);

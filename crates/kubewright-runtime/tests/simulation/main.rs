@@ -25,14 +25,14 @@ use truth::Truth;
 use widget::ON_PURPOSE;
 use world::World;
 
-/// How often each history becomes quiet.
+/// Number of quiet periods per history.
 const PARTS: usize = 3;
 
-/// Within this time after the end of an outage every cache is fresh again.
+/// Maximum time from the end of an outage until every cache is fresh.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// Within this time everything has settled, whatever the fault was: a refusal may be repeated after
-/// up to a minute, and a lost lease takes a quarter of one.
+/// Maximum time until everything has settled after any fault: a rejected request is retried within
+/// a minute, and a lost lease takes a quarter of one.
 const SETTLED: Duration = Duration::from_secs(180);
 
 async fn play(seed: u64, truth: &Truth) {

@@ -33,7 +33,7 @@ impl Outage {
     }
 }
 
-/// How open streams end.
+/// The end of open streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// The connection breaks.
@@ -89,7 +89,7 @@ impl Network {
         self.rules.lock().unwrap().outage = outage;
     }
 
-    /// Has the server refuse all requests in a namespace, or no longer.
+    /// Makes the server reject all requests in a namespace, or ends this.
     pub fn set_revoked(&self, namespace: &str, is_revoked: bool) {
         let revoked = &mut self.rules.lock().unwrap().revoked;
         if is_revoked {
@@ -107,7 +107,7 @@ impl Network {
         });
     }
 
-    /// Has open streams deliver nothing, or go on.
+    /// Stalls open streams, or resumes them.
     pub fn set_stalled(&self, is_stalled: bool) {
         self.streams.send_modify(|streams| streams.is_stalled = is_stalled);
     }
@@ -144,7 +144,7 @@ impl Network {
         }
     }
 
-    /// The response to a watch, with the faults of streams.
+    /// A watch response with stream faults.
     fn watched(&self, response: Response<Body>) -> Response<Body> {
         let is_json = response.headers().get("content-type").is_some_and(|kind| kind == "application/json");
         let mut streams = self.streams.subscribe();

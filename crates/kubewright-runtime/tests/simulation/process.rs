@@ -32,13 +32,13 @@ pub const NAMESPACES: [&str; 2] = ["a", "b"];
 pub const MIRROR: &str = "simulation.example.com/mirror-of";
 const SIZE: &str = "size";
 
-/// How long it takes until a process that has ended is started again.
+/// Delay until an ended process is restarted.
 const RESTART: Duration = Duration::from_secs(1);
 
-/// The longest that a failed key waits.
+/// Maximum back-off of a failed key.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(10);
 
-/// How the caches of a process work.
+/// Cache options of a process.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
     pub streams_lists: bool,

@@ -51,7 +51,7 @@ impl Truth {
         self.record().violations.clone()
     }
 
-    /// Notes a step, to be shown if the history fails.
+    /// Records a step, printed if the history fails.
     pub fn trace(&self, what: String) {
         self.record().trace.push(what);
     }

@@ -79,7 +79,7 @@ pub fn identity(object: &impl Object) -> (String, String) {
     (object.uid().to_owned(), object.resource_version().to_owned())
 }
 
-/// Adds handlers of all sorts to an informer: quick, slow, and stalled while `stalled` is true.
+/// Adds fast, slow and stalled handlers to an informer; the latter stall while `stalled` is true.
 pub fn watch_with_all(
     process: &str,
     informer: &InformerHandle<Widget>,
@@ -100,7 +100,7 @@ pub fn watch_with_all(
     views
 }
 
-/// A handler that takes its time, and takes nothing while it is stalled.
+/// A slow handler, which accepts nothing while it is stalled.
 fn slow(view: View, stalled: &watch::Sender<bool>) -> impl EventHandler<Widget> + use<> {
     let (sender, mut events) = mpsc::channel::<Event<Widget>>(1);
     let mut stalled = stalled.subscribe();

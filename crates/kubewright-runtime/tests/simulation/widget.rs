@@ -33,7 +33,7 @@ pub struct WidgetSpec {
 /// A size that the server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// Every program can read it.
+    /// Every program can decode it.
     Good(i64),
     /// The transform fails.
     Untransformable,

@@ -60,7 +60,7 @@ impl World {
         world
     }
 
-    /// Does something at random.
+    /// Takes a random step.
     pub async fn step(&mut self) {
         match self.dice.u32(0..100) {
             0..30 => self.put().await,
@@ -99,7 +99,7 @@ impl World {
         self.install_definition().await;
     }
 
-    /// Begins a part of the history that has had no faults so far.
+    /// Starts a part of the history without faults so far.
     pub fn begin(&mut self) {
         self.may_wait_long = false;
     }
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// Deletes or changes a mirror behind the back of the controller.
+    /// Deletes or changes a mirror without the controller.
     async fn disturb_mirror(&mut self) {
         let mirrors = self.mirrors().await;
         if mirrors.is_empty() {
@@ -308,7 +308,7 @@ impl World {
     }
 }
 
-/// A request may find that the kind is not defined, or about to go. It must not fail otherwise.
+/// A request may fail because the kind is undefined or terminating, and for no other reason.
 fn without_definition<R>(result: Result<R, Error>) {
     if let Err(error) = result {
         let is_expected =

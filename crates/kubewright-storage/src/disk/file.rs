@@ -10,7 +10,7 @@ use redb::Database;
 
 use super::format::{self, FORMAT};
 use crate::private_file;
-use crate::record::{Contents, StoredRecord};
+use crate::record::{DataFileContents, StoredRecord};
 
 /// The name of the data file.
 pub(super) const NAME: &str = "objects.redb";
@@ -23,7 +23,7 @@ const OWN_NAMES: [&str; 4] = [NAME, "service-accounts.key", "pki", "lost+found"]
 const SLACK: u64 = 64 << 20;
 
 /// Opens the data file at `path`, which must exist.
-pub(super) type Opener = Box<dyn Fn(&Path) -> Result<Database, String> + Send>;
+pub(super) type OpenDatabase = Box<dyn Fn(&Path) -> Result<Database, String> + Send>;
 
 /// The memory in which redb caches pages of the file.
 ///
@@ -149,10 +149,10 @@ pub(super) fn open(path: &Path) -> Result<Database, String> {
 
 /// Reads the content of a file, of an older version too, and compacts a file that is mostly free
 /// space.
-pub(super) fn load(database: &mut Database, path: &Path) -> Result<Contents, String> {
+pub(super) fn load(database: &mut Database, path: &Path) -> Result<DataFileContents, String> {
     match attempt(|| format::version(database))? {
         // The last server ended before its first write.
-        None => return Ok(Contents::default()),
+        None => return Ok(DataFileContents::default()),
         Some(1) => {
             tracing::info!(path = %path.display(), "converting the data file from format 1 to {FORMAT}");
             attempt(|| format::migrate(database))?;

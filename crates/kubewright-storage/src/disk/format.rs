@@ -14,7 +14,7 @@
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 
 use crate::event::EventKind;
-use crate::record::{Contents, Damage, EventRecord, StoredRecord, Undo, Version, WriteRecord};
+use crate::record::{Damage, DataFileContents, EventRecord, StoredRecord, StoredVersion, Undo, WriteRecord};
 
 /// The version of the format that this code writes.
 pub(super) const FORMAT: u64 = 2;
@@ -104,7 +104,7 @@ pub(super) fn fill(database: &Database, records: &[StoredRecord]) -> Result<(), 
     let transaction = begin(database)?;
     {
         let mut objects = transaction.open_table(OBJECTS)?;
-        for StoredRecord { resource, path, version: Version { revision, json } } in records {
+        for StoredRecord { resource, path, version: StoredVersion { revision, json } } in records {
             let key = (resource.as_str(), path.as_str());
             objects.insert(key, (*revision, checksum(key, *revision, &[json]), &json[..]))?;
         }
@@ -124,7 +124,7 @@ pub(super) fn undo(database: &Database, revision: u64, undone: &[Undo]) -> Resul
             let key = (resource.as_str(), path.as_str());
             match version {
                 None => drop(objects.remove(key)?),
-                Some(Version { revision, json }) => {
+                Some(StoredVersion { revision, json }) => {
                     objects.insert(key, (*revision, checksum(key, *revision, &[json]), &json[..]))?;
                 }
             }
@@ -145,13 +145,13 @@ pub(super) fn discard(database: &Database, resource: &str, path: &str) -> Result
 }
 
 /// Reads a file of the current format.
-pub(super) fn read(database: &Database) -> Result<Contents, redb::Error> {
+pub(super) fn read(database: &Database) -> Result<DataFileContents, redb::Error> {
     let transaction = database.begin_read()?;
     let facts = transaction.open_table(FACTS)?;
     let fact = |name: &str| facts.get(name).map(|fact| fact.map_or(0, |fact| fact.value()));
     let mut revision = fact("revision")?;
     let reserved = fact("reserved")?;
-    let mut contents = Contents::default();
+    let mut contents = DataFileContents::default();
     let objects = transaction.open_table(OBJECTS)?;
     contents.objects.reserve_exact(usize::try_from(objects.len()?).unwrap_or_default());
     for entry in objects.iter()? {
@@ -160,7 +160,7 @@ pub(super) fn read(database: &Database) -> Result<Contents, redb::Error> {
         let (revision, expected, json) = value.value();
         let key = (resource.to_owned(), path.to_owned());
         if checksum((resource, path), revision, &[json]) == expected {
-            let version = Version { revision, json: json.into() };
+            let version = StoredVersion { revision, json: json.into() };
             contents.objects.push(StoredRecord { resource: key.0, path: key.1, version });
         } else {
             let reason = "its checksum does not match".to_owned();
@@ -198,7 +198,7 @@ fn read_events(table: &impl ReadableTable<u64, EventValue>) -> Result<Vec<EventR
             revision,
             kind,
             last: last.into(),
-            previous: (kind != EventKind::Created).then(|| Version { revision: before, json: previous.into() }),
+            previous: (kind != EventKind::Created).then(|| StoredVersion { revision: before, json: previous.into() }),
         });
     }
     Ok(events)

@@ -10,7 +10,7 @@ impl OpenDisk {
         directory: &Path,
         durability: Durability,
         is_full: &Arc<AtomicBool>,
-    ) -> Result<(Self, Contents), OpenError> {
+    ) -> Result<(Self, DataFileContents), OpenError> {
         let is_full = Arc::clone(is_full);
         OpenDisk::open_with(directory, durability, Box::new(move |path| FullDisk::open(path, &is_full)))
     }

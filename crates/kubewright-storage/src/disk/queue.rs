@@ -25,15 +25,15 @@ const MAX_ROLLBACKS: usize = 64;
 /// The queue between a store and the data file.
 pub(super) struct WriteQueue {
     pub(super) durability: Durability,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingWrites>,
     pub(super) arrived: Condvar,
-    pub(super) progress: watch::Sender<Progress>,
+    pub(super) progress: watch::Sender<CommitProgress>,
     /// The revision of a write that failed, until the recovery was [reported](super::Recovery).
     pub(super) failed: watch::Sender<Option<u64>>,
 }
 
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingWrites {
     records: Vec<WriteRecord>,
     /// Events up to this revision are no longer needed.
     forgotten: u64,
@@ -49,7 +49,7 @@ pub(super) struct Discard {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct CommitProgress {
     /// All writes up to this revision are committed or undone.
     pub(super) revision: u64,
     /// Why writes fail at the moment.
@@ -66,12 +66,12 @@ impl WriteQueue {
             durability,
             pending: Mutex::default(),
             arrived: Condvar::new(),
-            progress: watch::Sender::new(Progress { revision, ..Progress::default() }),
+            progress: watch::Sender::new(CommitProgress { revision, ..CommitProgress::default() }),
             failed: watch::Sender::default(),
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Pending> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, PendingWrites> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +115,7 @@ impl WriteQueue {
         let reserves = self.durability == Durability::Eventual;
         loop {
             let (records, forgotten, discards) = {
-                let is_idle = |pending: &mut Pending| {
+                let is_idle = |pending: &mut PendingWrites| {
                     pending.records.is_empty() && pending.discards.is_empty() && !pending.is_over
                 };
                 let pending = self.arrived.wait_while(self.lock(), is_idle);

@@ -8,7 +8,7 @@ use super::full_disk::Directory;
 use super::*;
 use crate::event::EventKind;
 use crate::private_file;
-use crate::record::{StoredRecord, Undo, Version};
+use crate::record::{StoredRecord, StoredVersion, Undo};
 
 /// Follows a disk without a store, and knows what the keys held before.
 #[derive(Default)]
@@ -28,7 +28,7 @@ impl Follower for Recorder {
     }
 }
 
-fn open(directory: &Directory, durability: Durability) -> (OpenDisk, Contents) {
+fn open(directory: &Directory, durability: Durability) -> (OpenDisk, DataFileContents) {
     OpenDisk::open(&directory.0, durability).expect("the file can be opened")
 }
 
@@ -41,7 +41,7 @@ fn created(path: &str, revision: u64) -> WriteRecord {
     WriteRecord { resource, path, revision, kind: EventKind::Created, json: json("{}"), previous: None }
 }
 
-fn paths(contents: &Contents) -> Vec<&str> {
+fn paths(contents: &DataFileContents) -> Vec<&str> {
     contents.objects.iter().map(|object| &*object.path).collect()
 }
 
@@ -58,7 +58,7 @@ async fn write(directory: &Directory, records: Vec<WriteRecord>, forgotten: u64)
 }
 
 #[tokio::test]
-async fn a_write_that_meets_a_full_disk_fails_and_is_not_there_afterwards() {
+async fn a_write_to_a_full_disk_fails_and_is_undone() {
     let (directory, is_full) = (Directory::new("full"), Arc::new(AtomicBool::new(false)));
     let opened = OpenDisk::on_full_disk(&directory.0, Durability::Immediate, &is_full);
     let (disk, _) = opened.expect("the file can be opened");
@@ -91,7 +91,7 @@ async fn a_write_that_meets_a_full_disk_fails_and_is_not_there_afterwards() {
 }
 
 #[tokio::test]
-async fn with_eventual_durability_a_full_disk_is_written_again_when_there_is_room() {
+async fn with_eventual_durability_writes_resume_when_a_full_disk_has_space() {
     let (directory, is_full) = (Directory::new("eventual"), Arc::new(AtomicBool::new(false)));
     let opened = OpenDisk::on_full_disk(&directory.0, Durability::Eventual, &is_full);
     let (disk, _) = opened.expect("the file can be opened");
@@ -127,9 +127,9 @@ fn with_eventual_durability_a_crash_uses_up_the_reserved_revisions() {
 }
 
 #[tokio::test]
-async fn the_log_of_events_is_kept_as_far_as_the_store_keeps_it() {
+async fn the_stored_event_log_is_trimmed_with_that_of_the_store() {
     let directory = Directory::new("events");
-    let version = |revision| Version { revision, json: json("{}") };
+    let version = |revision| StoredVersion { revision, json: json("{}") };
     let modified = WriteRecord { kind: EventKind::Modified, previous: Some(version(1)), ..created("a", 2) };
     let (kind, json) = (EventKind::Deleted, json("{\"last\":true}"));
     let deleted = WriteRecord { kind, previous: Some(version(2)), json: json.clone(), ..created("a", 3) };
@@ -178,7 +178,7 @@ async fn a_flipped_bit_is_reported_and_the_record_is_set_aside() {
 #[tokio::test]
 async fn a_damaged_event_ends_the_log_before_it() {
     let directory = Directory::new("damaged-event");
-    let version = Version { revision: 1, json: json("{\"a\":\"marker\"}") };
+    let version = StoredVersion { revision: 1, json: json("{\"a\":\"marker\"}") };
     let modified = WriteRecord { kind: EventKind::Modified, previous: Some(version), ..created("a", 2) };
     write(&directory, vec![created("a", 1), modified, created("b", 3)], 0).await;
     let file = directory.0.join(NAME);
@@ -210,7 +210,7 @@ fn a_file_of_format_1_is_converted() {
     drop(database);
     for _ in 0..2 {
         let (_, contents) = open(&directory, Durability::Immediate);
-        let version = Version { revision: 7, json: json("{}") };
+        let version = StoredVersion { revision: 7, json: json("{}") };
         let (resource, path) = ("configmaps".to_owned(), "default/a".to_owned());
         assert_eq!(contents.objects, [StoredRecord { resource, path, version }]);
         assert_eq!(contents.revision, Some(100_007));
@@ -240,7 +240,7 @@ async fn a_file_that_is_mostly_free_is_compacted() {
     let file = directory.0.join(NAME);
     let before = std::fs::metadata(&file).expect("it is there").len();
     let gone = |revision: u64| {
-        let previous = Some(Version { revision, json: json("{}") });
+        let previous = Some(StoredVersion { revision, json: json("{}") });
         WriteRecord { kind: EventKind::Deleted, previous, ..created(&revision.to_string(), revision + 200) }
     };
     write(&directory, (1..=119).map(gone).collect(), 400).await;
@@ -262,7 +262,7 @@ fn the_space_that_a_file_reserves_does_not_count_as_used() {
 }
 
 #[test]
-fn a_truncated_file_is_refused_and_left_as_it_is() {
+fn a_truncated_file_is_rejected_and_not_modified() {
     let directory = Directory::new("cut");
     drop(open(&directory, Durability::Immediate));
     let path = directory.0.join(NAME);
@@ -278,7 +278,7 @@ fn a_truncated_file_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_that_a_crash_left_incomplete_is_created_again() {
+fn an_incomplete_file_after_a_crash_is_recreated() {
     let directory = Directory::new("begun");
     let draft = private_file::draft_of(&directory.0.join(NAME));
     std::fs::write(&draft, b"half").expect("it can be written");
@@ -292,7 +292,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn directory_and_file_are_private_whatever_they_were_before() {
+fn directory_and_file_become_private() {
     use std::os::unix::fs::PermissionsExt;
     let directory = Directory::new("private");
     let path = directory.0.join(NAME);

@@ -1,11 +1,11 @@
 //! Values and backends for the tests of the store.
 
-// Each test program uses a part of them.
+// Each test program uses some of them.
 #![allow(dead_code)]
 
 use std::io;
 
-use kubewright_storage::{Backend, Draft, Event, Key, Store};
+use kubewright_storage::{Backend, Draft, Key, Store, StoreEvent};
 
 /// Becomes the revision of its write.
 pub struct Revision;
@@ -16,7 +16,7 @@ impl Draft<u64> for Revision {
     }
 }
 
-/// Is stored as it is.
+/// Stored unchanged.
 pub struct Fixed<V>(pub V);
 
 impl<V> Draft<V> for Fixed<V> {
@@ -40,8 +40,8 @@ pub fn remove<V>(store: &Store<V>, key: &Key, last: impl Draft<V>) -> u64 {
 /// A backend that is a function of the event.
 pub struct Journal<F>(pub F);
 
-impl<V, F: FnMut(&Event<V>) -> io::Result<()> + Send + Sync> Backend<V> for Journal<F> {
-    fn propose(&mut self, event: &Event<V>, _: u64) -> io::Result<()> {
+impl<V, F: FnMut(&StoreEvent<V>) -> io::Result<()> + Send + Sync> Backend<V> for Journal<F> {
+    fn propose(&mut self, event: &StoreEvent<V>, _: u64) -> io::Result<()> {
         self.0(event)
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::failures::Failures;
+use super::failures::FailureCounts;
 use super::{FOREVER, RateLimiter};
 
 /// Delays of `base × 2ⁿ` after `n` failures of the same key, up to a maximum.
@@ -12,14 +12,14 @@ use super::{FOREVER, RateLimiter};
 pub struct ItemExponential<T> {
     base: Duration,
     max: Duration,
-    failures: Failures<T>,
+    failures: FailureCounts<T>,
 }
 
 impl<T> ItemExponential<T> {
     /// Starts at `base` and stops growing at `max`.
     #[must_use]
     pub fn new(base: Duration, max: Duration) -> Self {
-        Self { base, max, failures: Failures::default() }
+        Self { base, max, failures: FailureCounts::default() }
     }
 }
 

@@ -10,11 +10,11 @@ const RETAINED_CAPACITY: usize = 4096;
 
 /// Number of failures of each key since it was last forgotten.
 #[derive(Clone, Debug)]
-pub(super) struct Failures<T> {
+pub(super) struct FailureCounts<T> {
     count_of: HashMap<T, u32, RandomState>,
 }
 
-impl<T: Clone + Eq + Hash> Failures<T> {
+impl<T: Clone + Eq + Hash> FailureCounts<T> {
     /// Counts one more failure of `key` and returns the total.
     pub(super) fn count(&mut self, key: &T) -> u32 {
         if let Some(count) = self.count_of.get_mut(key) {
@@ -26,7 +26,7 @@ impl<T: Clone + Eq + Hash> Failures<T> {
     }
 }
 
-impl<T: Eq + Hash> Failures<T> {
+impl<T: Eq + Hash> FailureCounts<T> {
     /// Number of failures of `key`.
     pub(super) fn of(&self, key: &T) -> u32 {
         self.count_of.get(key).copied().unwrap_or(0)
@@ -41,7 +41,7 @@ impl<T: Eq + Hash> Failures<T> {
     }
 }
 
-impl<T> Default for Failures<T> {
+impl<T> Default for FailureCounts<T> {
     fn default() -> Self {
         Self { count_of: HashMap::default() }
     }
@@ -69,7 +69,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_agree_with_a_map(steps in vec((0..4u8, 0..80u16), 0..600)) {
-            let mut failures = Failures::default();
+            let mut failures = FailureCounts::default();
             let mut model: BTreeMap<u16, u32> = BTreeMap::new();
             for (kind, key) in steps {
                 if kind == 0 {
@@ -88,8 +88,8 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_come_and_go_take_no_more_room_than_those_there_are() {
-        let mut failures = Failures::default();
+    fn memory_is_bounded_by_the_current_keys() {
+        let mut failures = FailureCounts::default();
         for key in 0..100_000 {
             failures.count(&key);
             if key >= 100 {
@@ -102,8 +102,8 @@ mod tests {
 
     // WQ-13
     #[test]
-    fn a_forgotten_key_leaves_nothing_behind() {
-        let mut failures = Failures::default();
+    fn a_forgotten_key_leaves_no_state() {
+        let mut failures = FailureCounts::default();
         let key = Arc::new(7);
         failures.count(&key);
         failures.forget(&key);

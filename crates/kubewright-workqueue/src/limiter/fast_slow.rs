@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::RateLimiter;
-use super::failures::Failures;
+use super::failures::FailureCounts;
 
 /// A short delay for the first failures of a key, and a long one for all that follow.
 #[doc(alias = "TypedItemFastSlowRateLimiter")]
@@ -13,14 +13,14 @@ pub struct ItemFastSlow<T> {
     fast: Duration,
     slow: Duration,
     fast_attempts: u32,
-    failures: Failures<T>,
+    failures: FailureCounts<T>,
 }
 
 impl<T> ItemFastSlow<T> {
     /// The delay is `fast` for the first `fast_attempts` failures, then `slow`.
     #[must_use]
     pub fn new(fast: Duration, slow: Duration, fast_attempts: u32) -> Self {
-        Self { fast, slow, fast_attempts, failures: Failures::default() }
+        Self { fast, slow, fast_attempts, failures: FailureCounts::default() }
     }
 }
 

@@ -21,7 +21,7 @@ pub use fast_slow::ItemFastSlow;
 pub use jittered::Jittered;
 pub use max_of::MaxOf;
 pub use max_wait::WithMaxWait;
-pub use token_bucket::TokenBucket;
+pub use token_bucket::BucketRateLimiter;
 
 /// The longest delay of a limiter, 292 years: Go's `time.Duration` saturates there.
 pub(crate) const FOREVER: Duration = Duration::from_nanos(i64::MAX as u64);
@@ -74,7 +74,7 @@ impl<T, L: RateLimiter<T> + ?Sized> RateLimiter<T> for Arc<Mutex<L>> {
 pub fn controller_default<T: Clone + Eq + Hash + Send + 'static>() -> MaxOf<T> {
     MaxOf::new()
         .and(ItemExponential::new(Duration::from_millis(5), Duration::from_secs(1000)))
-        .and(TokenBucket::new(10.0, 100))
+        .and(BucketRateLimiter::new(10.0, 100))
 }
 
 /// Exponential back-off per key from 1 ms to 1000 s, without an overall limit.

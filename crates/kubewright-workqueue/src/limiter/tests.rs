@@ -43,7 +43,7 @@ fn exponential_delays_do_not_overflow() {
 
 // RL-3
 #[test]
-fn fast_attempts_come_before_slow_ones() {
+fn fast_attempts_precede_slow_ones() {
     let (fast, slow) = (5 * MS, 10 * SECOND);
     let mut limiter = ItemFastSlow::new(fast, slow, 3);
     assert_eq!(delays(&mut limiter, &"one", 5), [fast, fast, fast, slow, slow]);
@@ -83,7 +83,7 @@ fn a_maximum_wait_caps_the_delay() {
 // RL-1
 #[tokio::test(start_paused = true)]
 async fn a_bucket_gives_its_burst_and_then_one_token_at_a_time() {
-    let mut bucket = TokenBucket::new(2.0, 3);
+    let mut bucket = BucketRateLimiter::new(2.0, 3);
     assert_eq!(delays(&mut bucket, &"key", 5), [0, 0, 0, 500, 1000].map(Duration::from_millis));
     assert_eq!(RateLimiter::num_requeues(&bucket, &"key"), 0);
     RateLimiter::forget(&mut bucket, &"key");
@@ -95,17 +95,17 @@ async fn a_bucket_gives_its_burst_and_then_one_token_at_a_time() {
 
 // RL-1
 #[test]
-fn a_bucket_of_nothing_waits_for_ever_and_one_of_everything_never() {
-    assert_eq!(TokenBucket::new(10.0, 0).when(&"key"), FOREVER);
-    assert_eq!(delays(&mut TokenBucket::new(0.0, 1), &"key", 2), [Duration::ZERO, FOREVER]);
-    assert_eq!(delays(&mut TokenBucket::new(f64::NAN, 1), &"key", 2)[1], FOREVER);
-    assert_eq!(delays(&mut TokenBucket::new(f64::MIN_POSITIVE, 1), &"key", 2)[1], FOREVER);
-    assert!(delays(&mut TokenBucket::new(f64::INFINITY, 0), &"key", 9).iter().all(Duration::is_zero));
+fn a_zero_rate_waits_forever_and_an_infinite_rate_never() {
+    assert_eq!(BucketRateLimiter::new(10.0, 0).when(&"key"), FOREVER);
+    assert_eq!(delays(&mut BucketRateLimiter::new(0.0, 1), &"key", 2), [Duration::ZERO, FOREVER]);
+    assert_eq!(delays(&mut BucketRateLimiter::new(f64::NAN, 1), &"key", 2)[1], FOREVER);
+    assert_eq!(delays(&mut BucketRateLimiter::new(f64::MIN_POSITIVE, 1), &"key", 2)[1], FOREVER);
+    assert!(delays(&mut BucketRateLimiter::new(f64::INFINITY, 0), &"key", 9).iter().all(Duration::is_zero));
 }
 
 // RL-6
 #[tokio::test(start_paused = true)]
-async fn the_defaults_are_those_of_go() {
+async fn the_defaults_equal_those_of_client_go() {
     let mut limiter = controller_default();
     assert_eq!(delays(&mut limiter, &0, 3), [5, 10, 20].map(Duration::from_millis));
     // 5 ms doubled 14 times: the last delay of a Deployment before it is given up.
@@ -130,11 +130,11 @@ proptest! {
 
     // RL-1
     #[test]
-    fn a_bucket_never_lets_more_pass_than_rate_and_burst(burst in 1..20u32, pauses in vec(0..400u64, 1..100)) {
+    fn a_bucket_never_exceeds_rate_and_burst(burst in 1..20u32, pauses in vec(0..400u64, 1..100)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let start = Instant::now();
-            let mut bucket = TokenBucket::new(10.0, burst);
+            let mut bucket = BucketRateLimiter::new(10.0, burst);
             let mut passed: Vec<f64> = Vec::new();
             for pause in pauses {
                 tokio::time::sleep(Duration::from_millis(pause)).await;

@@ -13,7 +13,7 @@ use super::{FOREVER, RateLimiter};
 /// so `forget` does nothing.
 #[doc(alias = "TypedBucketRateLimiter")]
 #[derive(Clone, Debug)]
-pub struct TokenBucket {
+pub struct BucketRateLimiter {
     rate: f64,
     burst: u32,
     /// Negative while future tokens are reserved.
@@ -21,7 +21,7 @@ pub struct TokenBucket {
     last: Instant,
 }
 
-impl TokenBucket {
+impl BucketRateLimiter {
     /// Allows `rate` keys per second, and `burst` keys at once after an idle period.
     ///
     /// An infinite rate means no limit. With a rate or a burst of zero, a key that finds the bucket
@@ -57,7 +57,7 @@ impl TokenBucket {
     }
 }
 
-impl<T> RateLimiter<T> for TokenBucket {
+impl<T> RateLimiter<T> for BucketRateLimiter {
     fn when(&mut self, _: &T) -> Duration {
         self.reserve()
     }

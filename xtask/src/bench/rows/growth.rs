@@ -1,4 +1,4 @@
-//! How costs grow from a thousand objects to a million.
+//! Growth of costs from a thousand to a million objects.
 
 use super::{GO, KUBE, OURS, size};
 use crate::bench::figures::Figures;
@@ -36,7 +36,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
 }
 
 fn goals(figures: &Figures, goals: &mut Goals) {
-    // Half as much again for caches of the processor that no longer hold it all, and for noise.
+    // 50 % tolerance for CPU cache misses and noise.
     for (from, to) in [("10k", "100k"), ("100k", "1M")] {
         let grown = |metric| ratio(figures.median(to, OURS, metric), figures.median(from, OURS, metric));
         goals.at_most(&format!("CPU for a pod at {to}, times that at {from}"), grown("sync µs CPU/pod"), 1.5);

@@ -22,7 +22,8 @@ pub const ROW: Row = Row {
 const CASES: [(&str, usize, bool); 4] =
     [("1", 1, false), ("10", 10, false), ("10, one stalled", 10, true), ("100, one stalled", 100, true)];
 
-/// kube-rs has no part here: its streams have one consumer, and a shared one waits for the slowest.
+/// kube-rs is not a contestant: its streams have one consumer, and shared streams wait for the
+/// slowest one.
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
     let mut command = session.programs.rust("replay");
     let server = Server::start(command.args(["--pods", "10000", "--events", "5000", "--formats", "pb"]))?;

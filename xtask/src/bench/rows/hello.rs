@@ -23,14 +23,13 @@ pub const ROW: Row = Row {
 };
 
 const CASE: &str = "hello";
-/// A request over TLS without a controller: what others' crates cost before the first line of
-/// anybody's client.
+/// A request over TLS without a controller: the cost of the dependencies alone.
 const FLOOR: &str = "one GET over TLS";
-/// A start takes some milliseconds, and one in ten twice as long.
+/// A start takes some milliseconds, with outliers of twice as long.
 const STARTS: usize = 40;
 
-/// What a clean build took is kept beside the program, so that a quick run need not build for
-/// minutes again.
+/// A built program with the CPU time of its clean build. Both are stored, so that a quick run need
+/// not repeat the build.
 struct Built {
     program: PathBuf,
     cpu_seconds: f64,
@@ -49,7 +48,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
     write_kubeconfig(&kubeconfig, &server.url()?, "")?;
     for _ in 0..STARTS {
         for (contestant, built) in &built {
-            // The first thing it prints is that it reconciled.
+            // Its first line of output reports the first reconcile.
             let hello = Server::start(Command::new(&built.program).env("KUBECONFIG", &kubeconfig))?;
             if hello.greeting != "reconciled" {
                 return Err(format!("{contestant} said {:?}", hello.greeting));

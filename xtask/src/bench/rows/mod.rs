@@ -1,4 +1,4 @@
-//! The rows of the table: each says what it needs, plays its cases, and knows its goals.
+//! The rows of the report. Each declares its programs, runs its cases, and checks its goals.
 
 mod controller;
 mod growth;
@@ -37,7 +37,7 @@ const COMPACT: &str = "kubewright, compact";
 const GO: &str = "client-go";
 const KUBE: &str = "kube-rs";
 
-/// A count of pods as people say it.
+/// A count of pods in short form, such as `100k`.
 fn size(pods: u64) -> String {
     match pods {
         1_000_000.. => format!("{}M", pods / 1_000_000),

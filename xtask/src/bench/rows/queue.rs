@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
 
 const ADDS: f64 = 1e6;
 
-/// Cases, and whether what they hold in flight is measured too.
+/// Cases, and whether the memory of their keys is measured too.
 const CASES: [(&str, bool); 8] = [
     ("1/1 distinct", false),
     ("4/4 distinct", false),
@@ -32,8 +32,7 @@ const CASES: [(&str, bool); 8] = [
 ];
 
 fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
-    // A run takes a fifth of a second: many turns, so that a bad moment of the machine does not
-    // count.
+    // A run takes 0.2 s, so many repetitions average out noise.
     for _ in 0..3 * session.repetitions() {
         for (case, held) in CASES {
             let ours = Some(session.programs.rust("bench-workqueue"));
@@ -41,8 +40,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
             {
                 let Some(mut command) = command else { continue };
                 let line = process::line(command.arg(case))?;
-                // Of hot keys, most adds find the key in line already, and how many do depends on
-                // who runs when.
+                // With hot keys most adds find the key queued; the share depends on scheduling.
                 let calls = ADDS + 2.0 * line.number("delivered")?;
                 let cpu = line.number("cpu_s")?;
                 figures.add(case, contestant, "CPU ns/call", cpu * 1e9 / calls);
@@ -59,7 +57,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
 fn goals(figures: &Figures, goals: &mut Goals) {
     for (case, held) in CASES {
         let times = |metric| ratio(figures.median(case, GO, metric), figures.median(case, OURS, metric));
-        // Keys in flight were asked to cost half, in CPU and in memory.
+        // The goal for delayed keys is half of the CPU and memory.
         let bound = if held { 2.0 } else { 3.0 };
         goals.at_least(&format!("{case}: times less CPU than client-go"), times("CPU ns/call"), bound);
         if held {

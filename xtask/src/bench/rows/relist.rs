@@ -1,4 +1,4 @@
-//! The list again, after the server forgot the version that the watch was at.
+//! A relist after an expired watch.
 
 use super::{OURS, size};
 use crate::bench::figures::Figures;

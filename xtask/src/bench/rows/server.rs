@@ -47,7 +47,7 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
 }
 
 fn play_round(session: &Session, figures: &mut Figures, assets: Option<&Path>, folder: &Path) -> Result<(), String> {
-    // Over TLS, and so HTTP/2, as the real one is asked.
+    // Over TLS and HTTP/2, as with the real server.
     let kubeconfig = folder.join("kubeconfig-embedded");
     let server = Server::start(session.programs.rust("bench-server").arg("serve").arg(&kubeconfig))?;
     figures.add(CASE, OURS, "start ms", server.took.as_secs_f64() * 1e3);
@@ -92,8 +92,7 @@ fn drive(
     Ok(())
 }
 
-/// The driver has its share of the two cores, so a rate says less of a server than the CPU that the
-/// server spent.
+/// The driver shares the two cores, so the server's CPU time is more meaningful than the rate.
 fn goals(figures: &Figures, goals: &mut Goals) {
     let times = |metric| ratio(figures.median(CASE, REAL, metric), figures.median(CASE, OURS, metric));
     goals.at_least("start, times sooner than kube-apiserver + etcd", times("start ms"), 10.0);

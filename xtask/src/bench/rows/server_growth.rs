@@ -1,4 +1,4 @@
-//! How costs of the embedded server grow with objects, watches and definitions.
+//! Growth of the embedded server's costs with objects, watches and definitions.
 
 use super::OURS;
 use crate::bench::figures::Figures;
@@ -17,8 +17,7 @@ pub const ROW: Row = Row {
     goals,
 };
 
-/// What is counted, its sizes, and the costs at each size: the name in the program and in the
-/// table.
+/// A case with its sizes. `costs` pairs the name that the program prints with the one in the table.
 struct Case {
     name: &'static str,
     sizes: &'static [u64],
@@ -79,7 +78,7 @@ fn case(size: u64, name: &str) -> String {
 
 fn goals(figures: &Figures, goals: &mut Goals) {
     let of = |size: u64, name: &str, cost: &str| figures.median(&case(size, name), OURS, cost);
-    // Half as much again for objects that the caches of the processor no longer hold.
+    // 50 % tolerance for CPU cache misses.
     for cost in ["create µs", "page of 500 µs", "list µs/object", "table µs/object", "protobuf µs/object"] {
         let grown = ratio(of(1_000_000, "objects", cost), of(100_000, "objects", cost));
         goals.at_most(&format!("{cost} of 1M objects, times that of 100k"), grown, 1.5);

@@ -1,4 +1,5 @@
-//! The embedded server with a data directory: restart after SIGKILL, and what durable writes cost.
+//! The embedded server with a data directory: restart after SIGKILL, and the cost of durable
+//! writes.
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ pub const ROW: Row = Row {
     goals,
 };
 
-/// Cases as the programs name them, and as the table does.
+/// Case names of the programs and of the table.
 const CASES: [(&str, &str); 13] = [
     ("store_get", "get"),
     ("store_get_warm", "get, a thousand keys again and again"),
@@ -49,10 +49,9 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
                 _ => &mut command,
             };
             for line in process::lines(&mut command)? {
-                // Without an index, kube-rs looks at all pods for those of a namespace.
+                // Without an index, kube-rs scans all pods for those of a namespace.
                 let name = line.string("bench").replace("store_filter_ns_500", "store_by_index_ns_500");
-                // A list of the peers is always a copy, which is what both of our ways are compared
-                // with.
+                // Peers always copy the list; both of our variants are compared with that.
                 let copied = name.replace("store_list", "store_list_copied");
                 let is_it = |known: &str| known == name || contestant != OURS && known == copied;
                 for (_, case) in CASES.iter().filter(|(known, _)| is_it(known)) {
@@ -70,8 +69,7 @@ fn goals(figures: &Figures, goals: &mut Goals) {
         let (ours, theirs) = (figures.median(case, OURS, "ns/op"), figures.least(&[case], &[GO, KUBE], "ns/op"));
         goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), 1.0);
     }
-    // Of 100,000 objects in any order hardly one is in the processor's memory; of a thousand all
-    // are.
+    // Random reads of 100,000 objects miss the CPU cache; a thousand objects fit into it.
     for case in ["get", "get, a thousand keys again and again"] {
         goals.at_most(&format!("{case}, ns"), figures.median(case, OURS, "ns/op"), 100.0);
     }

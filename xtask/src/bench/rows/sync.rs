@@ -29,14 +29,14 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
         add("as is MiB", run.line.number("rss_asis_kb")? / 1024.0);
         add("peak MiB", peak / 1024.0);
         add("bytes/pod", steady * 1024.0 / run.pods as f64);
-        // What the process holds right after the sync is what an operator sees; that freed memory
-        // can be given back counts for all.
+        // Operators see the memory right after the sync. All contestants may return freed memory
+        // before the second sample.
         add("peak over steady", peak / steady);
     }
     runs.whole()
 }
 
-/// As the cache was asked to be, at 100,000 pods.
+/// Goals for 100,000 pods.
 fn goals(figures: &Figures, goals: &mut Goals) {
     let (json, pb) = (["100k json-list", "100k json-watchlist"], ["100k pb-list", "100k pb-watchlist"]);
     let least = |cases: &[&str], who, metric| figures.least(cases, &[who], metric);

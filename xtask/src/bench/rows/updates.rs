@@ -1,4 +1,4 @@
-//! 50,000 updates, as fast as the server writes them.
+//! 50,000 updates at full speed.
 
 use super::{GO, KUBE, OURS, size};
 use crate::bench::figures::Figures;

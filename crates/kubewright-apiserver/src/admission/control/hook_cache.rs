@@ -6,25 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ControlState;
-use super::policy::{self, Bound};
-use super::webhook::{self, Webhook};
+use super::policy::{self, BoundPolicy};
+use super::webhook::{self, ConfiguredWebhook};
 
 /// The configured webhooks and policies.
 #[derive(Default)]
-pub(super) struct Hooks {
-    pub(super) webhooks: Vec<Webhook>,
-    pub(super) policies: Vec<Bound>,
+pub(super) struct HookConfigurations {
+    pub(super) webhooks: Vec<ConfiguredWebhook>,
+    pub(super) policies: Vec<BoundPolicy>,
     /// The mutating policies.
-    pub(super) mutations: Vec<Bound>,
+    pub(super) mutations: Vec<BoundPolicy>,
 }
 
-/// The cache of [`Hooks`].
+/// The cache of [`HookConfigurations`].
 #[derive(Default)]
 pub(crate) struct HookCache {
     /// Number of configuration changes so far.
     changes: AtomicU64,
     /// The hooks, and the number of changes before they were read.
-    cached: Mutex<Option<(u64, Arc<Hooks>)>>,
+    cached: Mutex<Option<(u64, Arc<HookConfigurations>)>>,
 }
 
 impl HookCache {
@@ -34,14 +34,14 @@ impl HookCache {
     }
 
     /// The current webhooks and policies.
-    pub(super) fn get(&self, cluster: &dyn ControlState) -> Arc<Hooks> {
+    pub(super) fn get(&self, cluster: &dyn ControlState) -> Arc<HookConfigurations> {
         // Load the counter first: a change during the reads below must invalidate their result.
         let changes = self.changes.load(Ordering::Acquire);
         let cached = || self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, hooks)) = cached().as_ref().filter(|(read_at, _)| *read_at == changes) {
             return Arc::clone(hooks);
         }
-        let hooks = Arc::new(Hooks {
+        let hooks = Arc::new(HookConfigurations {
             webhooks: webhook::all(cluster),
             policies: policy::all(cluster, "validating"),
             mutations: policy::all(cluster, "mutating"),

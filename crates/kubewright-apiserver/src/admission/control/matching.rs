@@ -18,9 +18,9 @@ pub(super) fn version(
     attributes: &Attributes<'_>,
     subresource: &str,
     match_policy: &str,
-) -> Option<Version> {
+) -> Option<ReviewVersion> {
     if rules.iter().any(|rule| rule_fits(rule, attributes, subresource)) {
-        return Some(Version::Own);
+        return Some(ReviewVersion::Own);
     }
     if match_policy == "Exact" {
         return None;
@@ -30,12 +30,12 @@ pub(super) fn version(
     let mut tried =
         rules.iter().flat_map(|rule| catalog.equivalents(attributes.resource).map(move |other| (rule, other)));
     let met = tried.find(|(rule, other)| rule_fits(rule, &Attributes { resource: other, ..*attributes }, subresource));
-    met.map(|(_, other)| Version::Other(Arc::clone(other)))
+    met.map(|(_, other)| ReviewVersion::Other(Arc::clone(other)))
 }
 
 /// The version in which a hook receives the objects of a write.
 #[derive(Debug, Clone)]
-pub(super) enum Version {
+pub(super) enum ReviewVersion {
     /// The version of the request.
     Own,
     Other(Arc<Resource>),

@@ -27,22 +27,22 @@ pub(crate) use policy::Policies;
 
 use crate::admission;
 use crate::admission::state::ClusterState;
-use crate::conversion::webhook::{Converted, Pending};
+use crate::conversion::webhook::{Converted, PendingConversion};
 use crate::conversion::{self, ConvertWrite};
 use crate::random;
 use crate::rejection::Rejection;
 use crate::user::User;
 use crate::warnings::Warnings;
-use hook_cache::Hooks;
-use kubewright_resources::catalog::{Converter, Resource};
-use kubewright_resources::decoding::{self, Expected};
-use matching::Version;
-use webhook::{PendingReview, Stage, Webhook};
+use hook_cache::HookConfigurations;
+use kubewright_resources::catalog::{ConversionWebhook, Resource};
+use kubewright_resources::decoding::{self, ExpectedType};
+use matching::ReviewVersion;
+use webhook::{ConfiguredWebhook, PendingReview, Stage};
 
 /// Maximum number of attempts whose object differs from the one that webhooks have reviewed.
-const ROUNDS: usize = 16;
+const MAX_REVIEWED_ATTEMPTS: usize = 16;
 /// Maximum number of calls to each mutating webhook. The second one is the reinvocation.
-const TURNS: usize = 2;
+const MAX_CALLS: usize = 2;
 
 /// The state that policies and webhooks are read from.
 pub(crate) trait ControlState: ClusterState {
@@ -57,11 +57,11 @@ pub(crate) trait ControlState: ClusterState {
 pub(crate) struct Control<'a> {
     pub(crate) user: &'a User,
     subresource: Str,
-    hooks: Arc<Hooks>,
-    answers: Mutex<Vec<(PendingReview, webhook::Answer)>>,
+    hooks: Arc<HookConfigurations>,
+    answers: Mutex<Vec<(PendingReview, webhook::ReviewResult)>>,
     /// Whether a webhook converts objects of the resource, and its answers so far.
     is_converted: bool,
-    conversions: Mutex<Vec<(Pending, Converted)>>,
+    conversions: Mutex<Vec<(PendingConversion, Converted)>>,
     /// The call that the write needs before it can run again.
     awaited: Mutex<Option<Awaited>>,
     warnings: Mutex<Warnings>,
@@ -74,15 +74,15 @@ pub(crate) struct Control<'a> {
 /// A webhook call that a write needs.
 enum Awaited {
     Review(PendingReview),
-    Conversion(Pending),
+    Conversion(PendingConversion),
 }
 
 impl<'a> Control<'a> {
     /// The kind that the object must have: that of the subresource if it has its own.
-    fn expected<'r>(&self, resource: &'r Resource) -> Expected<'r> {
+    fn expected<'r>(&self, resource: &'r Resource) -> ExpectedType<'r> {
         match resource.subresource(&self.subresource) {
-            Some(part) if !self.is_about_object(resource) => Expected::from(part),
-            _ => Expected::from(resource),
+            Some(part) if !self.is_about_object(resource) => ExpectedType::from(part),
+            _ => ExpectedType::from(resource),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Control<'a> {
         &self,
         mut write: impl FnMut(bool) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
-        for _ in 0..ROUNDS + TURNS * self.hooks.webhooks.len() {
+        for _ in 0..MAX_REVIEWED_ATTEMPTS + MAX_CALLS * self.hooks.webhooks.len() {
             match write(!self.hooks.webhooks.is_empty() || self.is_converted) {
                 Err(Rejection::NeedsWebhook) => self.call_awaited().await,
                 other => return other,
@@ -177,13 +177,13 @@ impl<'a> Control<'a> {
     /// Calls `look` with the write in the version that a hook wants.
     fn in_version<T>(
         &self,
-        version: &Version,
+        version: &ReviewVersion,
         attributes: &Attributes<'_>,
         look: impl FnOnce(&Attributes<'_>) -> T,
     ) -> Result<T, Rejection> {
         let shown = match version {
-            Version::Own => attributes.resource,
-            Version::Other(other) => other,
+            ReviewVersion::Own => attributes.resource,
+            ReviewVersion::Other(other) => other,
         };
         let attributes = Attributes { shown: Some(shown), ..*attributes };
         // A subresource kind is the same in all versions.
@@ -255,7 +255,7 @@ impl<'a> Control<'a> {
         let mut changes = 0;
         // For each webhook, the number of changes after its last call.
         let mut called_at = vec![None; self.hooks.webhooks.len()];
-        for turn in 0..TURNS {
+        for turn in 0..MAX_CALLS {
             for (index, webhook) in self.webhooks(Stage::Mutate) {
                 let is_due =
                     turn == 0 || webhook.wants_reinvocation() && called_at[index].is_some_and(|at| at < changes);
@@ -274,7 +274,7 @@ impl<'a> Control<'a> {
     }
 
     /// The webhooks of a stage, with their indexes.
-    fn webhooks(&self, stage: Stage) -> impl Iterator<Item = (usize, &Webhook)> {
+    fn webhooks(&self, stage: Stage) -> impl Iterator<Item = (usize, &ConfiguredWebhook)> {
         self.hooks.webhooks.iter().enumerate().filter(move |(_, webhook)| webhook.stage == stage)
     }
 
@@ -284,7 +284,7 @@ impl<'a> Control<'a> {
         cluster: &dyn ControlState,
         stage: Stage,
         attributes: &Attributes<'_>,
-        webhooks: Vec<(usize, &Webhook, Version)>,
+        webhooks: Vec<(usize, &ConfiguredWebhook, ReviewVersion)>,
     ) -> Result<Option<Value>, Rejection> {
         if webhooks.is_empty() {
             return Ok(None);
@@ -311,12 +311,12 @@ impl<'a> Control<'a> {
 }
 
 impl ConvertWrite for Control<'_> {
-    fn converted(&self, converter: &Arc<Converter>, object: &Value, version: &Str) -> Result<Value, Rejection> {
+    fn converted(&self, converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Result<Value, Rejection> {
         let conversions = self.conversions.lock().unwrap_or_else(PoisonError::into_inner);
         match conversions.iter().find(|(asked, _)| asked.is_about(object, version)) {
             Some((_, Ok(converted))) => Ok(converted.clone()),
             Some((_, Err(why))) => Err(Rejection::unexpected(why.as_str())),
-            None => Err(self.wait_for(Awaited::Conversion(Pending::new(converter, object, version)))),
+            None => Err(self.wait_for(Awaited::Conversion(PendingConversion::new(converter, object, version)))),
         }
     }
 }

@@ -14,8 +14,8 @@ use kubewright_validation::admission_policy::mutation_environment;
 use super::Control;
 use super::ControlState;
 use super::attributes::Attributes;
-use super::matching::Version;
-use super::policy::{self, Bound, Compiled};
+use super::matching::ReviewVersion;
+use super::policy::{self, BoundPolicy, Compiled};
 use crate::conversion;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -52,7 +52,7 @@ pub(super) fn mutate(
     }
     if let Some(last) = last_change {
         let wants_again =
-            |bound: &&Bound| tree::text(&bound.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded";
+            |bound: &&BoundPolicy| tree::text(&bound.policy.value, &["spec", "reinvocationPolicy"]) == "IfNeeded";
         for bound in control.hooks.mutations[..last].iter().filter(wants_again) {
             run_policy(control, cluster, attributes, bound, &mut changed)?;
         }
@@ -65,7 +65,7 @@ fn run_policy(
     control: &Control<'_>,
     cluster: &dyn ControlState,
     attributes: Attributes<'_>,
-    bound: &Bound,
+    bound: &BoundPolicy,
     object: &mut Value,
 ) -> Result<bool, Rejection> {
     let before = object.clone();
@@ -86,7 +86,7 @@ fn run_policy(
         Ok(None) => Ok(false),
         Ok(Some(changed)) => {
             *object = match &version {
-                Version::Other(other) if control.is_about_object(attributes.resource) => {
+                ReviewVersion::Other(other) if control.is_about_object(attributes.resource) => {
                     conversion::across(other, attributes.resource, &changed, control)?.into_owned()
                 }
                 _ => changed,
@@ -102,7 +102,7 @@ fn apply_policy(
     control: &Control<'_>,
     cluster: &dyn ControlState,
     attributes: Attributes<'_>,
-    bound: &Bound,
+    bound: &BoundPolicy,
     parameter: &Value,
     mut object: Value,
 ) -> Result<Value, String> {
@@ -157,7 +157,7 @@ fn merged(
     // A subresource kind such as `Scale` has its own schema.
     let resource = attributes.shown.unwrap_or(attributes.resource);
     let schema = match control.expected(resource).entry {
-        Some(entry) => apply::Schema::of(entry.info),
+        Some(entry) => apply::MergeSchema::of(entry.info),
         None => resource.merge_schema(),
     };
     let problems = apply::check(&configuration, schema);
@@ -191,7 +191,7 @@ fn find_atomic(value: &Value, fields: &FieldSet, path: &str, found: &mut Vec<Str
     }
 }
 
-fn refusal(attributes: &Attributes<'_>, bound: &Bound, why: &str) -> Rejection {
+fn refusal(attributes: &Attributes<'_>, bound: &BoundPolicy, why: &str) -> Rejection {
     let (policy, binding) = (bound.policy.value.name(), bound.binding.name());
     let message: Str = format!("policy '{policy}' with binding '{binding}' denied request: {why}").into();
     let mut status = Status::forbidden(&attributes.resource.group_resource(), attributes.shown_name(), "");

@@ -11,14 +11,14 @@ use kubewright_core::{Str, Value};
 
 use super::ControlState;
 use super::attributes::Attributes;
-use super::matching::Version;
+use super::matching::ReviewVersion;
 use super::mutation::Mutation;
 use super::{Control, matching};
 use crate::authorization::{self, Action};
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use crate::user::User;
-use kubewright_storage::Scope;
+use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
 
 /// Cache of compiled policies, by the revision of the policy object.
@@ -48,14 +48,14 @@ struct Validation {
 pub(super) type Compiled = Result<Program, String>;
 
 /// A policy with one of its bindings.
-pub(super) struct Bound {
+pub(super) struct BoundPolicy {
     pub(super) policy: Arc<Policy>,
     pub(super) binding: Value,
 }
 
 /// All bound policies. `kind` is `validating` or `mutating`.
-pub(super) fn all(cluster: &dyn ControlState, kind: &str) -> Vec<Bound> {
-    let of = |plural: &str| Scope::resource(format!("{kind}admission{plural}.admissionregistration.k8s.io"));
+pub(super) fn all(cluster: &dyn ControlState, kind: &str) -> Vec<BoundPolicy> {
+    let of = |plural: &str| KeyRange::resource(format!("{kind}admission{plural}.admissionregistration.k8s.io"));
     let bindings = cluster.all(&of("policybindings"));
     if bindings.is_empty() {
         return Vec::new();
@@ -69,7 +69,7 @@ pub(super) fn all(cluster: &dyn ControlState, kind: &str) -> Vec<Bound> {
         let name = tree::text(binding.object.value(), &["spec", "policyName"]);
         let entry = policies.iter().find(|entry| entry.object.value().name() == name)?;
         let policy = compiled.entry(entry.revision).or_insert_with(|| Arc::new(Policy::read(entry.object.value())));
-        Some(Bound { policy: Arc::clone(policy), binding: binding.object.value().clone() })
+        Some(BoundPolicy { policy: Arc::clone(policy), binding: binding.object.value().clone() })
     });
     bound.collect()
 }
@@ -123,7 +123,7 @@ impl Policy {
     }
 }
 
-impl Bound {
+impl BoundPolicy {
     /// Rejects a write that violates the policy, or warns about it.
     pub(super) fn check(
         &self,
@@ -161,7 +161,7 @@ impl Bound {
         control: &Control<'_>,
         cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
-    ) -> Option<Version> {
+    ) -> Option<ReviewVersion> {
         let constraints = tree::get(&self.policy.value, &["spec", "matchConstraints"])?;
         let narrowed = tree::get(&self.binding, &["spec", "matchResources"]);
         let version = version(cluster, constraints, control, attributes, true)?;
@@ -354,11 +354,11 @@ fn version(
     control: &Control<'_>,
     attributes: &Attributes<'_>,
     needs_rule: bool,
-) -> Option<Version> {
+) -> Option<ReviewVersion> {
     let match_policy = tree::text(matched, &["matchPolicy"]);
     let by = |rules: &[Value]| matching::version(cluster, rules, attributes, &control.subresource, match_policy);
     let rules = tree::items(matched, &["resourceRules"]);
-    let version = if rules.is_empty() && !needs_rule { Version::Own } else { by(rules)? };
+    let version = if rules.is_empty() && !needs_rule { ReviewVersion::Own } else { by(rules)? };
     let is_met = by(tree::items(matched, &["excludeResourceRules"])).is_none()
         && matching::selectors_fit(cluster, matched, attributes);
     is_met.then_some(version)

@@ -10,7 +10,7 @@ use kubewright_merge::patch::json_patch;
 
 use super::ControlState;
 use super::attributes::Attributes;
-use super::matching::Version;
+use super::matching::ReviewVersion;
 use super::{Control, matching, policy};
 use crate::conversion;
 use crate::object::{Meta, to_json, tree};
@@ -18,7 +18,7 @@ use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::Scope;
+use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
 
 /// Timeout of a webhook call without `timeoutSeconds`.
@@ -35,7 +35,7 @@ pub(crate) enum Stage {
 
 /// A webhook of a configuration.
 #[derive(Debug, Clone)]
-pub(super) struct Webhook {
+pub(super) struct ConfiguredWebhook {
     pub(super) stage: Stage,
     value: Value,
     /// The compiled match conditions, or their compilation errors.
@@ -43,7 +43,7 @@ pub(super) struct Webhook {
 }
 
 /// The result of a review: the object if it was changed, or the rejection.
-pub(super) type Answer = Result<Option<Value>, Box<Status>>;
+pub(super) type ReviewResult = Result<Option<Value>, Box<Status>>;
 
 /// A review that still has to be sent.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(crate) struct PendingReview {
 struct WebhookCall {
     /// Index in the list of all webhooks.
     index: usize,
-    webhook: Webhook,
+    webhook: ConfiguredWebhook,
     /// The review request without the objects.
     request: Value,
     /// The resource of the version that the webhook wants, if it differs from the request's.
@@ -70,28 +70,28 @@ struct WebhookCall {
 }
 
 /// All webhooks in calling order.
-pub(super) fn all(cluster: &dyn ControlState) -> Vec<Webhook> {
+pub(super) fn all(cluster: &dyn ControlState) -> Vec<ConfiguredWebhook> {
     let mut webhooks = Vec::new();
     for (stage, plural) in
         [(Stage::Mutate, "mutatingwebhookconfigurations"), (Stage::Validate, "validatingwebhookconfigurations")]
     {
-        for entry in cluster.all(&Scope::resource(format!("{plural}.admissionregistration.k8s.io"))) {
+        for entry in cluster.all(&KeyRange::resource(format!("{plural}.admissionregistration.k8s.io"))) {
             let listed = tree::items(entry.object.value(), &["webhooks"]).iter();
-            webhooks.extend(listed.map(|value| Webhook::read(stage, value)));
+            webhooks.extend(listed.map(|value| ConfiguredWebhook::read(stage, value)));
         }
     }
     webhooks
 }
 
-impl Webhook {
-    fn read(stage: Stage, value: &Value) -> Webhook {
+impl ConfiguredWebhook {
+    fn read(stage: Stage, value: &Value) -> ConfiguredWebhook {
         let environment = policy_environment();
         let compile = |condition: &Value| {
             let text = tree::text(condition, &["expression"]);
             environment.compile(text).map_err(|error| error.to_string())
         };
         let conditions = tree::items(value, &["matchConditions"]).iter().map(compile).collect();
-        Webhook { stage, value: value.clone(), conditions }
+        ConfiguredWebhook { stage, value: value.clone(), conditions }
     }
 
     fn name(&self) -> &str {
@@ -113,7 +113,7 @@ impl Webhook {
         cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
         control: &Control<'_>,
-    ) -> Result<Option<Version>, Rejection> {
+    ) -> Result<Option<ReviewVersion>, Rejection> {
         let rules = tree::items(&self.value, &["rules"]);
         let match_policy = tree::text(&self.value, &["matchPolicy"]);
         let version = matching::version(cluster, rules, attributes, &control.subresource, match_policy)
@@ -260,12 +260,12 @@ impl PendingReview {
         control: &Control<'_>,
         cluster: &dyn ControlState,
         attributes: &Attributes<'_>,
-        webhooks: Vec<(usize, &Webhook, Version)>,
+        webhooks: Vec<(usize, &ConfiguredWebhook, ReviewVersion)>,
     ) -> Self {
-        let call = |(index, webhook, version): (usize, &Webhook, Version)| {
+        let call = |(index, webhook, version): (usize, &ConfiguredWebhook, ReviewVersion)| {
             let shown = match version {
-                Version::Own => None,
-                Version::Other(other) => Some(other),
+                ReviewVersion::Own => None,
+                ReviewVersion::Other(other) => Some(other),
             };
             let request = Attributes { shown: shown.as_deref(), ..*attributes }.request(control);
             WebhookCall { index, webhook: webhook.clone(), request, shown }
@@ -289,7 +289,7 @@ impl PendingReview {
     }
 
     /// Calls all webhooks of the review.
-    pub(super) async fn send(&self, control: &Control<'_>) -> Answer {
+    pub(super) async fn send(&self, control: &Control<'_>) -> ReviewResult {
         let mut object = self.object.clone();
         for call in &self.webhooks {
             self.call_one(control, call, &mut object).await?;

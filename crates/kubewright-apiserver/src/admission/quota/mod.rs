@@ -21,8 +21,8 @@ use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
 use charge::{charge, class, is_in_scope, missing};
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, Scope};
-pub(crate) use usage::Usage;
+use kubewright_storage::{Key, KeyRange};
+pub(crate) use usage::QuotaUsage;
 use usage::{Totals, with_totals};
 
 /// Amounts by quota resource name.
@@ -31,7 +31,7 @@ type Amounts = BTreeMap<Str, Quantity>;
 /// The state that quotas are compared with.
 pub(crate) trait QuotaState: ClusterState {
     /// The usage of namespaces that have a quota.
-    fn usage(&self) -> MutexGuard<'_, Usage>;
+    fn usage(&self) -> MutexGuard<'_, QuotaUsage>;
 
     /// Held while an object is written that a quota limits.
     fn lock_quotas(&self) -> MutexGuard<'_, ()>;
@@ -63,7 +63,7 @@ pub(crate) fn check<'r>(
         return Ok(None);
     }
     let turn = cluster.lock_quotas();
-    for entry in cluster.all(&Scope::namespace("resourcequotas", namespace)) {
+    for entry in cluster.all(&KeyRange::namespace("resourcequotas", namespace)) {
         check_one(cluster, resource, entry.object.value(), old, new)?;
     }
     Ok(Some(QuotaPermit { cluster, namespace: namespace.into(), _turn: turn }))
@@ -130,7 +130,7 @@ pub(crate) fn update_status(cluster: &dyn QuotaState, namespace: &str) {
 }
 
 fn update_all(cluster: &dyn QuotaState, namespace: &str) {
-    for entry in cluster.all(&Scope::namespace("resourcequotas", namespace)) {
+    for entry in cluster.all(&KeyRange::namespace("resourcequotas", namespace)) {
         let quota = entry.object.value();
         let hard = hard(quota);
         let used = with_totals(cluster, namespace, |totals| used(totals, quota, &hard));

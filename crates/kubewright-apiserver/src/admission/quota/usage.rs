@@ -12,7 +12,7 @@ use super::Amounts;
 use super::QuotaState;
 use super::charge::{Class, charge, class};
 use crate::object::StoredObject;
-use kubewright_storage::{Key, ListOptions};
+use kubewright_storage::{Key, StoreListOptions};
 
 const QUOTAS: &str = "resourcequotas";
 /// Larger amounts may be rounded, so subtracting them would not restore the old sum.
@@ -20,15 +20,15 @@ const EXACT_MAX: f64 = 1e24;
 
 /// The ledgers of all namespaces with a quota.
 #[derive(Default)]
-pub(crate) struct Usage {
-    ledgers: HashMap<Str, Ledger>,
+pub(crate) struct QuotaUsage {
+    ledgers: HashMap<Str, NamespaceTotals>,
     /// The generation number of the next ledger or recount.
     next_number: u64,
 }
 
 /// The totals of one namespace.
 #[derive(Default)]
-struct Ledger {
+struct NamespaceTotals {
     quotas: usize,
     /// Unique per opening and recount, so that a late list cannot fill a newer ledger.
     number: u64,
@@ -40,7 +40,7 @@ struct Ledger {
 /// Amounts by class. In a difference they may be negative.
 pub(super) type Totals = BTreeMap<Class, Amounts>;
 
-impl Usage {
+impl QuotaUsage {
     /// Records a write.
     pub(crate) fn change(
         &mut self,
@@ -77,7 +77,8 @@ impl Usage {
 
     fn open(&mut self, namespace: &str) {
         self.next_number += 1;
-        let empty = || Ledger { number: self.next_number, pending: Some(Vec::new()), ..Ledger::default() };
+        let empty =
+            || NamespaceTotals { number: self.next_number, pending: Some(Vec::new()), ..NamespaceTotals::default() };
         self.ledgers.entry(namespace.into()).or_insert_with(empty).quotas += 1;
     }
 
@@ -104,7 +105,7 @@ pub(super) fn with_totals<T>(cluster: &dyn QuotaState, namespace: &str, read: im
     loop {
         let number = match cluster.usage().ledgers.get(namespace) {
             None => return read(&nothing),
-            Some(Ledger { pending: None, totals, .. }) => return read(totals),
+            Some(NamespaceTotals { pending: None, totals, .. }) => return read(totals),
             Some(uncounted) => uncounted.number,
         };
         let Some((totals, revision)) = count(cluster, namespace) else { continue };
@@ -124,7 +125,8 @@ fn count(cluster: &dyn QuotaState, namespace: &str) -> Option<(Totals, u64)> {
     let mut totals = Totals::new();
     let mut revision = None;
     for resource in cluster.catalog().stored().filter(|resource| resource.namespaced) {
-        let options = revision.map_or_else(ListOptions::default, |revision| ListOptions::default().at(revision));
+        let options =
+            revision.map_or_else(StoreListOptions::default, |revision| StoreListOptions::default().at(revision));
         let page = cluster.page(&resource.scope(namespace), options)?;
         revision = Some(page.revision);
         for (key, entry) in page.entries {
@@ -171,7 +173,7 @@ mod tests {
 
     use super::*;
     use crate::registry::{CreateRequest, Ownership, Registry};
-    use kubewright_storage::{Event, EventKind, Observer, Scope, StoreOptions};
+    use kubewright_storage::{EventKind, KeyRange, Observer, StoreEvent, StoreOptions};
 
     fn registry() -> Registry {
         let registry = Registry::new(StoreOptions::default(), watch::channel(false).1);
@@ -255,11 +257,12 @@ mod tests {
         quota(&registry);
         create(&registry, "pods", "shop", &pod(0, "100m"));
         checked(&registry);
-        let page = registry.store.list(&Scope::namespace("pods", "shop"), ListOptions::default()).expect("it is now");
+        let page =
+            registry.store.list(&KeyRange::namespace("pods", "shop"), StoreListOptions::default()).expect("it is now");
         let (_, entry) = page.entries.into_iter().next().expect("it has a pod");
         let key = Key::namespaced("pods", "shop", "other");
         let (kind, object, revision) = (EventKind::Created, Arc::clone(&entry.object), page.revision + 1);
-        let event = Event::new(key, kind, object, None, revision);
+        let event = StoreEvent::new(key, kind, object, None, revision);
         registry.indices.apply(&event);
         registry.indices.revert(&event);
         checked(&registry);

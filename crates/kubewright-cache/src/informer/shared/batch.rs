@@ -44,7 +44,7 @@ pub(super) struct Transition<'a> {
 }
 
 /// Work for a handler.
-pub(super) enum Work {
+pub(super) enum HandlerWork {
     /// No events; keeps the position in the queue.
     Nothing,
     /// Events, with or without resyncs.
@@ -58,10 +58,10 @@ pub(super) enum Work {
     Difference { from: Option<AnySnapshot>, to: AnySnapshot, all: bool },
 }
 
-impl Work {
+impl HandlerWork {
     pub(super) fn events(&self) -> usize {
         match self {
-            Work::Events { events, .. } => events.count(),
+            HandlerWork::Events { events, .. } => events.count(),
             _ => 0,
         }
     }

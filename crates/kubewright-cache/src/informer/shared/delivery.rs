@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 
-use super::batch::Work;
+use super::batch::HandlerWork;
 use super::dispatcher::Dispatch;
 use super::listener::{Listener, QueuedWork};
 use super::options::OnPanic;
@@ -17,17 +17,17 @@ use crate::informer::handler::{DeliveryOutcome, caught, panicked};
 use crate::queue::BoxFuture;
 
 /// Delay between a panic and the replay.
-const REST: Duration = Duration::from_secs(1);
+const PANIC_DELAY: Duration = Duration::from_secs(1);
 
 /// A value that lives as long as a handler.
-pub(crate) type KeepAlive = Option<Arc<dyn Any + Send + Sync>>;
+pub(crate) type HandlerGuard = Option<Arc<dyn Any + Send + Sync>>;
 
 /// Delivers work to a handler until it is removed or the informer stops. An event in progress is
 /// finished first.
 pub(super) fn deliver(
     listener: Arc<Listener>,
     dispatcher: Box<dyn Dispatch>,
-    keep_alive: KeepAlive,
+    keep_alive: HandlerGuard,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let _stopped = StopGuard(&listener);
@@ -50,7 +50,7 @@ impl Drop for StopGuard<'_> {
 struct Delivery<'a> {
     listener: &'a Listener,
     dispatcher: Box<dyn Dispatch>,
-    _keep_alive: KeepAlive,
+    _keep_alive: HandlerGuard,
     has_panicked: bool,
     /// An event was dropped because the handler is stopping.
     has_missed: bool,
@@ -69,7 +69,7 @@ impl Delivery<'_> {
                     self.listener.replay(after, ends_initial_list);
                     tokio::select! {
                         () = self.listener.ended() => return,
-                        () = sleep(REST) => {}
+                        () = sleep(PANIC_DELAY) => {}
                     }
                 }
                 (true, OnPanic::Remove) => return,
@@ -77,7 +77,7 @@ impl Delivery<'_> {
         }
     }
 
-    async fn work_through(&mut self, work: Work) {
+    async fn work_through(&mut self, work: HandlerWork) {
         let is_initial = !*self.listener.synced.borrow();
         self.dispatcher.begin(&work, is_initial);
         // Drops the parts of the work that the dispatcher does not need before it starts.
@@ -133,9 +133,11 @@ async fn deliver_when_ready(dispatcher: &mut dyn Dispatch) -> DeliveryOutcome {
 }
 
 /// Resyncs of the unchanged objects, if they follow a difference.
-fn resync_after(work: Work) -> Option<Work> {
+fn resync_after(work: HandlerWork) -> Option<HandlerWork> {
     match work {
-        Work::Difference { from: Some(from), to, all: true } => Some(Work::Resync { before: Some(from), after: to }),
+        HandlerWork::Difference { from: Some(from), to, all: true } => {
+            Some(HandlerWork::Resync { before: Some(from), after: to })
+        }
         _ => None,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kubewright_core::{Object, ObjectKey};
 
-use super::batch::{AnySnapshot, Work};
+use super::batch::{AnySnapshot, HandlerWork};
 use crate::Deleted;
 use crate::informer::event::Event;
 use crate::informer::handler::EventHandler;
@@ -19,7 +19,7 @@ use crate::typed::typed;
 pub(super) trait Dispatch: Send {
     /// Starts a work item, before its first event. `is_initial` marks added objects as part of the
     /// initial list.
-    fn begin(&mut self, work: &Work, is_initial: bool);
+    fn begin(&mut self, work: &HandlerWork, is_initial: bool);
     /// Moves to the next event; false if there is none.
     fn advance(&mut self) -> bool;
     /// Delivers the current event if the handler can accept it now, and returns whether it did.
@@ -60,15 +60,15 @@ impl<T: Object> Dispatcher<T> {
 }
 
 impl<T: Object> Dispatch for Dispatcher<T> {
-    fn begin(&mut self, work: &Work, is_initial: bool) {
+    fn begin(&mut self, work: &HandlerWork, is_initial: bool) {
         self.dispatching = match work {
-            Work::Nothing => Dispatching::Nothing,
-            Work::Events { events, with_resyncs } => {
+            HandlerWork::Nothing => Dispatching::Nothing,
+            HandlerWork::Events { events, with_resyncs } => {
                 Dispatching::Events { events: typed(events.clone()), with_resyncs: *with_resyncs, next: 0 }
             }
-            Work::All(snapshot) => Dispatching::walk(snapshot, false, None),
-            Work::Resync { before, after } => Dispatching::walk(after, true, before.as_ref()),
-            Work::Difference { from, to, .. } => {
+            HandlerWork::All(snapshot) => Dispatching::walk(snapshot, false, None),
+            HandlerWork::Resync { before, after } => Dispatching::walk(after, true, before.as_ref()),
+            HandlerWork::Difference { from, to, .. } => {
                 let events = Arc::new(difference(&snapshot_of(from.as_ref()), &Snapshot::of(to), is_initial));
                 Dispatching::Events { events, with_resyncs: true, next: 0 }
             }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     /// The events delivered for a work item, abbreviated.
-    fn retained(work: &Work) -> Vec<String> {
+    fn retained(work: &HandlerWork) -> Vec<String> {
         let retained = Arc::new(Mutex::new(Vec::new()));
         let handler = {
             let retained = retained.clone();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_told_in_order_past_what_is_gone() {
+    fn work_is_delivered_in_order_and_skips_removed_objects() {
         let store = Store::default();
         for name in ["a", "b", "c", "d"] {
             store.add(object(name, "1"));
@@ -236,14 +236,14 @@ mod tests {
         store.add(object("c", "2"));
         store.add(object("d", "1"));
         let after = store.snapshot().into_any();
-        assert_eq!(retained(&Work::All(after.clone())), ["+a", "+c", "+d"]);
-        assert_eq!(retained(&Work::Resync { before: None, after: after.clone() }), ["=a", "=c", "=d"]);
-        assert_eq!(retained(&Work::Resync { before: Some(before.clone()), after: after.clone() }), ["=a"]);
+        assert_eq!(retained(&HandlerWork::All(after.clone())), ["+a", "+c", "+d"]);
+        assert_eq!(retained(&HandlerWork::Resync { before: None, after: after.clone() }), ["=a", "=c", "=d"]);
+        assert_eq!(retained(&HandlerWork::Resync { before: Some(before.clone()), after: after.clone() }), ["=a"]);
         assert_eq!(count_changes::<DynamicObject>(Some(&before), &after), 3);
-        let difference = Work::Difference { from: Some(before), to: after.clone(), all: false };
+        let difference = HandlerWork::Difference { from: Some(before), to: after.clone(), all: false };
         assert_eq!(retained(&difference), ["-b", "-c", "+c", "~d"]);
         assert_eq!(count_changes::<DynamicObject>(None, &after), 3);
-        assert_eq!(retained(&Work::Difference { from: None, to: after, all: false }), ["+a", "+c", "+d"]);
-        assert_eq!(retained(&Work::Nothing), [""; 0]);
+        assert_eq!(retained(&HandlerWork::Difference { from: None, to: after, all: false }), ["+a", "+c", "+d"]);
+        assert_eq!(retained(&HandlerWork::Nothing), [""; 0]);
     }
 }

@@ -19,14 +19,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{AnySnapshot, Batch, Transition, Work};
+use super::batch::{AnySnapshot, Batch, HandlerWork, Transition};
 use super::options::{HandlerOptions, OnPanic, Overflow};
 use crate::queue::BoxFuture;
 use crate::task::synced_before;
 
 /// Queued work.
 pub(super) struct QueuedWork {
-    pub(super) work: Work,
+    pub(super) work: HandlerWork,
     /// The snapshot after this work, for handlers that may have to be replayed.
     pub(super) after: Option<AnySnapshot>,
     /// Whether the initial list is complete after this work.
@@ -113,20 +113,20 @@ impl Listener {
         let state = self.lock();
         let with_resyncs = state.resync.is_syncing;
         if events.count() > 0 {
-            self.put(state, Work::Events { events, with_resyncs }, transition, false);
+            self.put(state, HandlerWork::Events { events, with_resyncs }, transition, false);
         }
         with_resyncs
     }
 
     /// Queues work.
-    pub(super) fn push(&self, work: Work, transition: Transition<'_>, ends_initial_list: bool) {
+    pub(super) fn push(&self, work: HandlerWork, transition: Transition<'_>, ends_initial_list: bool) {
         self.put(self.lock(), work, transition, ends_initial_list);
     }
 
     fn put(
         &self,
         mut state: MutexGuard<'_, ListenerState>,
-        work: Work,
+        work: HandlerWork,
         Transition { before, after }: Transition<'_>,
         ends_initial_list: bool,
     ) {
@@ -361,7 +361,7 @@ impl ListenerState {
         }
         let Behind { from, target, all, ends_initial_list } = self.behind.take()?;
         let after = keeps_seen.then(|| target.clone());
-        Some(QueuedWork { work: Work::Difference { from, to: target, all }, after, ends_initial_list })
+        Some(QueuedWork { work: HandlerWork::Difference { from, to: target, all }, after, ends_initial_list })
     }
 
     fn wait(&mut self, waker: &Waker) {
@@ -392,7 +392,7 @@ mod tests {
 
     // SI-9: independent of what the handler is doing, because its task is not involved.
     #[test]
-    fn a_handler_that_is_removed_frees_its_buffer_at_once() {
+    fn removing_a_handler_frees_its_buffer_immediately() {
         for overflow in [Overflow::Coalesce, Overflow::Replay, Overflow::Block] {
             let options = HandlerOptions::default().buffer(4).overflow(overflow).on_panic(OnPanic::Replay);
             let listener = Listener::new(options, None, count);

@@ -38,14 +38,14 @@ pub use registration::HandlerRegistration;
 use super::handler::EventHandler;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
-use crate::metrics::Labels;
+use crate::metrics::InformerLabels;
 use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
-pub(crate) use delivery::KeepAlive;
+pub(crate) use delivery::HandlerGuard;
 use dispatcher::{Dispatcher, count_changes};
 use feed::Known;
-use processor::{Phase, Processor};
+use processor::{Processor, ProcessorPhase};
 use upstream::{InformerCore, NamespaceSource, Upstream};
 
 /// A cache of the objects of one resource, synchronised with the server, that delivers changes to
@@ -108,7 +108,7 @@ impl<T: Object> SharedIndexInformer<T> {
         let store = Store::new(options.indexers);
         let queue = feed::queue(options.queue, Arc::new(Known(store.clone())));
         let (metrics, name) = options.metrics.unzip();
-        let labels = Labels { name: name.unwrap_or_default(), resource: options.resource };
+        let labels = InformerLabels { name: name.unwrap_or_default(), resource: options.resource };
         let shared = Arc::new(InformerCore {
             processor: Arc::new(Processor::new(queue, options.resync.or(options.reflector.common.resync), labels)),
             store,
@@ -154,7 +154,7 @@ impl<T: Object> SharedIndexInformer<T> {
         &self,
         handler: Box<dyn EventHandler<T>>,
         options: HandlerOptions,
-        keep_alive: KeepAlive,
+        keep_alive: HandlerGuard,
     ) -> Result<HandlerRegistration, InformerStopped> {
         let dispatcher = Box::new(Dispatcher::new(handler));
         self.shared.processor.add(&*self.shared, dispatcher, count_changes::<T>, options, keep_alive)
@@ -165,7 +165,7 @@ impl<T: Object> SharedIndexInformer<T> {
     /// # Errors
     /// If an index of the same name exists, or the informer has stopped; then none is added.
     pub fn add_indexers(&self, indexers: Indexers<T>) -> Result<(), AddIndexersError> {
-        if self.shared.processor.phase() == Phase::Stopped {
+        if self.shared.processor.phase() == ProcessorPhase::Stopped {
             return Err(InformerStopped.into());
         }
         Ok(self.shared.store.add_indexers(indexers)?)
@@ -238,7 +238,7 @@ impl<T: Object> SharedIndexInformer<T> {
 
     /// Whether the informer has stopped.
     pub fn is_stopped(&self) -> bool {
-        self.shared.processor.phase() == Phase::Stopped
+        self.shared.processor.phase() == ProcessorPhase::Stopped
     }
 }
 

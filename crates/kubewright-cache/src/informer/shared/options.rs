@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubewright_core::GroupVersionResource;
 
 use crate::informer::process::Recreated;
-use crate::metrics::Metrics;
+use crate::metrics::InformerMetrics;
 use crate::reflector::ReflectorOptions;
 use crate::store::Indexers;
 
@@ -103,7 +103,7 @@ pub struct InformerOptions<T> {
     pub(crate) resync: Option<Duration>,
     pub(crate) queue: QueueKind,
     pub(crate) recreated: Recreated,
-    pub(crate) metrics: Option<(Metrics, String)>,
+    pub(crate) metrics: Option<(InformerMetrics, String)>,
     pub(crate) resource: Option<GroupVersionResource>,
 }
 
@@ -161,7 +161,7 @@ impl<T> InformerOptions<T> {
     /// Exposes the informer in these metrics under this name until it is dropped. Off by default.
     #[must_use]
     #[doc(alias = "InformerName")]
-    pub fn metrics(mut self, metrics: &Metrics, name: impl Into<String>) -> Self {
+    pub fn metrics(mut self, metrics: &InformerMetrics, name: impl Into<String>) -> Self {
         self.metrics = Some((metrics.clone(), name.into()));
         self
     }

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::InformerStopped;
-use super::batch::{AppliedBatch, Transition, Work};
-use super::delivery::{KeepAlive, deliver};
+use super::batch::{AppliedBatch, HandlerWork, Transition};
+use super::delivery::{HandlerGuard, deliver};
 use super::dispatcher::Dispatch;
 use super::feed::AnyQueue;
 use super::listener::{CountChanges, Listener};
@@ -22,7 +22,7 @@ use super::registration::HandlerRegistration;
 use super::retained::RetainedBatches;
 use super::upstream::Upstream;
 use crate::informer::process::ResyncScope;
-use crate::metrics::{Durations, Labels, Sample};
+use crate::metrics::{DurationHistogram, InformerLabels, InformerSample};
 use crate::queue::BoxFuture;
 use crate::task::{Tasks, run_until, synced_before, take_turns};
 use crate::{AnyObject, Delta};
@@ -42,13 +42,13 @@ pub(super) struct Processor {
     /// Cancelled when the informer has stopped: after the run, or when it can no longer be run.
     pub(super) stop: CancellationToken,
     tasks: Tasks,
-    pub(super) labels: Labels,
-    latency: Mutex<Durations>,
+    pub(super) labels: InformerLabels,
+    latency: Mutex<DurationHistogram>,
 }
 
 pub(super) struct ProcessorState {
     pub(super) listeners: Vec<Arc<Listener>>,
-    pub(super) phase: Phase,
+    pub(super) phase: ProcessorPhase,
     resync_check: Option<Duration>,
     has_synced: bool,
     /// Set when popped deltas were lost: the number of lists completed at that time. The queue's
@@ -57,18 +57,18 @@ pub(super) struct ProcessorState {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ProcessorPhase {
     New,
     Running,
     Stopped,
 }
 
 impl Processor {
-    pub(super) fn new(queue: Arc<AnyQueue>, resync: Option<Duration>, labels: Labels) -> Self {
+    pub(super) fn new(queue: Arc<AnyQueue>, resync: Option<Duration>, labels: InformerLabels) -> Self {
         let resync_check = resync.map(|period| period.max(SHORTEST_RESYNC));
         let state = ProcessorState {
             listeners: Vec::new(),
-            phase: Phase::New,
+            phase: ProcessorPhase::New,
             resync_check,
             has_synced: false,
             lost_after: None,
@@ -93,18 +93,18 @@ impl Processor {
         dispatcher: Box<dyn Dispatch>,
         count_changes: CountChanges,
         options: HandlerOptions,
-        keep_alive: KeepAlive,
+        keep_alive: HandlerGuard,
     ) -> Result<HandlerRegistration, InformerStopped> {
         let listener = {
             let mut state = self.state();
-            if state.phase == Phase::Stopped {
+            if state.phase == ProcessorPhase::Stopped {
                 return Err(InformerStopped);
             }
             let period = state.resync_period(&options, self.default_resync);
             let listener = Arc::new(Listener::new(options, period, count_changes));
             let snapshot = upstream.snapshot();
             let transition = Transition { before: None, after: &snapshot };
-            listener.push(Work::All(snapshot.clone()), transition, state.has_synced);
+            listener.push(HandlerWork::All(snapshot.clone()), transition, state.has_synced);
             state.listeners.push(listener.clone());
             listener
         };
@@ -135,7 +135,7 @@ impl Processor {
     /// never.
     pub(super) fn enter(&self) -> Duration {
         let mut state = self.state();
-        state.phase = Phase::Running;
+        state.phase = ProcessorPhase::Running;
         state.resync_check.unwrap_or_default()
     }
 
@@ -207,7 +207,7 @@ impl Processor {
             };
             if is_syncing {
                 let transition = Transition { before: Some(&after), after: &after };
-                listener.push(Work::Resync { before, after: after.clone() }, transition, false);
+                listener.push(HandlerWork::Resync { before, after: after.clone() }, transition, false);
             }
         }
         drop(state);
@@ -228,7 +228,7 @@ impl Processor {
         state.has_synced = true;
         let now = upstream.snapshot();
         for listener in &state.listeners {
-            listener.push(Work::Nothing, Transition { before: Some(&now), after: &now }, true);
+            listener.push(HandlerWork::Nothing, Transition { before: Some(&now), after: &now }, true);
         }
         drop(state);
         self.synced.send_replace(true);
@@ -262,7 +262,7 @@ impl Processor {
         move || retained.lock().unwrap_or_else(PoisonError::into_inner).drop_one()
     }
 
-    pub(super) fn observe(&self, upstream: &dyn Upstream) -> Sample {
+    pub(super) fn observe(&self, upstream: &dyn Upstream) -> InformerSample {
         // Outside of the lock: the lag of a handler that has fallen behind needs a comparison of
         // snapshots.
         let listeners = self.state().listeners.clone();
@@ -270,7 +270,7 @@ impl Processor {
         let panics = listeners.iter().map(|listener| listener.panics.load(Ordering::Relaxed)).sum();
         let (objects, version) = upstream.extent();
         let health = upstream.health();
-        Sample {
+        InformerSample {
             queued: self.queue.len() as u64,
             version,
             objects: objects as u64,
@@ -282,7 +282,7 @@ impl Processor {
         }
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> ProcessorPhase {
         self.state().phase
     }
 
@@ -308,7 +308,7 @@ impl ProcessorState {
         if wanted >= check {
             return Some(wanted);
         }
-        if self.phase != Phase::New {
+        if self.phase != ProcessorPhase::New {
             tracing::warn!(?wanted, ?check, "informer is already running with a longer resync period");
             return Some(check);
         }
@@ -328,7 +328,7 @@ impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         let EndGuard(processor) = self;
         let mut state = processor.state();
-        state.phase = Phase::Stopped;
+        state.phase = ProcessorPhase::Stopped;
         state.listeners.iter().for_each(|listener| listener.end());
         drop(state);
         processor.queue.close();
@@ -356,7 +356,7 @@ mod tests {
     use crate::informer::shared::batch::AnySnapshot;
     use crate::informer::shared::dispatcher::Dispatcher;
     use crate::lister_watcher::{EventStream, ItemStream};
-    use crate::metrics::Observed;
+    use crate::metrics::ObservedInformer;
     use crate::{InformerOptions, ListerWatcher, SharedIndexInformer};
 
     /// A server that never responds.

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_let_go_of_when_others_were_or_when_it_is_quiet() {
+    fn replaced_objects_are_freed_by_later_batches_or_when_idle() {
         let (mut retained, first, last) = (RetainedBatches::default(), Arc::new(1), Arc::new(2));
         retained.retain(update(&first));
         (1..RETAINED).for_each(|_| retained.retain(update(&last)));
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_not_kept() {
+    fn objects_of_a_list_are_not_retained() {
         let (mut retained, old) = (RetainedBatches::default(), Arc::new(1));
         let events = (0..=LARGEST).map(|_| Event::Updated { old: old.clone(), new: Arc::new(0) });
         retained.retain(Arc::new(events.collect::<Vec<_>>()));

@@ -12,7 +12,7 @@ use super::feed::{AnyQueue, Feed};
 use super::processor::Processor;
 use crate::informer::process::{Recreated, ResyncScope, apply};
 use crate::lister_watcher::ListerWatcher;
-use crate::metrics::{Labels, Observed, Sample};
+use crate::metrics::{InformerLabels, InformerSample, ObservedInformer};
 use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector, ReflectorOptions};
 use crate::store::Store;
@@ -155,8 +155,8 @@ impl<T: Object> Upstream for InformerCore<T> {
     }
 }
 
-impl<T: Object> Observed for InformerCore<T> {
-    fn labels(&self) -> &Labels {
+impl<T: Object> ObservedInformer for InformerCore<T> {
+    fn labels(&self) -> &InformerLabels {
         &self.processor.labels
     }
 
@@ -164,7 +164,7 @@ impl<T: Object> Observed for InformerCore<T> {
         self.processor.stop.is_cancelled()
     }
 
-    fn observe(&self) -> Sample {
+    fn observe(&self) -> InformerSample {
         self.processor.observe(self)
     }
 }

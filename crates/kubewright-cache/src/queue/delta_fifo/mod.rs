@@ -18,14 +18,14 @@ pub use self::options::DeltaFifoOptions;
 use self::state::DeltaFifoState;
 use super::initial_list::InitialList;
 use super::{
-    BoxFuture, Process, Queue, QueueClosed, ReflectorStore, TransformError, apply_transform_to_list, changed, deleted,
-    is_in, tombstone,
+    BoxFuture, PopProcess, Queue, QueueClosed, ReflectorStore, TransformError, apply_transform_to_list, changed,
+    deleted, is_in, tombstone,
 };
 use crate::{AnyObject, Delta, ObjectSet};
 
 /// Processing that takes longer is logged if at least this many keys are queued behind it.
-const SLOW: Duration = Duration::from_millis(100);
-const MANY: usize = 10;
+const SLOW_PROCESSING: Duration = Duration::from_millis(100);
+const LONG_QUEUE: usize = 10;
 
 /// A queue of keys, each with all changes of its object. A handle: clones share one queue.
 ///
@@ -235,7 +235,7 @@ impl<T: AnyObject + ?Sized> DeltaFifo<T> {
                     state.initial_list.popped(1);
                     let start = Instant::now();
                     let result = process(deltas, is_in_initial_list);
-                    if state.line.len() > MANY && start.elapsed() > SLOW {
+                    if state.line.len() > LONG_QUEUE && start.elapsed() > SLOW_PROCESSING {
                         tracing::debug!(%key, depth = state.line.len(), took = ?start.elapsed(), "slow processing of deltas");
                     }
                     return Ok(result);
@@ -334,7 +334,7 @@ impl<T: AnyObject + ?Sized> ReflectorStore<T> for DeltaFifo<T> {
 }
 
 impl<T: AnyObject + ?Sized> Queue<T> for DeltaFifo<T> {
-    fn pop<'a>(&'a self, process: &'a mut Process<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
+    fn pop<'a>(&'a self, process: &'a mut PopProcess<'_, T>) -> BoxFuture<'a, Result<(), QueueClosed>> {
         Box::pin(DeltaFifo::pop(self, process))
     }
 

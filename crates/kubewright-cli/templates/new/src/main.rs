@@ -30,12 +30,12 @@ async fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that several can
-/// stand by.
+/// Runs until SIGINT or SIGTERM, and only while this process holds the lease, so that other
+/// replicas can stand by.
 async fn run() -> Result<(), BoxError> {
     // Logs go through the crate `tracing`, which prints nothing without a subscriber.
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    // First, so that a signal during the start is not lost.
+    // Installed first, so that an early signal is not lost.
     let shutdown = shutdown_on_signals();
     let client = Client::try_default().await?;
     let mut manager = Manager::new(&client, ManagerOptions::default().listen("0.0.0.0:8080".parse()?));
@@ -52,7 +52,7 @@ async fn run() -> Result<(), BoxError> {
     Ok(manager.run(&shutdown).await?)
 }
 
-/// The CustomResourceDefinition, as `manifests/crd.yaml` has it.
+/// The CustomResourceDefinition, as in `manifests/crd.yaml`.
 fn definition() -> Result<String, BoxError> {
     let mut text = String::new();
     yaml::write(&Value::from_json(&resource::Widget::definition().to_json())?, &mut text);

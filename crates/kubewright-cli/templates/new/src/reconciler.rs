@@ -1,4 +1,4 @@
-//! Brings the world in line with one object: it owns a deployment of its own name.
+//! Reconciles one object, which owns a deployment of the same name.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use kubewright::runtime::{BoxError, Context, Manager, Outcome};
 
 use crate::resource;
 
-/// Adds the controller to what `manager` runs.
+/// Adds the controller to `manager`.
 pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
     let controller = manager.controller::<resource::Widget>("widgets");
     manager.add(controller.owns::<apps::v1::Deployment>().workers(4).reconciling(reconcile))?;
     Ok(())
 }
 
-/// Called whenever the object or its deployment has changed, and again, later and later, after an
-/// error.
+/// Called when the object or its deployment has changed. After an error it is retried with
+/// exponential back-off.
 ///
-/// It looks at what is there, not at what happened: the same call at any moment leads to the same
-/// end.
+/// It compares the desired state with the observed state, not with the event that triggered it.
+/// Repeated calls therefore converge to the same result.
 async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Outcome, BoxError> {
     if object.is_being_deleted() {
-        // The garbage collector takes the deployment along, since it names its owner.
+        // The garbage collector deletes the deployment through its owner reference.
         return Ok(Outcome::Done);
     }
     let deployments = context.api::<apps::v1::Deployment>(object.namespace());
@@ -41,9 +41,9 @@ async fn reconcile(object: Arc<resource::Widget>, context: Context) -> Result<Ou
     Ok(Outcome::Done)
 }
 
-/// Sets the fields that we care about, and leaves everything else as it is.
+/// Sets the managed fields, and keeps all others.
 ///
-/// A deployment of this name that belongs to somebody else is an error, and stays untouched.
+/// Fails if a deployment of this name has another controller; it is not modified then.
 fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) -> Result<(), BoxError> {
     set_controller_reference(object, deployment)?;
     let spec = deployment.spec.get_or_insert_default();

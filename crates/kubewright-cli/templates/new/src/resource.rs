@@ -1,10 +1,10 @@
-//! The custom resource: what users write, and what they read back.
+//! The custom resource: its spec and status.
 
 use kubewright::runtime::custom::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-// After a change here, `cargo run -- crd > manifests/crd.yaml`; a test fails until that is done.
+// After a change, run `cargo run -- crd > manifests/crd.yaml`; a test fails otherwise.
 /// The desired state: a number of copies of an image.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
 #[resource(
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub struct WidgetSpec {
     /// The image of the containers.
     pub image: String,
-    /// How many of them; 1 if nothing is said.
+    /// The number of copies; 1 by default.
     #[serde(default = "one")]
     #[schemars(range(min = 0))]
     pub replicas: i32,
@@ -37,6 +37,6 @@ fn one() -> i32 {
 pub struct WidgetStatus {
     /// The generation of the object that was observed.
     pub observed_generation: i64,
-    /// How many copies can be used.
+    /// The number of available copies.
     pub available_replicas: i32,
 }

@@ -1,4 +1,4 @@
-//! The controller on an API server in the same process, with simulated time.
+//! Tests the controller on an in-process API server, in simulated time.
 
 use kubewright::api::{apiextensions, apps};
 use kubewright::runtime::custom::CustomResource;
@@ -14,7 +14,7 @@ struct Fixture {
     _cluster: TestCluster,
 }
 
-/// A cluster that knows the resource, and the controller at work on it.
+/// A cluster with the custom resource and the running controller.
 async fn start() -> Fixture {
     let cluster = TestCluster::start().await.expect("a server in memory starts");
     let client = cluster.client();
@@ -39,7 +39,7 @@ fn replicas(deployment: &apps::v1::Deployment) -> Option<i32> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_gets_a_deployment_that_follows_it() {
+async fn a_deployment_is_created_and_updated_for_an_object() {
     let fixture = start().await;
     let made = fixture.objects.create(&object("a", 2)).await.expect("it is valid");
     fixture.running.until_idle().await;
@@ -56,7 +56,7 @@ async fn an_object_gets_a_deployment_that_follows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_that_is_deleted_comes_back() {
+async fn a_deleted_deployment_is_created_again() {
     let fixture = start().await;
     fixture.objects.create(&object("a", 1)).await.expect("it is valid");
     fixture.running.until_idle().await;
@@ -68,11 +68,11 @@ async fn a_deployment_that_is_deleted_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_of_somebody_else_stays_untouched_and_is_reported() {
+async fn a_deployment_with_another_owner_is_not_modified_and_is_reported() {
     let fixture = start().await;
     fixture.objects.create(&object("a", 1)).await.expect("it is valid");
     fixture.running.until_idle().await;
-    // Of another object, and of nobody.
+    // With another owner, and without one.
     let mut taken = fixture.deployments.get("a").await.expect("it was made");
     taken.set_resource_version("");
     taken.set_name("b");
@@ -93,7 +93,7 @@ async fn a_deployment_of_somebody_else_stays_untouched_and_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_tells_how_many_are_available() {
+async fn the_status_shows_the_available_replicas() {
     let fixture = start().await;
     fixture.objects.create(&object("a", 1)).await.expect("it is valid");
     fixture.running.until_idle().await;

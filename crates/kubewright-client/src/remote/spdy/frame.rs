@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_taken_whole_whatever_pieces_they_come_in() {
+    fn frames_are_parsed_regardless_of_chunk_boundaries() {
         let stream = [data(5, true, b"hello"), ping(2), syn_stream(1, b"..."), data(7, false, b""), go_away()].concat();
         let (mut buffer, mut frames) = (BytesMut::new(), Vec::new());
         for byte in stream {

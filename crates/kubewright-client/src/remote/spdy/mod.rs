@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::error::{RemoteError, lost};
-use super::limits::{FAREWELL, SILENCE, WRITE};
+use super::limits::{CLOSE_TIMEOUT, SILENCE_TIMEOUT, WRITE_TIMEOUT};
 use frame::Frame;
 use kubewright_net::transport::TransportErrorKind;
 
@@ -33,7 +33,7 @@ pub(super) struct StreamOpening {
 }
 
 /// The receiving half, by channel.
-pub(super) struct Receiver<S> {
+pub(super) struct SpdyReceiver<S> {
     stream: ReadHalf<S>,
     incoming: BytesMut,
     /// In the order of their ids: 1, 3, 5, …
@@ -49,7 +49,7 @@ struct Opened {
 }
 
 /// The sending half, by channel.
-pub(super) struct Sender<S> {
+pub(super) struct SpdySender<S> {
     stream: WriteHalf<S>,
     /// The channels of the streams 1, 3, 5, …
     channels: Vec<u8>,
@@ -61,7 +61,10 @@ pub(super) struct Sender<S> {
 
 /// Both halves of a connection over `stream` after a SPDY handshake. Streams are opened with the
 /// first message.
-pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<StreamOpening>) -> (Receiver<S>, Sender<S>) {
+pub(super) fn halves<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    openings: Vec<StreamOpening>,
+) -> (SpdyReceiver<S>, SpdySender<S>) {
     let (mut compress, mut outgoing) = (Compress::new(Compression::fast(), true), BytesMut::new());
     let (mut streams, mut channels) = (Vec::new(), Vec::new());
     for StreamOpening { channel, is_read, headers } in openings {
@@ -72,11 +75,11 @@ pub(super) fn halves<S: AsyncRead + AsyncWrite>(stream: S, openings: Vec<StreamO
     }
     let (from, to) = split(stream);
     let (asking, asked) = mpsc::channel(PINGS_MAX);
-    let receiver = Receiver { stream: from, incoming: BytesMut::new(), streams, pinged: asking };
-    (receiver, Sender { stream: to, channels, outgoing, pings: 1, pinged: asked })
+    let receiver = SpdyReceiver { stream: from, incoming: BytesMut::new(), streams, pinged: asking };
+    (receiver, SpdySender { stream: to, channels, outgoing, pings: 1, pinged: asked })
 }
 
-impl<S: AsyncRead> Receiver<S> {
+impl<S: AsyncRead> SpdyReceiver<S> {
     /// The next bytes and their channel; `None` when all read streams have ended.
     pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
         loop {
@@ -88,7 +91,7 @@ impl<S: AsyncRead> Receiver<S> {
             if self.streams.iter().all(|stream| !stream.is_read || stream.has_ended) {
                 return Ok(None);
             }
-            match timeout(SILENCE, self.stream.read_buf(&mut self.incoming)).await {
+            match timeout(SILENCE_TIMEOUT, self.stream.read_buf(&mut self.incoming)).await {
                 Err(elapsed) => return Err(lost(TransportErrorKind::Timeout, elapsed)),
                 Ok(Ok(0)) => return Ok(None),
                 Ok(Ok(_)) => {}
@@ -133,7 +136,7 @@ impl<S: AsyncRead> Receiver<S> {
     }
 }
 
-impl<S: AsyncWrite> Sender<S> {
+impl<S: AsyncWrite> SpdySender<S> {
     pub(super) async fn send(&mut self, channel: u8, bytes: &[u8]) -> Result<(), RemoteError> {
         self.data(channel, false, bytes).await
     }
@@ -172,7 +175,7 @@ impl<S: AsyncWrite> Sender<S> {
     /// Closes the connection; errors are ignored.
     pub(super) async fn end(&mut self) {
         self.outgoing.extend_from_slice(&frame::go_away());
-        let _ = timeout(FAREWELL, async {
+        let _ = timeout(CLOSE_TIMEOUT, async {
             let _ = self.flush().await;
             self.stream.shutdown().await
         })
@@ -187,7 +190,7 @@ impl<S: AsyncWrite> Sender<S> {
             }
             self.stream.flush().await
         };
-        match timeout(WRITE, writing).await {
+        match timeout(WRITE_TIMEOUT, writing).await {
             Err(elapsed) => Err(lost(TransportErrorKind::Timeout, elapsed)),
             Ok(written) => written.map_err(|error| lost(TransportErrorKind::Disconnected, error)),
         }

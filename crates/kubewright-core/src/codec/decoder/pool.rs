@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_string_that_comes_again_is_stored_once() {
+    fn a_repeated_string_is_stored_once() {
         let mut pool = StringPool::default();
         let text = "registry.example.com/shop/web:1.0";
         let [mut first, mut second] = [Str::new(), Str::new()];
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn short_strings_are_told_apart_and_known_again() {
+    fn short_strings_are_interned_separately() {
         let mut pool = StringPool::default();
         let texts =
             ["", "\0", "a", "ab", "abc", "aXc", "abcd", "abcdefg", "abcdefgh", "abcdefghi", "abcdefghijklmno", "é"];

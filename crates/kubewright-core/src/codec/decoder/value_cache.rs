@@ -23,7 +23,7 @@ const DEEPEST: u32 = 16;
 /// Initial and maximum credit: how many misses a field tolerates before it counts as cold.
 const CREDIT: i8 = 8;
 /// How many misses a cold field tolerates before we stop comparing.
-const PATIENCE: i8 = 16;
+const COLD_CREDIT: i8 = 16;
 /// A cold field caches one value in this many, in case its values start to repeat. Prime, so that
 /// it does not always pick the last one of a group.
 const SAMPLE: i8 = 61;
@@ -31,7 +31,7 @@ const SAMPLE: i8 = 61;
 /// The last values of each field.
 #[derive(Default)]
 pub(crate) struct ValueCache {
-    fields: Vec<Field>,
+    fields: Vec<FieldCache>,
     /// Hash index: position in `fields` plus one, with linear probing. Invariant: the length is
     /// zero or a power of two, and at least half of it is free.
     places: Vec<u32>,
@@ -43,7 +43,7 @@ impl fmt::Debug for ValueCache {
     }
 }
 
-struct Field {
+struct FieldCache {
     id: usize,
     /// Increases with each hit; decides whether to look up the next value.
     credit: i8,
@@ -55,17 +55,17 @@ struct Field {
     /// The [`key`] of each value, so that the bytes of only one are compared.
     keys: [u64; WAYS],
     /// Most recently used first.
-    values: Vec<Value>,
+    values: Vec<RememberedValue>,
 }
 
-struct Value {
+struct RememberedValue {
     bytes: Vec<u8>,
     kept: CachedValue,
     /// Whether it was hit.
     met: bool,
 }
 
-impl Field {
+impl FieldCache {
     /// Sets `place` to the value at `at`, and returns the length of its bytes.
     #[inline]
     fn take(&mut self, at: usize, place: &mut dyn Sharing) -> Result<u32, CacheMiss> {
@@ -131,7 +131,7 @@ impl ValueCache {
     #[inline]
     pub(crate) fn passes(&mut self, index: usize) -> Option<u8> {
         let field = &mut self.fields[index];
-        if field.credit >= -PATIENCE || field.credit <= 1 - SAMPLE {
+        if field.credit >= -COLD_CREDIT || field.credit <= 1 - SAMPLE {
             return None;
         }
         field.credit -= 1;
@@ -149,7 +149,7 @@ impl ValueCache {
     #[inline]
     pub(crate) fn recall(&mut self, index: usize, place: &mut dyn Sharing, bytes: &[u8]) -> Result<u32, CacheMiss> {
         let field = &mut self.fields[index];
-        if field.credit < -PATIENCE {
+        if field.credit < -COLD_CREDIT {
             return Err(field.miss(index));
         }
         // All ways are compared without branches, because the outcome is unpredictable.
@@ -186,7 +186,7 @@ impl ValueCache {
         };
         room.clear();
         room.extend_from_slice(bytes);
-        field.values.insert(0, Value { bytes: room, kept: place.share(), met: false });
+        field.values.insert(0, RememberedValue { bytes: room, kept: place.share(), met: false });
         field.keys.rotate_right(1);
         field.keys[0] = key(bytes);
     }
@@ -207,7 +207,14 @@ impl ValueCache {
 
     #[cold]
     fn add(&mut self, id: usize) -> usize {
-        self.fields.push(Field { id, credit: CREDIT, worth: CREDIT, length: 0, keys: [0; WAYS], values: Vec::new() });
+        self.fields.push(FieldCache {
+            id,
+            credit: CREDIT,
+            worth: CREDIT,
+            length: 0,
+            keys: [0; WAYS],
+            values: Vec::new(),
+        });
         if self.fields.len() * 2 > self.places.len() {
             self.places = vec![0; (self.places.len() * 2).max(256)];
             (1..self.fields.len()).for_each(|count| self.index(count));
@@ -257,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_come_again_are_shared_until_one_is_changed() {
+    fn repeated_values_are_shared_until_one_is_changed() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let texts = ["a", "b"].map(|name| json(name, LABELS));
         let from_json = texts.each_ref().map(|text| decoder.json::<PartialObjectMetadata>(text.as_bytes()).unwrap());
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_an_object_that_has_values_is_merged_as_ever() {
+    fn decoding_into_an_object_with_values_merges_despite_the_cache() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let [text, zone] =
             [LABELS, r#"{"zone": "a"}"#].map(|labels| json("x", labels).replace("finalizers", "unknown"));
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_never_repeat_are_whole_and_known_again_once_they_do() {
+    fn cold_lists_are_decoded_and_shared_again_when_they_repeat() {
         let owners = |number: usize, count: usize| {
             let owner =
                 |index| format!(r#"{{"apiVersion": "v1", "kind": "Node", "name": "n{index}", "uid": "{number:036}"}}"#);
@@ -324,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beside_one_that_keeps_coming_are_remembered_if_they_come_again_too() {
+    fn a_frequent_value_does_not_evict_other_repeated_values() {
         let mut decoder = Decoder::new().pool(StringPool::default());
         let mut labels = |app: &str| {
             let text = json("x", &format!(r#"{{"app.kubernetes.io/name": "{app}", "tier": "web"}}"#));
@@ -347,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_however_many_there_are() {
+    fn fields_are_found_in_large_messages() {
         let mut value_cache = ValueCache::default();
         for _ in 0..2 {
             let found = (0..1000).map(|index| value_cache.find(0x5555_0000 + 4 * index));

@@ -2,7 +2,7 @@
 
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::message::Message;
-use crate::codec::protobuf::{Encoder, Fields};
+use crate::codec::protobuf::{Encoder, WireFields};
 use crate::{GroupVersionKind, Str};
 
 /// The prefix of every enveloped object.
@@ -32,7 +32,7 @@ impl<'a> Envelope<'a> {
         };
         let mut envelope = Envelope::default();
         let mut decoder = Decoder::new();
-        let mut fields = Fields::new(body);
+        let mut fields = WireFields::new(body);
         while let Some((number, wire)) = fields.next()? {
             match number {
                 1 => (envelope.api_version, envelope.kind) = type_meta(wire.bytes()?, &mut decoder)?,
@@ -83,7 +83,7 @@ impl<'a> Envelope<'a> {
 
 /// `apiVersion` and `kind` of a `runtime.TypeMeta`.
 pub(crate) fn type_meta(bytes: &[u8], decoder: &mut Decoder) -> Result<(Str, Str), DecodeError> {
-    let mut fields = Fields::new(bytes);
+    let mut fields = WireFields::new(bytes);
     let (mut api_version, mut kind) = (Str::new(), Str::new());
     while let Some((number, wire)) = fields.next()? {
         match number {

@@ -4,7 +4,7 @@ use super::protobuf_items::{decode_items, run};
 use crate::Str;
 use crate::codec::decoder::{CacheMiss, DecodeError, Decoder};
 use crate::codec::message::{Message, SharedMessage, Slot};
-use crate::codec::protobuf::{Fields, Wire, id, take_bytes, take_varint};
+use crate::codec::protobuf::{Wire, WireFields, id, take_bytes, take_varint};
 use crate::codec::scheme::{Flags, Number, Numbers, TypeInfo};
 
 /// Decodes a message into `message`; fields that are not mentioned keep their values.
@@ -186,7 +186,7 @@ pub fn decode_number<M: Message + ?Sized>(
 /// The value of the field whose tag is at `start`, of any wire type, and the remaining bytes.
 #[inline(never)]
 fn take_any(start: &[u8]) -> Result<(Wire<'_>, &[u8]), DecodeError> {
-    let mut fields = Fields::new(start);
+    let mut fields = WireFields::new(start);
     let (_, wire) = fields.next()?.ok_or_else(DecodeError::truncated)?;
     Ok((wire, fields.rest))
 }

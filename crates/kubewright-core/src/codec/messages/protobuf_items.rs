@@ -2,7 +2,7 @@
 
 use crate::codec::decoder::{CacheMiss, DecodeError, Decoder};
 use crate::codec::message::{MessageMap, Messages, Scalar, Slot};
-use crate::codec::protobuf::{Fields, Wire, id, take_bytes, take_varint};
+use crate::codec::protobuf::{Wire, WireFields, id, take_bytes, take_varint};
 use crate::codec::scheme::Number;
 use crate::{List, Map, MapBuilder, Str};
 
@@ -233,7 +233,7 @@ fn any_str_entry(bytes: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
 
 #[cold]
 fn any_entry(bytes: &[u8]) -> Result<(&[u8], Option<Wire<'_>>), DecodeError> {
-    let mut fields = Fields::new(bytes);
+    let mut fields = WireFields::new(bytes);
     let (mut key, mut value) = (&[][..], None);
     while let Some((number, wire)) = fields.next()? {
         match number {

@@ -9,4 +9,4 @@ pub(crate) use tags::id;
 #[doc(hidden)]
 pub use tags::{take_bytes, take_varint};
 pub use wire::Wire;
-pub(crate) use wire::{Fields, varint};
+pub(crate) use wire::{WireFields, varint};

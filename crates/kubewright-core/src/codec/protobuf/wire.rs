@@ -48,7 +48,7 @@ impl<'a> Wire<'a> {
 
     /// The fields of a message.
     pub fn fields(self) -> Result<impl Iterator<Item = Result<(u32, Wire<'a>), DecodeError>>, DecodeError> {
-        let mut fields = Fields::new(self.bytes()?);
+        let mut fields = WireFields::new(self.bytes()?);
         Ok(std::iter::from_fn(move || fields.next().transpose()))
     }
 
@@ -65,13 +65,13 @@ impl<'a> Wire<'a> {
 }
 
 /// The fields of a message in encoded order.
-pub(crate) struct Fields<'a> {
+pub(crate) struct WireFields<'a> {
     pub(crate) rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
-        Fields { rest: bytes }
+        WireFields { rest: bytes }
     }
 
     /// Number and value of the next field.

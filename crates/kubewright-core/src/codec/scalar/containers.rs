@@ -4,7 +4,7 @@ use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::{Reader, Writer};
 use crate::codec::message::Scalar;
 use crate::codec::messages::entry;
-use crate::codec::protobuf::{Encoder, Fields, Wire, varint};
+use crate::codec::protobuf::{Encoder, Wire, WireFields, varint};
 use crate::codec::sharing::Sharing;
 use crate::{List, Map, MapBuilder, Str};
 
@@ -173,7 +173,7 @@ impl Scalar for List<Str> {
         writer.items(self, |writer, text| writer.string(text));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let mut fields = Fields::new(wire.bytes()?);
+        let mut fields = WireFields::new(wire.bytes()?);
         while let Some((number, wire)) = fields.next()? {
             if number == 1 {
                 self.push(decoder.text(wire.bytes()?)?);

@@ -7,7 +7,7 @@ use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::finite;
 use crate::codec::json::{Reader, Writer};
 use crate::codec::message::Scalar;
-use crate::codec::protobuf::{Encoder, Fields, Wire};
+use crate::codec::protobuf::{Encoder, Wire, WireFields};
 use crate::{ByteString, IntOrString, Quantity, Str};
 
 impl Scalar for bool {
@@ -106,7 +106,7 @@ impl Scalar for Quantity {
         writer.plain_string(self.encode(&mut [0; Quantity::TEXT_LENGTH]));
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, _: &mut Decoder) -> Result<(), DecodeError> {
-        let mut fields = Fields::new(wire.bytes()?);
+        let mut fields = WireFields::new(wire.bytes()?);
         while let Some((number, wire)) = fields.next()? {
             if number == 1 {
                 let text = std::str::from_utf8(wire.bytes()?).map_err(DecodeError::utf8)?;
@@ -140,7 +140,7 @@ impl Scalar for IntOrString {
         }
     }
     fn decode_protobuf(&mut self, wire: Wire<'_>, decoder: &mut Decoder) -> Result<(), DecodeError> {
-        let mut fields = Fields::new(wire.bytes()?);
+        let mut fields = WireFields::new(wire.bytes()?);
         let (mut kind, mut int, mut text) = (0, 0, Str::new());
         while let Some((number, wire)) = fields.next()? {
             match number {

@@ -3,7 +3,7 @@
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::{Reader, Writer};
 use crate::codec::message::Scalar;
-use crate::codec::protobuf::{Encoder, Fields, Wire};
+use crate::codec::protobuf::{Encoder, Wire, WireFields};
 use crate::{MicroTime, Time};
 
 /// Seconds since 1970, for the common encoding: whole seconds, which take five bytes from 1978 to
@@ -18,7 +18,7 @@ fn whole_seconds(bytes: &[u8]) -> Option<i64> {
 
 /// Seconds and nanoseconds of a time.
 fn time_parts(bytes: &[u8]) -> Result<(i64, i32), DecodeError> {
-    let (mut fields, mut seconds, mut nanos) = (Fields::new(bytes), 0, 0);
+    let (mut fields, mut seconds, mut nanos) = (WireFields::new(bytes), 0, 0);
     while let Some((number, wire)) = fields.next()? {
         match number {
             1 => seconds = wire.varint()? as i64,

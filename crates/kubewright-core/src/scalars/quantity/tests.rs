@@ -109,7 +109,7 @@ fn negative_values_are_rounded_away_from_zero() {
 }
 
 #[test]
-fn rounding_up_says_whether_it_was_exact() {
+fn rounding_up_returns_whether_it_was_exact() {
     let mut cpu = quantity("100001u");
     assert!(!cpu.round_up(-3));
     assert_eq!(cpu.to_string(), "101m");
@@ -119,7 +119,7 @@ fn rounding_up_says_whether_it_was_exact() {
 }
 
 #[test]
-fn numbers_are_made_in_any_format() {
+fn quantities_are_constructed_in_any_format() {
     for (quantity, printed) in [
         (Quantity::new(2048, QuantityFormat::BinarySi), "2Ki"),
         (Quantity::new(2_000_000, QuantityFormat::DecimalExponent), "2e6"),
@@ -163,7 +163,7 @@ fn text_is_padded_and_debugged_readably() {
 
 proptest! {
     #[test]
-    fn what_is_printed_reads_back_as_the_same_number(text in any_text()) {
+    fn a_printed_quantity_parses_to_the_same_number(text in any_text()) {
         if let Ok(quantity) = text.parse::<Quantity>() {
             for printed in [quantity.to_string(), quantity.to_canonical().to_string()] {
                 prop_assert_eq!(&printed.parse::<Quantity>().unwrap(), &quantity);

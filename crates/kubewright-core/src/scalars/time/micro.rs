@@ -258,7 +258,7 @@ mod tests {
 
     #[cfg(feature = "jiff")]
     #[test]
-    fn jiff_knows_the_same_times() {
+    fn times_agree_with_jiff() {
         let time: MicroTime = "1969-12-31T23:59:59.999999Z".parse().unwrap();
         assert_eq!(jiff::Timestamp::from(time).as_microsecond(), -1);
         assert_eq!(MicroTime::from(jiff::Timestamp::from(time)), time);

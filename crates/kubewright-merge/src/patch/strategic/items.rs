@@ -2,7 +2,7 @@
 
 use kubewright_core::{Map, Value};
 
-use super::schema::Schema;
+use super::schema::PatchSchema;
 use crate::patch::error::PatchError;
 
 /// Merge rules of a list.
@@ -12,13 +12,13 @@ pub(super) struct ListRules {
     pub(super) merges: bool,
     /// The field that identifies an item.
     pub(super) key: Option<&'static str>,
-    pub(super) item: Schema,
+    pub(super) item: PatchSchema,
 }
 
 impl ListRules {
     /// The rules of the list in this field.
     #[inline]
-    pub(super) fn of(schema: Schema, field: &str) -> Result<Self, PatchError> {
+    pub(super) fn of(schema: PatchSchema, field: &str) -> Result<Self, PatchError> {
         let field = schema.field(field)?;
         Ok(ListRules { merges: field.strategy() == Some("merge"), key: field.merge_key(), item: field.item_schema()? })
     }

@@ -7,7 +7,7 @@ use kubewright_core::{List, Map, Str, Value};
 use super::directives::{DELETE_FROM, DIRECTIVE, RETAIN_KEYS, SET_ORDER, unknown_directive, without_directives};
 use super::items::{ListRules, bad_type, check_merge_keys, kind_of_items, no_merge_key};
 use super::order::{identity, in_order, key_of, positions};
-use super::schema::Schema;
+use super::schema::PatchSchema;
 use crate::patch::error::PatchError;
 use crate::patch::merge_patch::without_nulls;
 
@@ -16,7 +16,11 @@ type Fields = BTreeMap<Str, Value>;
 
 /// Merges a patch into an object.
 #[inline]
-pub(super) fn merge_map(original: Map<Value>, patch: &Map<Value>, schema: Schema) -> Result<Map<Value>, PatchError> {
+pub(super) fn merge_map(
+    original: Map<Value>,
+    patch: &Map<Value>,
+    schema: PatchSchema,
+) -> Result<Map<Value>, PatchError> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -53,7 +57,7 @@ pub(super) fn merge_map(original: Map<Value>, patch: &Map<Value>, schema: Schema
 }
 
 #[inline]
-fn merge_field(original: &mut Fields, key: &Str, value: &Value, schema: Schema) -> Result<(), PatchError> {
+fn merge_field(original: &mut Fields, key: &Str, value: &Value, schema: PatchSchema) -> Result<(), PatchError> {
     let merged = match (original.get_mut(key.as_str()), value) {
         (_, Value::Null) => {
             original.remove(key.as_str());
@@ -85,7 +89,7 @@ fn merge_field(original: &mut Fields, key: &Str, value: &Value, schema: Schema) 
 
 /// Removes the listed scalars from a list.
 #[inline]
-fn delete_from_list(original: &mut Fields, field: &str, value: &Value, schema: Schema) -> Result<(), PatchError> {
+fn delete_from_list(original: &mut Fields, field: &str, value: &Value, schema: PatchSchema) -> Result<(), PatchError> {
     match (original.get_mut(field), value) {
         (_, Value::Null) => {
             original.remove(field);

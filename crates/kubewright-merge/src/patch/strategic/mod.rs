@@ -16,7 +16,7 @@ use kubewright_core::scheme::TypeInfo;
 
 use crate::patch::error::PatchError;
 use merging::merge_map;
-use schema::Schema;
+use schema::PatchSchema;
 
 /// Applies a strategic merge patch to `target`, an object of the type `schema`.
 ///
@@ -34,7 +34,7 @@ pub fn strategic_merge(target: &Value, patch: &Value, schema: &'static TypeInfo)
         return Err(PatchError::Malformed(message));
     };
     let target = target.as_object().cloned().unwrap_or_default();
-    merge_map(target, patch, Schema::Object(schema)).map(Value::Object)
+    merge_map(target, patch, PatchSchema::Object(schema)).map(Value::Object)
 }
 
 #[cfg(test)]

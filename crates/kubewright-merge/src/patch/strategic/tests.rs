@@ -147,7 +147,7 @@ fn merges_follow_the_schema() {
 }
 
 #[test]
-fn what_cannot_be_merged_is_refused() {
+fn unmergeable_patches_are_rejected() {
     let target = r#"{"items":[{"name":"a"}],"item":{"name":"v"},"labels":{"a":"b"},"nested":{"x":{"name":"x"}},"lists":[["a"]],"finalizers":["a"],"unknown":{}}"#;
     for (patch, want) in [
         (r#"{"$patch":"explode"}"#, "unknown patch type"),
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn a_patch_without_directives_changes_nothing_the_second_time(names in prop::collection::vec("[a-d]", 0..4), more in prop::collection::vec("[a-f]", 0..4)) {
+    fn a_patch_without_directives_is_idempotent(names in prop::collection::vec("[a-d]", 0..4), more in prop::collection::vec("[a-f]", 0..4)) {
         let items = |names: &[String]| {
             let mut seen = Vec::new();
             let items = names.iter().filter(|name| !seen.contains(name) && { seen.push(name); true });

@@ -14,7 +14,7 @@ pub(crate) struct ExecCredential {
     pub(crate) token: Option<Secret<String>>,
     pub(crate) identity: Option<Arc<Identity>>,
     /// When it expires; `None` means until the server rejects it.
-    pub(super) expires: Option<Expiry>,
+    pub(super) expires: Option<CredentialExpiry>,
     /// When it was received.
     pub(super) since: Instant,
 }
@@ -22,12 +22,12 @@ pub(crate) struct ExecCredential {
 /// An expiry by two clocks, whichever is first: the monotonic clock stops during suspend, and the
 /// system clock may be set.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Expiry {
+pub(super) struct CredentialExpiry {
     pub(super) by_clock: Instant,
     pub(super) by_calendar: SystemTime,
 }
 
-impl Expiry {
+impl CredentialExpiry {
     pub(super) fn has_come(&self) -> bool {
         self.by_clock <= Instant::now() || self.by_calendar <= SystemTime::now()
     }

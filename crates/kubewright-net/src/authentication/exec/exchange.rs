@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use kubewright_core::{Map, Time, Value};
 use tokio::time::Instant;
 
-use super::credential::{ExecCredential, Expiry};
+use super::credential::{CredentialExpiry, ExecCredential};
 use crate::credentials::Identity;
 use crate::secret::Secret;
 
@@ -58,12 +58,12 @@ pub(super) fn read(version: &str, output: &[u8]) -> Result<ExecCredential, Strin
 }
 
 /// An expiry by both clocks.
-fn expiry(value: &Value) -> Option<Expiry> {
+fn expiry(value: &Value) -> Option<CredentialExpiry> {
     let by_calendar = SystemTime::try_from(Time::parse(value.as_str()?.as_bytes()).ok()?).ok()?;
     let left = by_calendar.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
     // Capped at a century, because monotonic clocks have a smaller range.
     let by_clock = Instant::now() + left.min(Duration::from_secs(100 * 365 * 86_400));
-    Some(Expiry { by_clock, by_calendar })
+    Some(CredentialExpiry { by_clock, by_calendar })
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     // AU-1
     #[test]
-    fn what_has_expired_by_one_of_two_clocks_has_expired() {
+    fn expiry_by_either_clock_counts() {
         let credential = |seconds: i64| {
             let time = Time::from_unix(Time::now().as_unix() + seconds).expect("it is near");
             expiry(&Value::from(time.to_string().as_str())).expect("a time")
@@ -80,8 +80,8 @@ mod tests {
         let fresh = credential(3600);
         assert!(!fresh.has_come());
         // The machine was suspended, or its clock was set.
-        assert!(Expiry { by_calendar: SystemTime::now() - Duration::from_secs(1), ..fresh }.has_come());
-        assert!(Expiry { by_clock: Instant::now(), ..fresh }.has_come());
+        assert!(CredentialExpiry { by_calendar: SystemTime::now() - Duration::from_secs(1), ..fresh }.has_come());
+        assert!(CredentialExpiry { by_clock: Instant::now(), ..fresh }.has_come());
         assert!(credential(-1).has_come());
     }
 }

@@ -1,5 +1,5 @@
-//! A record that candidates reach over a bad network: requests late, lost, refused, or carried out
-//! without an answer.
+//! A lock over a faulty network: requests are delayed, lost, rejected, or executed without a
+//! response.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -8,32 +8,32 @@ use std::time::Duration;
 use kubewright_client::Error;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, ResourceVersion};
-use kubewright_runtime::election::{Lock, Record};
+use kubewright_runtime::election::{LeaderElectionRecord, ResourceLock};
 use tokio::time::{sleep, timeout};
 
 use crate::election_simulation::Dice;
 use crate::frozen::Freezer;
 
-/// As long as a client waits for an answer about a lease by default.
+/// The default timeout of lease requests.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
 
 /// The stored record with its version.
-pub type Shelf = Arc<Mutex<(u64, Option<Record>)>>;
+pub type SharedRecord = Arc<Mutex<(u64, Option<LeaderElectionRecord>)>>;
 
-/// How the network is at the moment, in parts of a hundred.
+/// The current fault rates of the network, in percent.
 #[derive(Default, Clone, Copy)]
-pub struct Weather {
+pub struct FaultRates {
     longest_delay: u64,
     lost_requests: u64,
     lost_answers: u64,
     refusals: u64,
 }
 
-impl Weather {
+impl FaultRates {
     pub fn roll(dice: &mut Dice) -> Self {
-        let mut weather = Weather::default();
+        let mut weather = FaultRates::default();
         for _ in 0..dice.roll(4) {
             match dice.roll(4) {
                 0 => weather.longest_delay = dice.roll(20_000),
@@ -47,26 +47,26 @@ impl Weather {
 }
 
 /// A candidate's connection to the store.
-pub struct Wire {
-    shelf: Shelf,
-    weather: Arc<Mutex<Weather>>,
+pub struct FaultyLock {
+    shelf: SharedRecord,
+    weather: Arc<Mutex<FaultRates>>,
     freezer: Freezer,
     dice: Dice,
     /// The version that was last read or written.
     seen: u64,
 }
 
-impl Wire {
-    pub fn new(shelf: &Shelf, weather: &Arc<Mutex<Weather>>, freezer: &Freezer, seed: u64) -> Self {
+impl FaultyLock {
+    pub fn new(shelf: &SharedRecord, weather: &Arc<Mutex<FaultRates>>, freezer: &Freezer, seed: u64) -> Self {
         let (shelf, weather, freezer) = (shelf.clone(), weather.clone(), freezer.clone());
-        Wire { shelf, weather, freezer, dice: Dice::new(seed), seen: 0 }
+        FaultyLock { shelf, weather, freezer, dice: Dice::new(seed), seen: 0 }
     }
 
     /// Runs an operation on the store after a delay, and returns its result if it arrives in time.
     fn call<T, F>(&mut self, act: F) -> impl Future<Output = Result<T, Error>> + Send + use<T, F>
     where
         T: Send + 'static,
-        F: FnOnce(&mut (u64, Option<Record>)) -> Result<T, Error> + Send + 'static,
+        F: FnOnce(&mut (u64, Option<LeaderElectionRecord>)) -> Result<T, Error> + Send + 'static,
     {
         let (weather, dice, shelf) = (*self.weather.lock().unwrap(), &mut self.dice, self.shelf.clone());
         let [there, back] = [0, 0].map(|_: u64| dice.milliseconds(weather.longest_delay.max(5)));
@@ -94,7 +94,11 @@ impl Wire {
         })
     }
 
-    fn write(&mut self, expected: u64, record: &Record) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
+    fn write(
+        &mut self,
+        expected: u64,
+        record: &LeaderElectionRecord,
+    ) -> impl Future<Output = Result<u64, Error>> + Send + use<> {
         let record = record.clone();
         self.call(move |(version, kept)| {
             if *version != expected {
@@ -107,8 +111,8 @@ impl Wire {
     }
 }
 
-impl Lock for Wire {
-    fn get(&mut self) -> Answer<'_, Option<Record>> {
+impl ResourceLock for FaultyLock {
+    fn get(&mut self) -> Answer<'_, Option<LeaderElectionRecord>> {
         Box::pin(async {
             let (version, record) = self.call(|(version, kept)| Ok((*version, kept.clone()))).await?;
             self.seen = version;
@@ -116,14 +120,14 @@ impl Lock for Wire {
         })
     }
 
-    fn create<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn create<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         Box::pin(async {
             self.seen = self.write(0, record).await?;
             Ok(())
         })
     }
 
-    fn update<'a>(&'a mut self, record: &'a Record) -> Answer<'a, ()> {
+    fn update<'a>(&'a mut self, record: &'a LeaderElectionRecord) -> Answer<'a, ()> {
         Box::pin(async {
             self.seen = self.write(self.seen, record).await?;
             Ok(())

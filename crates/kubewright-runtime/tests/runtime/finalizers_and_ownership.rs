@@ -12,7 +12,7 @@ use kubewright_runtime::{Context, Finalizing, Outcome, finalize};
 use crate::support::{Journal, Running, config_map, config_maps, controller, eventually, server, touch};
 
 #[tokio::test(start_paused = true)]
-async fn an_object_goes_only_after_it_is_cleaned_up() {
+async fn a_finalizer_blocks_deletion_until_cleanup_succeeds() {
     let server = server().await;
     let maps = config_maps(&server);
     maps.create(&config_map("a")).await.unwrap();
@@ -83,7 +83,7 @@ async fn cleaning_up_may_write_to_the_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_is_created_then_updated_then_left_alone() {
+async fn create_or_update_creates_then_updates_then_does_nothing() {
     let server = server().await;
     config_maps(&server).create(&config_map("a")).await.unwrap();
     let journal = Journal::default();

@@ -1,4 +1,4 @@
-//! A small server that lives: objects, versions, a log to watch, and faults on request.
+//! A small mutable server: objects, versions, an event log, and injected faults.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::pin::Pin;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
-use kubewright_cache::{BoxFuture, EventStream, ItemStream, Listed, ListerWatcher};
+use kubewright_cache::{BoxFuture, EventStream, ItemStream, ListItem, ListerWatcher};
 use kubewright_client::{Error, Result};
 use kubewright_core::meta::v1::{ListMeta, Status};
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::stream::{Bookmark, Verb, WatchEvent};
+use kubewright_core::stream::{Bookmark, ReportedAs, WatchEvent};
 use kubewright_core::{DynamicObject, Object, Str};
 use tokio::time::Instant;
 
@@ -30,7 +30,7 @@ struct State {
     /// Events with their versions, oldest first.
     log: VecDeque<(u64, WatchEvent<DynamicObject>)>,
     forgotten: u64,
-    /// Watches with lower numbers are cut.
+    /// Watches with lower numbers are disconnected.
     generation: u64,
     wakers: Vec<Waker>,
     creations: u64,
@@ -109,7 +109,7 @@ impl Live {
         self.cut();
     }
 
-    /// Answers again.
+    /// Ends the error responses.
     pub fn recover(&self) {
         self.lock().refusals = None;
     }
@@ -195,9 +195,9 @@ impl ListerWatcher<DynamicObject> for Live {
             return Box::pin(async { Err(error) });
         }
         let metadata = ListMeta { resource_version: Some(state.version.to_string().into()), ..ListMeta::default() };
-        let decoded = |object| decoded(object, Verb::Listed).map(Listed::Item);
+        let decoded = |object| decoded(object, ReportedAs::Listed).map(ListItem::Item);
         let mut items: VecDeque<_> = state.objects.values().cloned().map(decoded).collect();
-        items.push_back(Ok(Listed::End(metadata)));
+        items.push_back(Ok(ListItem::End(metadata)));
         Box::pin(async move { Ok(Box::pin(Items(items)) as _) })
     }
 
@@ -229,10 +229,10 @@ impl ListerWatcher<DynamicObject> for Live {
     }
 }
 
-struct Items(VecDeque<Result<Listed<DynamicObject>>>);
+struct Items(VecDeque<Result<ListItem<DynamicObject>>>);
 
 impl Stream for Items {
-    type Item = Result<Listed<DynamicObject>>;
+    type Item = Result<ListItem<DynamicObject>>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Poll::Ready(self.0.pop_front())
@@ -273,16 +273,16 @@ impl Stream for LiveWatch {
 }
 
 /// An object as a client receives it.
-fn decoded(object: DynamicObject, verb: Verb) -> Result<DynamicObject> {
+fn decoded(object: DynamicObject, verb: ReportedAs) -> Result<DynamicObject> {
     if object.labels().get("undecodable").is_some() { Err(undecodable(verb, &object)) } else { Ok(object) }
 }
 
 /// An event as a client receives it.
 fn received(event: WatchEvent<DynamicObject>) -> Result<WatchEvent<DynamicObject>> {
     Ok(match event {
-        WatchEvent::Added(object) => WatchEvent::Added(decoded(object, Verb::Added)?),
-        WatchEvent::Modified(object) => WatchEvent::Modified(decoded(object, Verb::Modified)?),
-        WatchEvent::Deleted(object) => WatchEvent::Deleted(decoded(object, Verb::Deleted)?),
+        WatchEvent::Added(object) => WatchEvent::Added(decoded(object, ReportedAs::Added)?),
+        WatchEvent::Modified(object) => WatchEvent::Modified(decoded(object, ReportedAs::Modified)?),
+        WatchEvent::Deleted(object) => WatchEvent::Deleted(decoded(object, ReportedAs::Deleted)?),
         event => event,
     })
 }

@@ -11,7 +11,7 @@ use kubewright_core::{DynamicObject, GroupVersionResource};
 use tokio::time::{sleep, timeout};
 
 use crate::informer::{Log, Running, informer, logging, shown, taken};
-use crate::live::Live;
+use crate::mutable_server::Live;
 use crate::script::{Script, listed, watched};
 
 // RF-11, SI-4, SI-5: a batch is in the cache as a whole before its first event is delivered.
@@ -101,7 +101,7 @@ async fn a_stopped_informer_reports_whether_it_had_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resync_that_the_reflector_options_ask_for_reaches_the_handlers_of_a_shared_informer() {
+async fn the_resync_period_of_reflector_options_applies_to_shared_informers() {
     // RE-17
     let server = Live::new();
     server.put("a");

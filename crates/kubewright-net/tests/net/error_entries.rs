@@ -1,4 +1,4 @@
-//! Errors that name the entry of the kubeconfig to look at.
+//! Errors name the responsible entry of the kubeconfig.
 
 use kubewright_core::ByteString;
 use kubewright_net::Config;
@@ -6,8 +6,8 @@ use kubewright_net::config::{ConfigError, Environment, Kubeconfig, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
+use crate::requests::{get, secure_server};
 use crate::scripted::{Authority, Pair, Script, Scripted};
-use crate::talking::{get, secure_server};
 
 /// A kubeconfig for a server, with these fields of the cluster and of the user.
 fn config(directory: &Directory, server: &str, cluster: &str, user: &str) -> Result<Config, ConfigError> {
@@ -68,7 +68,7 @@ fn certificates_that_cannot_be_used_are_named_by_their_entry() {
 }
 
 #[tokio::test]
-async fn servers_that_are_not_believed_or_do_not_believe_us_are_told_apart() {
+async fn untrusted_servers_and_rejected_clients_are_distinguished() {
     let (authority, stranger, directory) = (Authority::new(), Authority::new(), Directory::new());
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), |_, _| async { http::Response::new(Script::text("ok")) }).await;

@@ -1,4 +1,4 @@
-//! A killed server has kept every write that it acknowledged.
+//! A killed server keeps all acknowledged writes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,7 +43,7 @@ impl Server {
         Server { process, address }
     }
 
-    /// `SIGKILL`, which nothing can catch.
+    /// SIGKILL, which cannot be handled.
     fn kill(mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it has ended");
@@ -68,7 +68,7 @@ fn call(address: &str, method: &str, path: &str, body: &str) -> Option<(u16, Str
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let code = answer.split(' ').nth(1)?.parse().ok()?;
-    // An answer that was cut off in the middle is none.
+    // A truncated response does not count.
     answer.trim_end().ends_with(['}', '0']).then_some((code, answer))
 }
 
@@ -77,7 +77,7 @@ fn version_of(answer: &str) -> Option<u64> {
 }
 
 #[test]
-fn no_answered_write_is_lost_and_no_revision_comes_twice() {
+fn no_acknowledged_write_is_lost_and_no_revision_is_reused() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let data = std::env::temp_dir().join(format!("kubewright-killed-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&data);
@@ -126,7 +126,7 @@ fn no_answered_write_is_lost_and_no_revision_comes_twice() {
 }
 
 #[test]
-fn a_server_without_room_refuses_writes_and_tells_its_health() {
+fn a_full_disk_fails_writes_and_the_health_check() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let data = std::env::temp_dir().join(format!("kubewright-full-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&data);
@@ -147,7 +147,7 @@ fn a_server_without_room_refuses_writes_and_tells_its_health() {
         );
         call(&server.address, "POST", MAPS, &body).expect("it runs")
     };
-    // Eight MiB at the most, whatever a block is.
+    // At most eight MiB for any block size.
     let (number, (code, answer)) = (0..100)
         .map(|number| (number, create(number)))
         .find(|(_, (code, _))| *code != 201)
@@ -166,7 +166,7 @@ fn a_server_without_room_refuses_writes_and_tells_its_health() {
     }
     server.kill();
 
-    // With room again, everything is there that was answered for.
+    // With free space again, all acknowledged writes exist.
     let server = Server::start(&data);
     for number in 0..number {
         let (code, _) = call(&server.address, "GET", &format!("{MAPS}/map-{number}"), "").expect("it runs");

@@ -13,13 +13,13 @@ const CLIENTS: usize = 60;
 const SERVE: &[&str] = &["apiserver", "--http", "--quiet", "--listen", "127.0.0.1:0"];
 
 #[test]
-fn a_server_without_more_files_says_so_and_serves_again_when_there_are_some() {
+fn a_server_out_of_file_descriptors_logs_it_and_recovers() {
     let serving = Serving::start_with_limit(&format!("-n {FILES}"), SERVE);
     let address = address(&serving);
     let mut known = TcpStream::connect(address).expect("it listens");
     assert!(is_ready(&mut known));
     let clients: Vec<TcpStream> = (0..CLIENTS).map(|_| TcpStream::connect(address).expect("it listens")).collect();
-    let said = serving.until_it_says("no connection can be accepted");
+    let said = serving.until_it_says("cannot accept connections");
     let last = said.last().expect("it was said");
     assert!(last.contains("Too many open files") && last.contains("ulimit -n"), "{last}");
     assert!(is_ready(&mut known), "those who are there are served");

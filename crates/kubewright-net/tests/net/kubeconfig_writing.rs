@@ -1,4 +1,4 @@
-//! Changes that go back to the files they belong to.
+//! Writing changes back to the kubeconfig files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn rules(directory: &Directory) -> LoadingRules {
 
 // KC-9
 #[test]
-fn an_entry_goes_back_to_its_file_and_nothing_else_changes() {
+fn an_entry_is_written_to_its_own_file_and_nothing_else_changes() {
     let directory = Directory::new();
     directory.write("one", FIRST);
     directory.write("two", SECOND);
@@ -66,7 +66,7 @@ fn the_current_context_can_be_cleared_wherever_it_is_set() {
     assert!(directory.read("two").contains("colour: blue"), "the rest of it stays");
     assert_eq!(rules(&directory).load().expect("we wrote it").current_context, None);
 
-    // If several files name one, the second must not become effective.
+    // If several files name a current context, the second must not become effective.
     directory.write("one", "current-context: one\n");
     directory.write("two", "current-context: two\n");
     rules(&directory).edit(clear).expect("it can be written");
@@ -75,7 +75,7 @@ fn the_current_context_can_be_cleared_wherever_it_is_set() {
 
 // KC-9
 #[test]
-fn what_is_at_the_top_goes_to_the_default_file_and_leaves_all() {
+fn top_level_settings_are_written_to_the_default_file_only() {
     let directory = Directory::new();
     let one =
         "preferences: {colors: true}\nextensions: [{name: a, weight: 7, extension: 1}, {name: b, extension: 1}]\n";
@@ -112,7 +112,7 @@ fn what_is_at_the_top_goes_to_the_default_file_and_leaves_all() {
 
 // KC-9
 #[test]
-fn only_the_owner_may_read_what_was_written() {
+fn written_files_are_readable_only_by_their_owner() {
     let directory = Directory::new();
     let file = directory.write("config", SECOND);
     std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("it is ours");
@@ -133,7 +133,7 @@ fn only_the_owner_may_read_what_was_written() {
 
 // KC-9
 #[test]
-fn a_lock_is_respected_unless_its_process_is_long_gone() {
+fn a_lock_is_respected_unless_it_is_stale() {
     let directory = Directory::new();
     let file = directory.write("config", SECOND);
     let lock = directory.write("config.lock", "");
@@ -155,7 +155,7 @@ fn a_lock_is_respected_unless_its_process_is_long_gone() {
 
 // KC-9
 #[test]
-fn a_lock_that_was_left_behind_is_removed_by_one_of_those_who_find_it() {
+fn a_stale_lock_is_removed_by_one_writer() {
     let directory = Directory::new();
     let file = directory.write("config", SECOND);
     let lock = directory.write("config.lock", "");
@@ -187,7 +187,7 @@ fn a_lock_that_was_left_behind_is_removed_by_one_of_those_who_find_it() {
 
 // KC-9
 #[test]
-fn locks_of_a_file_server_whose_clock_is_wrong_are_respected() {
+fn locks_are_respected_despite_clock_skew_of_a_file_server() {
     let directory = Directory::new();
     let file = directory.write("config", SECOND);
     let lock = directory.write("config.lock", "");
@@ -222,7 +222,7 @@ fn locks_of_a_file_server_whose_clock_is_wrong_are_respected() {
 
 // KC-9
 #[test]
-fn a_link_stays_a_link_also_to_a_file_that_is_yet_to_be_made() {
+fn a_symbolic_link_is_kept_even_if_its_target_is_missing() {
     let directory = Directory::new();
     let (first, second) = (directory.path("first"), directory.path("second"));
     std::os::unix::fs::symlink("second", &first).expect("links can be made");
@@ -309,7 +309,7 @@ fn a_file_that_cannot_be_written_stays_as_it_was() {
 
 // KC-9
 #[test]
-fn many_writers_lose_nothing() {
+fn concurrent_writers_lose_nothing() {
     let directory = Directory::new();
     let file = directory.write("config", "");
     std::thread::scope(|scope| {

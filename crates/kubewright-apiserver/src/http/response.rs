@@ -7,26 +7,26 @@ use hyper::header::{
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
-use super::{Body, ChunkSource, MemoryBudget};
+use super::{ChunkSource, MemoryBudget, ResponseBody};
 use crate::encoding::{self, ListBody, Wanted};
-use crate::registry::WatchStream;
+use crate::registry::RegistryWatch;
 use crate::rejection::Rejection;
 use crate::warnings::Warnings;
 
 /// A response without its common headers.
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     status: StatusCode,
     content_type: &'static str,
-    body: Body,
+    body: ResponseBody,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// Size of the body that was encoded for this response alone, in bytes.
     private_length: usize,
 }
 
-impl Answer {
+impl ApiResponse {
     /// An encoded object, list or other document.
     pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
-        Answer {
+        ApiResponse {
             status,
             content_type: wanted.content_type(),
             body: body.into(),
@@ -40,17 +40,17 @@ impl Answer {
         let (body, length) = match list {
             ListBody::Whole(bytes) => {
                 let length = bytes.len();
-                (Body::from(bytes), length)
+                (ResponseBody::from(bytes), length)
             }
             ListBody::Streamed(list) => (list.into(), 0),
         };
         let content_type = wanted.content_type();
-        Answer { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: length }
+        ApiResponse { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: length }
     }
 
     /// A successful Status.
     pub(crate) fn status(code: StatusCode, wanted: Wanted, status: &Status) -> Self {
-        Answer::document(code, wanted.as_object(), encoding::status(wanted, status))
+        ApiResponse::document(code, wanted.as_object(), encoding::status(wanted, status))
     }
 
     /// Plain text.
@@ -58,12 +58,12 @@ impl Answer {
         let (content_type, body) = ("text/plain; charset=utf-8", text.into());
         // Prevents content sniffing by browsers.
         let headers = vec![(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))];
-        Answer { status, content_type, body: body.into(), headers, private_length: 0 }
+        ApiResponse { status, content_type, body: body.into(), headers, private_length: 0 }
     }
 
     /// A binary document.
     pub(crate) fn binary(content_type: &'static str, body: Vec<u8>) -> Self {
-        Answer {
+        ApiResponse {
             status: StatusCode::OK,
             content_type,
             body: Bytes::from(body).into(),
@@ -74,26 +74,32 @@ impl Answer {
 
     /// A body that is encoded while it is sent.
     pub(crate) fn streamed(content_type: &'static str, source: impl ChunkSource + 'static) -> Self {
-        let body = Body::chunked(source);
-        Answer { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: 0 }
+        let body = ResponseBody::chunked(source);
+        ApiResponse { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: 0 }
     }
 
     /// A stream of watch events.
-    pub(crate) fn watch(content_type: &'static str, stream: WatchStream) -> Self {
-        Answer { status: StatusCode::OK, content_type, body: stream.into(), headers: Vec::new(), private_length: 0 }
+    pub(crate) fn watch(content_type: &'static str, stream: RegistryWatch) -> Self {
+        ApiResponse {
+            status: StatusCode::OK,
+            content_type,
+            body: stream.into(),
+            headers: Vec::new(),
+            private_length: 0,
+        }
     }
 
     /// An error response.
     pub(crate) fn rejection(rejection: Rejection, wanted: Wanted) -> Self {
         let status = match rejection {
-            Rejection::NoSuchPage => return Answer::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Rejection::NoSuchPage => return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
-            // Whoever writes without asking webhooks has none to ask.
+            // Unreachable: callers that do not handle `NeedsWebhook` write resources without webhooks.
             Rejection::NeedsWebhook => Box::new(Status::internal("webhooks were not asked")),
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());
-        let mut answer = Answer::status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), wanted, &status);
+        let mut answer = ApiResponse::status(code.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), wanted, &status);
         let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
         if let Some(seconds) = seconds {
             answer.headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
@@ -116,7 +122,7 @@ impl Answer {
 
     /// A response without a body.
     pub(crate) fn empty(status: StatusCode) -> Self {
-        Answer { status, content_type: "", body: Bytes::new().into(), headers: Vec::new(), private_length: 0 }
+        ApiResponse { status, content_type: "", body: Bytes::new().into(), headers: Vec::new(), private_length: 0 }
     }
 
     /// Reserves memory for a large list until it is sent.
@@ -143,7 +149,7 @@ impl Answer {
     }
 
     /// Builds the HTTP response.
-    pub(crate) fn into_response(self) -> Response<Body> {
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.status;
         let headers = response.headers_mut();

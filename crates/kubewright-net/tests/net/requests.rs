@@ -97,7 +97,7 @@ pub async fn settle(transport: &HttpTransport, connections: usize) {
 }
 
 #[tokio::test]
-async fn plain_http_and_memory_do_as_well() {
+async fn plain_http_and_in_memory_transports_work() {
     let server = ApiServer::in_memory().listen("127.0.0.1:0".parse().expect("an address")).plain_http();
     let server = server.start().await.expect("a free port");
     let plain = config(server.url().expect("it listens"), None);
@@ -111,7 +111,7 @@ async fn plain_http_and_memory_do_as_well() {
 
 // TR-1
 #[tokio::test]
-async fn large_answers_come_compressed_and_open_themselves() {
+async fn large_responses_are_compressed_and_decompressed_transparently() {
     let big = "x".repeat(300_000);
     let object = format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big}}, data: {{k: {big}}}}}");
     let server = || async { ApiServer::in_memory().preload(object.clone()).start().await.expect("the object is fine") };
@@ -135,7 +135,7 @@ async fn large_answers_come_compressed_and_open_themselves() {
 
 // RC-10, TR-8, TR-7
 #[tokio::test]
-async fn requests_carry_who_asks_for_whom_and_with_what() {
+async fn requests_carry_user_agent_impersonation_and_credentials() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), |request, _| async move { echo(&request) }).await;
@@ -215,7 +215,7 @@ fn contradictions_are_refused() {
 
 // TR-1
 #[tokio::test(start_paused = true)]
-async fn a_request_that_takes_too_long_is_given_up_but_a_watch_goes_on() {
+async fn the_request_timeout_applies_to_requests_and_not_to_watches() {
     let server = ApiServer::in_memory().start().await.expect("nothing can fail");
     let mut config = config("http://server", None);
     config.timeout = Some(Duration::from_secs(5));
@@ -245,7 +245,7 @@ async fn a_request_that_takes_too_long_is_given_up_but_a_watch_goes_on() {
 
 // TR-1
 #[tokio::test(start_paused = true)]
-async fn a_change_of_protocol_has_to_be_answered_in_time_as_well() {
+async fn the_request_timeout_applies_to_upgrades() {
     let transport = played(Protocol::Http1, |number, mut stream| async move {
         let mut request = [0; 1024];
         let _ = stream.read(&mut request).await;
@@ -274,7 +274,7 @@ async fn a_change_of_protocol_has_to_be_answered_in_time_as_well() {
 
 // TR-1
 #[tokio::test]
-async fn a_limit_that_never_comes_is_none() {
+async fn a_maximum_timeout_means_no_timeout() {
     let mut config = config("http://server", None);
     config.timeout = Some(Duration::MAX);
     let server = ApiServer::in_memory().start().await.expect("nothing can fail");
@@ -283,7 +283,7 @@ async fn a_limit_that_never_comes_is_none() {
 }
 
 #[tokio::test]
-async fn a_connection_can_go_on_in_another_protocol() {
+async fn a_connection_can_be_upgraded() {
     let authority = Authority::new();
     let tls = authority.server(&authority.sign("server"));
     let server = Scripted::start(Some(tls), |mut request: Request<hyper::body::Incoming>, _| async move {

@@ -14,7 +14,7 @@ use crate::webhook::{Files, Served, connect};
 async fn is_let_go(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> bool {
     stream.write_all(b"GET /hea").await.unwrap();
     stream.flush().await.unwrap();
-    // From here on nothing happens but time.
+    // From here on only time passes.
     tokio::time::pause();
     let mut rest = Vec::new();
     timeout(seconds(40.0), stream.read_to_end(&mut rest)).await.is_ok()

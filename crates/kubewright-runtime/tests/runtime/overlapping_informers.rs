@@ -7,7 +7,7 @@ use std::time::Duration;
 use kubewright_api::core::v1::{ConfigMap, Namespace};
 use kubewright_apiserver::RunningServer;
 use kubewright_cache::{
-    Backoff, FactoryOptions, InformerHandle, InformerScope, ReflectorOptions, SharedInformerFactory,
+    FactoryOptions, InformerHandle, InformerScope, ReflectorBackoff, ReflectorOptions, SharedInformerFactory,
 };
 use kubewright_client::transport::{ResponseFuture, TransportError, TransportErrorKind};
 use kubewright_client::{Api, Client};
@@ -52,7 +52,7 @@ fn held(share: &InformerHandle<ConfigMap>) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
+async fn the_list_of_one_informer_is_not_attributed_to_another() {
     let server = server().await;
     let mut other = Namespace::default();
     other.set_name("other");
@@ -75,8 +75,12 @@ async fn what_one_informer_has_listed_is_not_taken_for_what_the_other_has() {
         (factory, share)
     };
     // The other one has a long back-off.
-    let slow =
-        Backoff { initial: Duration::from_secs(100), cap: Duration::from_secs(100), jitter: 0.0, ..Backoff::default() };
+    let slow = ReflectorBackoff {
+        initial: Duration::from_secs(100),
+        cap: Duration::from_secs(100),
+        jitter: 0.0,
+        ..ReflectorBackoff::default()
+    };
     let (_factory, here) = share("default", FactoryOptions::default());
     let (_other_factory, there) =
         share("other", FactoryOptions::default().reflector(ReflectorOptions::default().backoff(slow)));

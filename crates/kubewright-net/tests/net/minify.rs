@@ -16,7 +16,7 @@ contexts: [{name: red, context: {cluster: red, user: admin}}, {name: blue, conte
 
 // KC-10
 #[test]
-fn minified_only_the_current_context_is_left() {
+fn minify_keeps_only_the_current_context() {
     let mut kubeconfig = Kubeconfig::parse(KUBECONFIG, None).expect("it is fine");
     kubeconfig.minify().expect("the context exists");
     assert_eq!(kubeconfig.clusters.keys().collect::<Vec<_>>(), ["red"]);

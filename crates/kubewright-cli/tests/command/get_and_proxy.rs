@@ -12,7 +12,7 @@ use kubewright_core::{DynamicObject, Object};
 use crate::process::{Cluster, PATIENCE, Serving, eventually, kubewright, text};
 
 #[test]
-fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
+fn get_lists_objects_and_served_resources() {
     let cluster = Cluster::start(&["apiserver"]);
     let kubeconfig = &cluster.kubeconfig.0;
     let said = |arguments: &[&str]| text(&kubewright(kubeconfig, arguments).stdout);
@@ -52,7 +52,7 @@ fn a_cluster_is_asked_what_it_has_and_what_it_serves() {
 }
 
 #[test]
-fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
+fn errors_suggest_a_fix_and_exit_codes_tell_usage_from_failure() {
     let run =
         |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_kubewright")).args(arguments).output().expect("built");
     let cluster = Cluster::start(&["apiserver"]);
@@ -69,7 +69,7 @@ fn errors_say_what_to_do_and_the_status_says_whose_they_are() {
 
     assert!(text(&gone.stderr).contains(&format!("cannot connect to the server {taken}")), "{}", text(&gone.stderr));
 
-    // Another server at the same address has other certificates.
+    // Another server at the same address has a different certificate.
     let successor = Cluster::start(&["apiserver"]);
     let now = successor.serving.line.trim().trim_start_matches("ready https://").to_owned();
     let former = std::fs::read_to_string(&config).expect("it was written").replace(&taken, &now);
@@ -147,7 +147,7 @@ async fn one_object_is_watched_by_its_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changes_is_shown_as_it_is_asked_for() {
+async fn get_watch_prints_changes_in_the_chosen_format() {
     let cluster = Cluster::start(&["apiserver"]);
     let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
     map(&maps, "one").await;
@@ -167,7 +167,7 @@ async fn what_changes_is_shown_as_it_is_asked_for() {
 }
 
 #[test]
-fn a_reader_that_has_gone_away_has_read_enough() {
+fn a_closed_pipe_ends_the_command_successfully() {
     let cluster = Cluster::start(&["apiserver"]);
     for arguments in [
         &["get", "services", "-A", "-o", "json"][..],
@@ -217,7 +217,7 @@ async fn a_proxy_that_had_too_many_connections_serves_on() {
     .await;
 }
 
-/// Ends with its test.
+/// Killed at the end of its test.
 struct Killed(std::process::Child);
 
 impl Drop for Killed {

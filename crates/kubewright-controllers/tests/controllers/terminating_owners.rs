@@ -1,4 +1,4 @@
-//! Owners and namespaces that are being deleted, while the caches do not show it yet.
+//! Terminating owners and namespaces that the caches do not show yet.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::support::{Cluster, deployment, has_ready, replica_set};
 
 const HELD: &str = "example.com/held";
 
-/// How long a pending request for replica sets takes.
+/// Duration of a delayed request for replica sets.
 const BLIND: Duration = Duration::from_secs(2000);
 
 /// Freezes the cache of replica sets for this long and until the faults are removed.
@@ -29,7 +29,7 @@ async fn stop_watching_sets(cluster: &Cluster) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_that_is_gone_adopts_nothing_and_creates_nothing() {
+async fn a_deleted_set_adopts_and_creates_no_pods() {
     // RS-4
     let cluster = Cluster::with_nodes(1).await;
     let first = cluster.create(&replica_set("web", 1)).await;
@@ -42,7 +42,8 @@ async fn a_set_that_is_gone_adopts_nothing_and_creates_nothing() {
     let pods = cluster.pods().await;
     assert_eq!(pods.len(), 1);
     assert_eq!((pods[0].uid(), pods[0].metadata.owner_references.len()), (orphaned[0].uid(), 0));
-    // Nor does it when another owner has its name, which takes over once it is known.
+    // The same with a recreated owner of the same name, which adopts the pod once the cache shows
+    // it.
     let second = cluster.create(&replica_set("web", 1)).await;
     cluster.patch::<Pod>(pods[0].name(), r#"{"metadata":{"labels":{"touched":"yes"}}}"#).await;
     sleep(Duration::from_secs(600)).await;
@@ -75,13 +76,13 @@ async fn a_set_that_is_being_deleted_adopts_nothing() {
     sleep(Duration::from_secs(600)).await;
     let pods = cluster.list::<Pod>().await;
     assert_eq!(pods.len(), 1);
-    // Adopted, it would be one too many.
+    // Adopting it would exceed the replicas.
     assert_eq!((pods[0].uid(), pods[0].metadata.owner_references.len()), (orphan.uid(), 0));
     assert!(!pods[0].is_being_deleted());
     cluster.stop().await;
 }
 
-/// A namespace that stays for as long as the test, once it is deleted.
+/// A namespace that stays terminating during the test.
 async fn lasting_namespace(cluster: &Cluster) {
     let mut namespace = Namespace::default();
     namespace.metadata.name = Some("going".into());
@@ -120,7 +121,7 @@ fn errors_of(cluster: &Cluster, controller: &str) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_does_not_mind_that_its_namespace_goes() {
+async fn a_terminating_namespace_is_no_error_for_a_replica_set() {
     // RS-4
     let cluster = Cluster::with_nodes(1).await;
     let mut set = replica_set("web", 3);
@@ -139,7 +140,7 @@ async fn a_set_does_not_mind_that_its_namespace_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_does_not_mind_that_its_namespace_goes() {
+async fn a_terminating_namespace_is_no_error_for_a_deployment() {
     // DP-7
     let cluster = Cluster::with_nodes(1).await;
     let mut web = deployment("web", 3);

@@ -1,4 +1,4 @@
-//! Stores with a twist: undelta, expiration, mutation.
+//! Special stores: undelta, expiration, mutation.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -82,7 +82,7 @@ async fn the_newer_of_the_written_and_the_stored_state_wins() {
 
 // ST-17: additions, the concurrent deletion and recreation, and the hundred newest.
 #[tokio::test(start_paused = true)]
-async fn writes_of_new_objects_show_until_the_server_tells() {
+async fn created_objects_stay_in_the_mutation_cache_until_the_watch_delivers_them() {
     let cache = MutationCache::new(store("a@5")).include_adds();
     let get = |name: &str| version(cache.get_by_key(&key(name)));
     cache.mutation(object("new", 12));

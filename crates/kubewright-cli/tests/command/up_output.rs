@@ -14,7 +14,7 @@ use kubewright_core::options::ListOptions;
 use crate::process::{Cluster, PATIENCE, Scratch};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_tells_what_really_happens() {
+async fn the_demo_prints_observed_changes() {
     let cluster = Cluster::start(&["up", "--demo"]);
     let lines = cluster.serving.until_it_says("The cluster stays up");
     let story: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("demo  ")).collect();
@@ -24,7 +24,7 @@ async fn the_demo_tells_what_really_happens() {
     let created = seen.iter().filter(|line| line.ends_with("is created; its owner is ReplicaSet hello"));
     assert_eq!(created.count(), 3, "one, another one, and one in place of the deleted: {seen:#?}");
     assert_eq!(seen.iter().filter(|line| line.starts_with("pod hello-") && line.ends_with("is gone")).count(), 1);
-    // DP-3, DP-4: within the limits at every observed moment.
+    // DP-3, DP-4: the rollout limits hold at every observation.
     for counts in seen.iter().filter(|line| line.starts_with("nginx:1.27: ") && line.contains("nginx:1.28: ")) {
         let numbers: Vec<u32> = counts.split([' ', ';']).filter_map(|word| word.parse().ok()).collect();
         assert!(numbers[0] + numbers[1] <= 10 && numbers[2] >= 6, "{counts}");
@@ -44,7 +44,7 @@ async fn the_demo_tells_what_really_happens() {
 }
 
 #[test]
-fn lines_tell_of_caches_and_of_the_end_and_quiet_means_quiet() {
+fn progress_lines_report_cache_sync_and_shutdown_and_quiet_suppresses_them() {
     let told = Cluster::start(&["up", "--nodes", "0"]);
     told.serving.until_it_says("caches are complete");
     told.serving.until_it_says("settled after");
@@ -86,7 +86,7 @@ impl Terminal {
         Some(Terminal { process, keys, out, pid, shown: String::new() })
     }
 
-    /// Reads until the new output contains all of these texts.
+    /// Reads until the new output contains all these texts.
     fn until_it_shows(&mut self, texts: &[&str]) {
         let (before, start) = (self.shown.len(), Instant::now());
         let mut piece = [0; 4096];
@@ -122,7 +122,7 @@ impl Terminal {
         })
     }
 
-    /// Waits for a clean end, and returns all that was shown.
+    /// Waits for a clean exit, and returns all output.
     fn end(mut self) -> String {
         let mut rest = Vec::new();
         self.out.read_to_end(&mut rest).expect("it is ours");
@@ -138,7 +138,7 @@ const GIVEN_BACK: &str = "\x1b[?25h\x1b[?1049l";
 
 #[test]
 fn a_terminal_shows_a_picture_and_is_given_back_however_the_command_ends() {
-    // Ctrl-C and Ctrl-\ as they are typed: the terminal makes signals of them.
+    // Ctrl-C and Ctrl-\ as typed; the terminal turns them into signals.
     for end in [&b"\x03"[..], b"\x1c", b"HUP"] {
         let Some(mut terminal) = Terminal::start("xterm") else { return };
         terminal.until_it_shows(&["ready https://127.0.0.1:", "CONTROLLERS", "service-accounts", "pods"]);
@@ -155,7 +155,7 @@ fn a_terminal_shows_a_picture_and_is_given_back_however_the_command_ends() {
 }
 
 #[test]
-fn a_command_that_is_suspended_gives_the_terminal_back_until_it_goes_on() {
+fn a_suspended_command_restores_the_terminal_until_it_continues() {
     let Some(mut terminal) = Terminal::start("xterm") else { return };
     terminal.until_it_shows(&["CONTROLLERS"]);
     terminal.press(b"\x1a");

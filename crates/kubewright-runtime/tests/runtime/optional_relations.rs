@@ -66,7 +66,7 @@ async fn an_optional_kind_that_does_not_exist_slows_nothing_down() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relation_that_vanishes_later_is_shown_and_holds_nobody_up() {
+async fn a_relation_whose_resource_disappears_is_reported_and_blocks_nothing() {
     let server = server().await;
     config_maps(&server).create(&config_map("main")).await.unwrap();
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
@@ -123,7 +123,7 @@ impl RateLimiter<ObjectKey> for Fragile {
 }
 
 #[tokio::test(start_paused = true)]
-async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
+async fn panics_in_triggers_limiters_and_filters_are_reported_and_block_nothing() {
     let server = server().await;
     for name in ["bad", "main"] {
         config_maps(&server).create(&config_map(name)).await.unwrap();
@@ -157,7 +157,7 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     // No panic of the limiter loses a key: both are reconciled before the timer fires.
     sleep(seconds(5.0)).await;
     assert!(count.load(Ordering::Relaxed) >= 1 && bad.load(Ordering::Relaxed) >= 2, "{count:?}, {bad:?}");
-    // Nor is the only worker.
+    // The only worker survives, too.
     let before = count.load(Ordering::Relaxed);
     touch(&server, "main", 1).await;
     eventually("it is reconciled", async || count.load(Ordering::Relaxed) > before).await;
@@ -166,7 +166,7 @@ async fn feeds_limiters_and_filters_that_panic_are_shown_and_hold_nobody_up() {
     sleep(seconds(61.0)).await;
     let before = count.load(Ordering::Relaxed);
     sleep(seconds(121.0)).await;
-    // Once in each period, at any moment of it.
+    // Once per period, at any time within it.
     let reconciles = count.load(Ordering::Relaxed) - before;
     assert!((1..=3).contains(&reconciles), "{reconciles}");
     running.stopped().await.unwrap();

@@ -21,9 +21,9 @@ async fn play(script: Script, seconds: u64) -> Played {
     play_with(script, ReflectorOptions::default(), Duration::from_secs(seconds)).await
 }
 
-/// How the server treats some requests; it answers the others.
+/// A fault for some requests; the server answers all others.
 enum Fault {
-    /// Never answers these.
+    /// Never responds.
     Silence(Range<usize>),
     /// Answers the first with 429 and a Retry-After of this many seconds.
     Busy(u32),
@@ -50,7 +50,7 @@ async fn server(fault: Fault) -> (Client, Arc<Mutex<Vec<(u64, bool)>>>) {
     (client, asked)
 }
 
-/// The body of an answer that has none.
+/// An empty body.
 struct Nothing;
 
 impl futures_core::Stream for Nothing {
@@ -75,7 +75,7 @@ async fn reflect(client: &Client, seconds: u64) -> u64 {
 
 // RE-22
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_never_answered_is_asked_for_again() {
+async fn a_list_without_a_response_is_retried() {
     let (client, asked) = server(Fault::Silence(0..1)).await;
     assert_eq!(reflect(&client, 119).await, 0, "there are servers that take their time");
     assert_eq!(*asked.lock().unwrap(), [(0, false)]);
@@ -87,7 +87,7 @@ async fn a_list_that_is_never_answered_is_asked_for_again() {
 
 // RE-22: an explicit timeout of the client takes precedence.
 #[tokio::test(start_paused = true)]
-async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well() {
+async fn the_response_timeout_of_a_client_applies_to_caches() {
     let times = |asked: &Mutex<Vec<(u64, bool)>>| -> Vec<u64> {
         let asked = asked.lock().unwrap();
         asked.iter().map(|(at, _)| *at).take(2).collect()
@@ -101,7 +101,7 @@ async fn a_client_that_has_been_told_when_to_give_up_does_so_for_caches_as_well(
     // A factory overrides the client's timeout only if it was configured to.
     for (options, again) in [
         (ReflectorOptions::default(), 300..303),
-        (ReflectorOptions::default().patience(Duration::from_secs(60)), 60..63),
+        (ReflectorOptions::default().response_timeout(Duration::from_secs(60)), 60..63),
     ] {
         let (client, asked) = server(Fault::Silence(0..1)).await;
         let client = client.answer_timeout(Duration::from_secs(300));
@@ -138,7 +138,7 @@ async fn a_watch_that_never_begins_is_over() {
 
 // RE-10, RC-2, RC-3: waits of the client before it sends do not count as a stall of the server.
 #[tokio::test(start_paused = true)]
-async fn patience_begins_when_the_server_is_asked() {
+async fn the_response_timeout_starts_when_the_request_is_sent() {
     let (client, asked) = server(Fault::Silence(0..0)).await;
     let client = client.rate_limit(TokenBucket::new(0.005, 1));
     client.rest().get().absolute_path("/healthz").send().await.unwrap();
@@ -151,9 +151,9 @@ async fn patience_begins_when_the_server_is_asked() {
 
 // RE-22
 #[tokio::test(start_paused = true)]
-async fn a_list_that_stops_in_the_middle_is_asked_for_again() {
+async fn a_stalled_list_is_retried() {
     let script = Script::new([half("a@1 b@2"), listed("10", "a@1"), watched("")]);
-    let options = ReflectorOptions::default().patience(Duration::from_secs(5));
+    let options = ReflectorOptions::default().response_timeout(Duration::from_secs(5));
     let played = play_with(script, options, Duration::from_secs(10)).await;
     assert_eq!(played.requests, [r#"list "0" limit 500"#, r#"list "0" limit 500"#, r#"watch "10""#]);
     assert_eq!(played.objects(), "a@1", "half of a list is none");
@@ -162,7 +162,7 @@ async fn a_list_that_stops_in_the_middle_is_asked_for_again() {
 
 // RE-3, RE-4
 #[tokio::test(start_paused = true)]
-async fn first_objects_that_do_not_come_are_asked_for_again() {
+async fn a_streaming_list_without_initial_events_is_retried() {
     let script = Script::new([watched("+a@1"), watched("+b@2 !9")]).streaming();
     let played = play(script, 200).await;
     assert_eq!(played.requests, [r#"watch "" from the start"#, r#"watch "" from the start"#]);

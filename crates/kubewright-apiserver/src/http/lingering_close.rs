@@ -11,9 +11,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// Time limit for draining a connection after the response.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Buffer size for draining.
-const PIECE: usize = 16 << 10;
+const CHUNK: usize = 16 << 10;
 
 /// Whether a part of the current request body was not read. Clones share the flag.
 #[derive(Clone, Default)]
@@ -33,48 +33,48 @@ impl Leftover {
 ///
 /// A socket that is closed with something to read resets the connection, and the client loses the
 /// answer that it has not read yet, or fails while it still writes.
-pub(crate) struct Lingering<S> {
+pub(crate) struct LingeringClose<S> {
     stream: S,
     leftover: Leftover,
     /// The time limit, set at the shutdown.
-    patience: Option<Pin<Box<Sleep>>>,
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringClose<S> {
     pub(crate) fn new(stream: S, leftover: Leftover) -> Self {
-        Lingering { stream, leftover, patience: None }
+        LingeringClose { stream, leftover, deadline: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> Lingering<S> {
-    /// Ready at the end of the input, or after [`PATIENCE`].
+impl<S: AsyncRead + Unpin> LingeringClose<S> {
+    /// Ready at the end of the input, or after [`DRAIN_TIMEOUT`].
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
-        if patience.as_mut().poll(context).is_ready() {
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(DRAIN_TIMEOUT)));
+        if deadline.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let mut piece = [0; PIECE];
+        let mut chunk = [0; CHUNK];
         loop {
-            let mut piece = ReadBuf::new(&mut piece);
-            match ready!(Pin::new(&mut self.stream).poll_read(context, &mut piece)) {
-                Ok(()) if !piece.filled().is_empty() => {}
+            let mut chunk = ReadBuf::new(&mut chunk);
+            match ready!(Pin::new(&mut self.stream).poll_read(context, &mut chunk)) {
+                Ok(()) if !chunk.filled().is_empty() => {}
                 _ => return Poll::Ready(()),
             }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringClose<S> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, out)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringClose<S> {
     crate::http::writes_to_stream!();
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.patience.is_none() {
+        if self.deadline.is_none() {
             ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
         }
         if self.leftover.is_set() {
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_left_is_read_after_the_end_but_not_for_ever() {
+    async fn unread_input_is_drained_after_shutdown_until_the_timeout() {
         let (mut client, server) = tokio::io::duplex(64);
         let leftover = Leftover::default();
         leftover.set(true);
-        let mut lingering = Lingering::new(server, leftover);
+        let mut lingering = LingeringClose::new(server, leftover);
         lingering.write_all(b"too much").await.expect("there is room");
         let (_, heard) = tokio::join!(lingering.shutdown(), async move {
             client.write_all(&[0; 1000]).await.expect("somebody reads");
@@ -110,15 +110,15 @@ mod tests {
         let leftover = Leftover::default();
         leftover.set(true);
         let start = Instant::now();
-        Lingering::new(server, leftover).shutdown().await.expect("it ends");
-        assert_eq!(start.elapsed(), PATIENCE);
+        LingeringClose::new(server, leftover).shutdown().await.expect("it ends");
+        assert_eq!(start.elapsed(), DRAIN_TIMEOUT);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_where_nothing_was_left() {
+    async fn a_fully_read_connection_closes_without_delay() {
         let (_client, server) = tokio::io::duplex(64);
         let start = Instant::now();
-        Lingering::new(server, Leftover::default()).shutdown().await.expect("it ends");
+        LingeringClose::new(server, Leftover::default()).shutdown().await.expect("it ends");
         assert!(start.elapsed().is_zero());
     }
 }

@@ -16,7 +16,7 @@ const FOOS: GroupVersionResource = GroupVersionResource::from_static("samplecont
 const LEASES: GroupVersionResource = GroupVersionResource::from_static("coordination.k8s.io", "v1", "leases");
 
 #[test]
-fn what_a_cluster_has_already_is_refused_unless_forced() {
+fn controllers_that_the_cluster_already_runs_require_force() {
     let cluster = Cluster::start(&["apiserver"]);
     let run = |arguments: &[&str]| {
         let output = kubewright(&cluster.kubeconfig.0, &[&["run"], arguments].concat());
@@ -56,7 +56,7 @@ async fn the_authority_of_a_cluster_is_published() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn controllers_that_are_forced_make_a_server_a_cluster() {
+async fn forced_controllers_run_against_a_bare_server() {
     let cluster = Cluster::start(&["apiserver"]);
     let client = cluster.client();
     let all = ["run", "deployment", "replicaset", "nodes", "--force", "--kubeconfig", cluster.kubeconfig.path()];
@@ -132,7 +132,7 @@ async fn a_leader_runs_the_sample_and_the_ingress_manager_and_frees_its_lease() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn declared_controllers_are_installed_and_tell_what_they_lack() {
+async fn a_declared_controller_is_installed_and_reports_a_missing_resource() {
     let cluster = Cluster::start(&["apiserver"]);
     let client = cluster.client();
     let running = Serving::begin(&["run", "hooks", "--install", "--kubeconfig", cluster.kubeconfig.path()]);

@@ -13,7 +13,7 @@ use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::options::{ListOptions, Patch};
 
 use crate::process::{Cluster, PATIENCE, Scratch, eventually};
-use crate::running::deployment;
+use crate::run_controllers::deployment;
 
 /// Number of kills; `KUBEWRIGHT_KILLS=100` for a thorough run.
 fn rounds() -> u32 {
@@ -24,7 +24,7 @@ fn rounds() -> u32 {
 type Wanted = BTreeMap<String, Vec<(i32, String)>>;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
+async fn the_desired_state_is_reached_despite_repeated_kills() {
     let data = Scratch::new("killed-up");
     let mut wanted = Wanted::new();
     for round in 0..rounds() {
@@ -33,8 +33,8 @@ async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
         let answers = Arc::new(AtomicU32::new(0));
         let counted = answers.clone();
         let work = tokio::spawn(async move { ask_for(&client, round, &counted, wanted).await });
-        // Some die while they start pods, some in the middle of a rollout, none before there is
-        // something to do.
+        // Some kills happen while pods start, some during a rollout, and none before the first
+        // deployment.
         eventually("some answers", async || answers.load(Ordering::Relaxed) >= 4 + round % 9).await;
         tokio::time::sleep(Duration::from_millis(u64::from(round * 71 % 400))).await;
         cluster.serving.kill();
@@ -55,14 +55,14 @@ async fn what_was_asked_for_comes_true_however_often_it_is_killed() {
         }
     }
     println!("{} deployments after {:?}", wanted.len(), start.elapsed());
-    // And it stays: nothing is done that would be undone.
+    // The state is stable.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(missing(&client, &wanted).await, Vec::<String>::new());
     let (status, _) = cluster.serving.stop();
     assert_eq!(status.code(), Some(0));
 }
 
-/// Creates, scales and rolls deployments until the server is gone.
+/// Creates, scales and rolls out deployments until the server is killed.
 async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: Wanted) -> Wanted {
     let api = Api::<Deployment>::namespaced(client, "default");
     for number in 0.. {
@@ -74,7 +74,7 @@ async fn ask_for(client: &Client, round: u32, answers: &AtomicU32, mut wanted: W
                 answers.fetch_add(1, Ordering::Relaxed);
                 wanted.insert(name.clone(), vec![created]);
             }
-            // It may be there, or not: it is not looked at.
+            // It may exist or not; it is not checked.
             Err(_) => return wanted,
         }
         // An older deployment is changed, possibly during its rollout.
