@@ -195,10 +195,12 @@ fn fitting<T>(items: &[T], room: usize, is_quiet: impl Fn(&T) -> bool, line: imp
 
 fn informer_line(informer: &InformerState) -> Line {
     let failures = informer.health.as_ref().map_or(0, |health| health.failures);
-    let (style, mark) = match informer.has_synced {
-        _ if failures > 0 => (Style::Bad, "✗"),
-        true => (Style::Good, "✓"),
-        false => (Style::Busy, "…"),
+    let (style, mark) = if failures > 0 {
+        (Style::Bad, "✗")
+    } else if informer.has_synced {
+        (Style::Good, "✓")
+    } else {
+        (Style::Busy, "…")
     };
     let line = Line::default().with(style, mark).plain(format!(" {}", shortened(&informer.name, SECOND - 16)));
     line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))
