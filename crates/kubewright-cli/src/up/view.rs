@@ -63,7 +63,7 @@ pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
         tokio::select! {
             () = stop.cancelled() => break Ok(()),
             _ = resized.recv() => screen.resize(),
-            _ = suspended.recv() => if let Err(error) = screen.suspend() { break Err(error) },
+            _ = suspended.recv() => if let Err(error) = screen.suspend().await { break Err(error) },
             Some(one) = receiver.recv() => {
                 if news.len() >= 100 {
                     news.pop_front();
