@@ -74,8 +74,8 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &Target) -> Result<Answe
         (false, "") => endpoint.object().await,
         (false, name) => {
             let subresource = resource.subresource(name).ok_or_else(|| {
-                // As in the real server, a missing subresource of a custom resource is reported like a
-                // missing object.
+                // As in the real server, a missing subresource of a custom resource is reported
+                // like a missing object.
                 if resource.is_custom() {
                     Status::not_found(&resource.group_resource(), &target.name).into()
                 } else {
