@@ -122,10 +122,7 @@ impl ResourcePath {
 
     /// The namespace for authorization. A Namespace is in itself.
     pub(crate) fn authorized_namespace(&self) -> &str {
-        match self.resource == "namespaces" && self.group.is_empty() {
-            true => &self.name,
-            false => &self.namespace,
-        }
+        if self.resource == "namespaces" && self.group.is_empty() { &self.name } else { &self.namespace }
     }
 }
 

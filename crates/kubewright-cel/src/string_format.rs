@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use kubewright_core::validation::dns1123_subdomain;
 use kubewright_core::{ByteString, Duration, Time};
 
+use crate::go_regex::GoRegex;
+
 /// Whether a string is valid in a format. Unknown formats accept every string.
 pub fn is_valid(format: &str, text: &str) -> bool {
     match format {
@@ -22,10 +24,7 @@ pub fn is_valid(format: &str, text: &str) -> bool {
         "cidr" => is_cidr(text),
         "mac" => is_mac(text),
         "uuid" | "uuid3" | "uuid4" | "uuid5" => is_uuid(format, text),
-        "hexcolor" => {
-            let digits = text.strip_prefix('#').unwrap_or(text);
-            matches!(digits.len(), 3 | 6) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        }
+        "hexcolor" => matches("(?i)^#?(?:[0-9a-f]{3}|[0-9a-f]{6})$", text),
         _ => true,
     }
 }
@@ -103,14 +102,21 @@ fn is_mac(text: &str) -> bool {
     matches!(pairs.len(), 6 | 8) && pairs.iter().all(is_pair)
 }
 
+/// Whether a string is a UUID, of the version that the format names. Dashes are optional.
 fn is_uuid(format: &str, text: &str) -> bool {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    let has_dashes = text.len() == 36 && [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-');
-    let is_version = format.strip_prefix("uuid").is_none_or(|version| match version.as_bytes() {
-        [version] => digits.get(12) == Some(version),
-        _ => true,
-    });
-    digits.len() == 32 && (has_dashes || text.len() == 32) && digits.iter().all(u8::is_ascii_hexdigit) && is_version
+    let (version, variant) = match format {
+        "uuid3" => ("3", "[0-9a-f]"),
+        "uuid4" => ("4", "[89ab]"),
+        "uuid5" => ("5", "[89ab]"),
+        _ => ("[0-9a-f]", "[0-9a-f]"),
+    };
+    let groups = format!("{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}");
+    matches(&format!("(?i)^[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{groups}-?[0-9a-f]{{12}}$"), text)
+}
+
+/// Whether a string matches a pattern of this file, which compiles once.
+fn matches(pattern: &str, text: &str) -> bool {
+    GoRegex::compile(pattern).expect("tested below").is_match(text)
 }
 
 #[cfg(test)]
@@ -132,7 +138,10 @@ mod tests {
             ("cidr", "10.0.0.0/8", "10.0.0.0/33"),
             ("mac", "00:1A:2b:3c:4d:5e", "00:1A"),
             ("uuid", "0b2f8c1e-5f0c-4c7e-9a53-2d1f0e6b7a89", "0b2f8c1e"),
+            ("uuid", "0B2F8C1E5F0C-4c7e9a532d1f0e6b7a89", "0b2f8c1e--5f0c4c7e9a532d1f0e6b7a89"),
+            ("uuid3", "0b2f8c1e-5f0c-3c7e-1a53-2d1f0e6b7a89", "0b2f8c1e-5f0c-4c7e-9a53-2d1f0e6b7a89"),
             ("uuid4", "0b2f8c1e-5f0c-4c7e-9a53-2d1f0e6b7a89", "0b2f8c1e-5f0c-3c7e-9a53-2d1f0e6b7a89"),
+            ("uuid5", "0b2f8c1e-5f0c-5c7e-ba53-2d1f0e6b7a89", "0b2f8c1e-5f0c-5c7e-1a53-2d1f0e6b7a89"),
             ("hexcolor", "#ffaa00", "red"),
         ] {
             assert!(is_valid(format, good), "{format} {good}");

@@ -1,6 +1,4 @@
-//! Log output: lines on standard error, or in the log pane of a [view](crate::view).
-//!
-//! A custom subscriber: lines with a level need no span registry, layers or filters.
+//! Log output: lines on standard error, or in the log pane of a [view](crate::up).
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -11,8 +9,9 @@ use clap::Args;
 use kubewright_core::Time;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 /// Number of lines buffered for a view.
 const KEPT: usize = 200;
@@ -51,7 +50,7 @@ impl Verbosity {
     /// Starts printing.
     pub fn start(self) {
         // Fails only if there is another subscriber, which then stays.
-        let _ = tracing::subscriber::set_global_default(Lines { level: self.level() });
+        let _ = tracing::subscriber::set_global_default(subscriber(self.level()));
         if let Ok(level) = std::env::var(VARIABLE)
             && level.parse::<LevelFilter>().is_err()
         {
@@ -104,37 +103,21 @@ pub fn clock(time: Time) -> String {
     time.encode(&mut buffer).get(11..19).unwrap_or_default().to_owned()
 }
 
-struct Lines {
-    level: LevelFilter,
+/// Writes lines of our own crates, up to this level.
+fn subscriber(level: LevelFilter) -> impl Subscriber + Send + Sync {
+    tracing_subscriber::registry().with(Targets::new().with_target("kubewright", level)).with(Lines)
 }
 
-impl Subscriber for Lines {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.level && metadata.target().starts_with("kubewright")
-    }
+/// Writes each event as a line. Spans are not shown.
+struct Lines;
 
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
-    }
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = format!("{} {:5} ", clock(Time::now()), event.metadata().level());
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);
-        line += &text.message;
-        line += &text.fields;
-        say(&line);
+        let (time, level) = (clock(Time::now()), event.metadata().level());
+        say(&format!("{time} {level:5} {}{}", text.message, text.fields));
     }
-
-    // Spans are not shown, so all have the same id.
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
 }
 
 /// The fields of an event as text, the message first.
@@ -172,7 +155,7 @@ mod tests {
     fn a_line_has_a_message_its_fields_and_whole_causes() {
         let error = std::io::Error::other(std::io::Error::other("no disk"));
         keep();
-        tracing::subscriber::with_default(Lines { level: LevelFilter::INFO }, || {
+        tracing::subscriber::with_default(subscriber(LevelFilter::INFO), || {
             tracing::info!(target: "kubewright_test", pods = 3, name = "web", cause = &error as &dyn std::error::Error, "scaled");
             tracing::debug!(target: "kubewright_test", "too fine");
             tracing::info!(target: "somebody", "else");

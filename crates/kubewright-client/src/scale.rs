@@ -20,28 +20,24 @@ const FORMS: [&str; 4] = ["autoscaling/v1", "apps/v1beta2", "apps/v1beta1", "ext
 impl<T: HasScale> Api<T> {
     /// The scale of an object.
     #[doc(alias = "GetScale")]
-    #[inline]
     pub async fn get_scale(&self, name: &str) -> Result<Scale> {
         self.scale().get(name).await
     }
 
     /// Updates the scale of an object.
     #[doc(alias = "UpdateScale")]
-    #[inline]
     pub async fn update_scale(&self, name: &str, scale: &Scale) -> Result<Scale> {
         self.scale().update(name, scale).await
     }
 
     /// Patches the scale of an object.
     #[doc(alias = "PatchScale")]
-    #[inline]
     pub async fn patch_scale(&self, name: &str, patch: Patch) -> Result<Scale> {
         self.scale().patch(name, patch).await
     }
 
     /// The scale subresource, for example to apply it.
     #[doc(alias = "ApplyScale")]
-    #[inline]
     pub fn scale(&self) -> SubresourceApi<Scale> {
         self.subresource("scale")
     }
@@ -59,7 +55,6 @@ pub struct ScaleApi {
 
 impl ScaleApi {
     /// Scales objects in `namespace`; `mapper` resolves resources and the kinds of their scales.
-    #[inline]
     pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<Str>) -> Self {
         ScaleApi { client: client.clone(), mapper, namespace: namespace.into() }
     }

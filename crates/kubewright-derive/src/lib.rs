@@ -33,8 +33,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///   object; also with `message_expression`, `reason` and `field_path`;
 /// - `derive(Default, PartialEq)`: more traits for the struct;
 /// - `not_stored`, `not_served` and `deprecated = "why"`, for one of several versions;
-/// - `crate = path`: the path of `kubewright_runtime`. By default `kubewright::runtime` for crates
-///   that depend on `kubewright` but not on `kubewright-runtime`; required if they are renamed.
+/// - `crate = path`: the path of `kubewright_runtime`. By default the manifest decides: the
+///   dependency on `kubewright-runtime`, otherwise the one on `kubewright`, under any name.
 #[proc_macro_derive(CustomResource, attributes(resource))]
 pub fn derive_custom_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

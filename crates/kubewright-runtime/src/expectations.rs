@@ -58,7 +58,6 @@ impl Expectations {
 
     /// Expects the deletion of objects with these uids, replacing previous expectations.
     #[doc(alias = "ExpectDeletions")]
-    #[inline]
     pub fn expect_deletions(&self, key: &ObjectKey, uids: impl IntoIterator<Item = Str>) {
         self.expect(key, 0, uids.into_iter().collect());
     }
@@ -117,7 +116,6 @@ impl Expectations {
         self.change(|expected_of| expected_of.remove(key));
     }
 
-    #[inline]
     fn change<R>(&self, change: impl FnOnce(&mut HashMap<ObjectKey, Expected>) -> R) -> R {
         change(&mut self.expected_of.lock().unwrap_or_else(PoisonError::into_inner))
     }

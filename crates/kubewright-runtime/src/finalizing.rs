@@ -33,7 +33,6 @@ pub enum Finalizing<T> {
 /// The errors of `reconcile` and of the server.
 #[doc(alias = "AddFinalizer")]
 #[doc(alias = "Finalizers")]
-#[inline]
 pub async fn finalize<T, F, R>(
     api: &OwnApi<T>,
     finalizer: &str,
@@ -67,7 +66,6 @@ where
 }
 
 /// Removes one finalizer from an object that is being deleted, and keeps those of others.
-#[inline]
 async fn remove<T: Object>(api: &OwnApi<T>, finalizer: &str, mut object: Arc<T>) -> Result<(), BoxError> {
     let uid = object.uid().to_owned();
     for _ in 0..CONFLICTS {
@@ -86,7 +84,6 @@ async fn remove<T: Object>(api: &OwnApi<T>, finalizer: &str, mut object: Arc<T>)
     Err(format!("{} changes too often to remove the finalizer {finalizer}", object.key()).into())
 }
 
-#[inline]
 async fn set_finalizers<T: Object>(api: &OwnApi<T>, object: &T, names: Vec<String>) -> Result<T> {
     let patch = json!({"metadata": {"finalizers": names, "resourceVersion": object.resource_version()}});
     api.patch(object.name(), Patch::merge(patch)).await

@@ -74,13 +74,14 @@ fn client_name(gv: &GroupVersion) -> String {
 fn write_accessor(out: &mut String, resource: &Resource) {
     let (kind, wrapper) = (&resource.kind, wrapper_of(resource));
     let (method, go) = (names::plural(kind, &resource.plural), names::go_plural(kind, &resource.plural));
-    let (doc, parameter, api) = match resource.namespaced {
-        true => (
+    let (doc, parameter, api) = if resource.namespaced {
+        (
             "of a namespace; the empty one stands for all",
             ", namespace: impl Into<Str>",
             "Api::namespaced(self.0, namespace)",
-        ),
-        false => ("of the cluster", "", "Api::all(self.0)"),
+        )
+    } else {
+        ("of the cluster", "", "Api::all(self.0)")
     };
     let api = if wrapper == "Api" { api.to_owned() } else { format!("{wrapper}::new(crate::api::{api})") };
     let _ = writeln!(

@@ -159,10 +159,8 @@ fn restored(object: &Value, converted: &Value) -> Result<Value, String> {
 /// Version and kind of an object, as in messages.
 fn shown_kind(object: &Value) -> String {
     let (api_version, kind) = (tree::text(object, &["apiVersion"]), tree::text(object, &["kind"]));
-    match api_version.contains('/') {
-        true => format!("{api_version}, Kind={kind}"),
-        false => format!("/{api_version}, Kind={kind}"),
-    }
+    let separator = if api_version.contains('/') { "" } else { "/" };
+    format!("{separator}{api_version}, Kind={kind}")
 }
 
 /// Converts stored objects to the version of a resource, if that needs a webhook.

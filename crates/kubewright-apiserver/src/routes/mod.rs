@@ -72,10 +72,14 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
         (true, _) => endpoint.collection().await,
         (false, "") => endpoint.object().await,
         (false, name) => {
-            let subresource = resource.subresource(name).ok_or_else(|| match resource.is_custom() {
-                // As in the real server, a missing subresource is reported like a missing object.
-                true => Status::not_found(&resource.group_resource(), &target.name).into(),
-                false => lost(),
+            let subresource = resource.subresource(name).ok_or_else(|| {
+                // As in the real server, a missing subresource of a custom resource is reported
+                // like a missing object.
+                if resource.is_custom() {
+                    Status::not_found(&resource.group_resource(), &target.name).into()
+                } else {
+                    lost()
+                }
             })?;
             endpoint.subresource(subresource).await
         }

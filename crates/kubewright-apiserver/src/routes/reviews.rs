@@ -124,10 +124,10 @@ fn check_subject(review: &Value, namespace: Option<&str>) -> Result<(), Rejectio
             causes.push(StatusCause::invalid("spec.nonResourceAttributes", path.clone(), why));
         }
     }
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", causes).into()),
+    if causes.is_empty() {
+        return Ok(());
     }
+    Err(Status::invalid(&GroupKind::from_static("authorization.k8s.io", ""), "", causes).into())
 }
 
 fn decided(decision: Decision) -> Value {

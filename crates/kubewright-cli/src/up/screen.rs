@@ -1,7 +1,15 @@
 //! A full-screen terminal, restored on drop.
 
 use std::io::{self, IsTerminal, Write};
-use std::process::{Command, Stdio};
+
+use crossterm::cursor::{Hide, MoveTo, Show};
+use crossterm::style::{Print, ResetColor, StyledContent, Stylize};
+use crossterm::terminal::{
+    self, Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+};
+use crossterm::{execute, queue};
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Text style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,15 +24,14 @@ pub enum Style {
 }
 
 impl Style {
-    /// The parameters of the escape sequence.
-    fn code(self) -> &'static str {
+    fn apply(self, text: String) -> StyledContent<String> {
         match self {
-            Style::Plain => "0",
-            Style::Bold => "0;1",
-            Style::Dim => "0;2",
-            Style::Good => "0;32",
-            Style::Busy => "0;33",
-            Style::Bad => "0;31",
+            Style::Plain => text.stylize(),
+            Style::Bold => text.bold(),
+            Style::Dim => text.dim(),
+            Style::Good => text.dark_green(),
+            Style::Busy => text.dark_yellow(),
+            Style::Bad => text.dark_red(),
         }
     }
 }
@@ -69,15 +76,13 @@ impl Line {
 
     /// The line with escape sequences, truncated to `width`. Control characters are removed.
     fn paint(&self, width: usize) -> String {
-        let (mut painted, mut left) = (String::new(), width);
-        for (style, text) in &self.0 {
-            painted.extend(["\x1b[", style.code(), "m"]);
-            let piece = text.chars().filter(|character| !character.is_control()).take(left);
-            let before = painted.chars().count();
-            painted.extend(piece);
-            left -= painted.chars().count() - before;
-        }
-        painted + "\x1b[0m"
+        let mut left = width;
+        let visible = self.0.iter().map(|(style, text)| {
+            let text: String = text.chars().filter(|character| !character.is_control()).take(left).collect();
+            left -= text.chars().count();
+            style.apply(text).to_string()
+        });
+        visible.collect()
     }
 }
 
@@ -98,28 +103,28 @@ impl Screen {
     /// Enters full-screen mode.
     pub fn open() -> io::Result<Self> {
         let mut screen = Screen { out: io::stdout(), size: size() };
-        screen.take()?;
+        screen.enter()?;
         Ok(screen)
     }
 
-    fn take(&mut self) -> io::Result<()> {
-        // Alternate screen, no cursor, no line wrap.
-        self.out.write_all(b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J")?;
-        self.out.flush()
+    fn enter(&mut self) -> io::Result<()> {
+        execute!(self.out, EnterAlternateScreen, Hide, DisableLineWrap, Clear(ClearType::All))
     }
 
-    fn give_back(&mut self) -> io::Result<()> {
-        self.out.write_all(b"\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l")?;
-        self.out.flush()
+    fn restore(&mut self) -> io::Result<()> {
+        execute!(self.out, ResetColor, EnableLineWrap, Show, LeaveAlternateScreen)
     }
 
     /// Restores the terminal, stops the process as SIGTSTP would, and enters full-screen mode again
     /// when it continues.
-    pub fn suspend(&mut self) -> io::Result<()> {
-        self.give_back()?;
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+    pub async fn suspend(&mut self) -> io::Result<()> {
+        let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+        self.restore()?;
+        // The call may return before the process stops: another thread may receive the signal.
+        kill_process(getpid(), Signal::STOP)?;
+        continued.recv().await;
         self.resize();
-        self.take()
+        self.enter()
     }
 
     /// Reads the terminal size again.
@@ -130,32 +135,29 @@ impl Screen {
     /// Draws as many of the lines as fit.
     pub fn draw(&mut self, lines: &[Line]) -> io::Result<()> {
         let (columns, rows) = self.size;
-        let mut text = "\x1b[H".to_owned();
-        for (at, line) in lines.iter().take(rows).enumerate() {
-            text += if at == 0 { "" } else { "\r\n" };
-            text += &line.paint(columns);
-            text += "\x1b[K";
+        // One write for each frame, so that no half of it is seen.
+        let mut frame = Vec::new();
+        queue!(frame, MoveTo(0, 0))?;
+        for (row, line) in lines.iter().take(rows).enumerate() {
+            let start = if row == 0 { "" } else { "\r\n" };
+            queue!(frame, Print(start), Print(line.paint(columns)), Clear(ClearType::UntilNewLine))?;
         }
-        text += "\x1b[J";
-        self.out.write_all(text.as_bytes())?;
+        queue!(frame, Clear(ClearType::FromCursorDown))?;
+        self.out.write_all(&frame)?;
         self.out.flush()
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.give_back();
+        let _ = self.restore();
     }
 }
 
-/// The terminal size in columns and rows, from `stty`: the system call would need unsafe code or
-/// another crate.
+/// The terminal size in columns and rows. Some terminals report zero.
 fn size() -> (usize, usize) {
-    let asked = Command::new("stty").arg("size").stdin(Stdio::inherit()).stderr(Stdio::null()).output();
-    let text = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let mut numbers = text.split_whitespace().filter_map(|number| number.parse::<usize>().ok());
-    match (numbers.next(), numbers.next()) {
-        (Some(rows), Some(columns)) if rows > 0 && columns > 0 => (columns, rows),
+    match terminal::size() {
+        Ok((columns, rows)) if columns > 0 && rows > 0 => (columns.into(), rows.into()),
         _ => (80, 24),
     }
 }
@@ -167,6 +169,6 @@ mod tests {
     #[test]
     fn a_line_is_cut_by_what_is_seen_and_obeys_nobody() {
         let line = Line::default().with(Style::Bold, "up").up_to(4).with(Style::Bad, "da\x1b[2Jmage");
-        assert_eq!(line.paint(7), "\x1b[0;1mup\x1b[0m  \x1b[0;31mda[\x1b[0m");
+        assert_eq!(line.paint(7), "\x1b[1mup\x1b[0m  \x1b[38;5;1mda[\x1b[39m");
     }
 }

@@ -63,7 +63,7 @@ pub async fn show(shown: Shown, stop: &CancellationToken) -> io::Result<()> {
         tokio::select! {
             () = stop.cancelled() => break Ok(()),
             _ = resized.recv() => screen.resize(),
-            _ = suspended.recv() => if let Err(error) = screen.suspend() { break Err(error) },
+            _ = suspended.recv() => if let Err(error) = screen.suspend().await { break Err(error) },
             Some(one) = receiver.recv() => {
                 if news.len() >= 100 {
                     news.pop_front();
@@ -195,10 +195,12 @@ fn fitting<T>(items: &[T], room: usize, is_quiet: impl Fn(&T) -> bool, line: imp
 
 fn informer_line(informer: &InformerState) -> Line {
     let failures = informer.health.as_ref().map_or(0, |health| health.failures);
-    let (style, mark) = match informer.has_synced {
-        _ if failures > 0 => (Style::Bad, "✗"),
-        true => (Style::Good, "✓"),
-        false => (Style::Busy, "…"),
+    let (style, mark) = if failures > 0 {
+        (Style::Bad, "✗")
+    } else if informer.has_synced {
+        (Style::Good, "✓")
+    } else {
+        (Style::Busy, "…")
     };
     let line = Line::default().with(style, mark).plain(format!(" {}", shortened(&informer.name, SECOND - 16)));
     line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))

@@ -108,8 +108,21 @@ impl Terminal {
         assert!(sent.success(), "it runs");
     }
 
+    /// Writes to the terminal once the command has stopped.
+    fn write_when_stopped(&self, text: &str) {
+        let pid = std::fs::read_to_string(&self.pid.0).expect("the shell has written it");
+        let (process, start) = (format!("/proc/{}", pid.trim()), Instant::now());
+        let is_stopped = || std::fs::read_to_string(format!("{process}/stat")).is_ok_and(|stat| stat.contains(") T "));
+        while !is_stopped() {
+            assert!(start.elapsed() < PATIENCE, "it never stops");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let terminal = std::fs::OpenOptions::new().write(true).open(format!("{process}/fd/1"));
+        terminal.and_then(|mut terminal| terminal.write_all(text.as_bytes())).expect("it has a terminal");
+    }
+
     /// Continues the command, and `script`, which stops with it. Repeats the signal until `done`,
-    /// because the command stops some time after it has given the terminal back.
+    /// because `script` stops some time after the command.
     fn resume(&self, done: &Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
         let done = Arc::clone(done);
         let pid = std::fs::read_to_string(&self.pid.0).expect("the shell has written it");
@@ -159,14 +172,17 @@ fn a_suspended_command_restores_the_terminal_until_it_continues() {
     let Some(mut terminal) = Terminal::start("xterm") else { return };
     terminal.until_it_shows(&["CONTROLLERS"]);
     terminal.press(b"\x1a");
-    terminal.until_it_shows(&[GIVEN_BACK]);
+    terminal.write_when_stopped("from the shell");
     let done = Arc::new(AtomicBool::new(false));
     let resuming = terminal.resume(&done);
-    terminal.until_it_shows(&[TAKEN, "CONTROLLERS"]);
+    terminal.until_it_shows(&[TAKEN]);
+    terminal.until_it_shows(&["CONTROLLERS"]);
     done.store(true, Ordering::Relaxed);
     resuming.join().expect("it only sends signals");
     terminal.press(b"\x03");
     let shown = terminal.end();
+    let stopped = shown.find("from the shell");
+    assert!(shown.find(GIVEN_BACK) < stopped && stopped < shown.rfind(TAKEN), "it has the terminal only while it runs");
     assert!(shown.rfind(TAKEN) < shown.rfind(GIVEN_BACK), "the terminal is as it was");
 }
 

@@ -40,7 +40,6 @@ pub struct LogOptions {
 impl LogOptions {
     /// Selects the container.
     #[must_use]
-    #[inline]
     pub fn container(mut self, name: impl Into<Str>) -> Self {
         self.container = Some(name.into());
         self

@@ -141,7 +141,6 @@ fn write_texts(texts: &[Str]) -> Value {
     Value::Array(texts.iter().cloned().map(Value::from).collect())
 }
 
-#[inline]
 fn object<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
     Value::Object(entries.into_iter().collect::<Map<Value>>())
 }

@@ -127,7 +127,6 @@ impl CachedDiscovery {
     }
 
     /// The cached data if `is_enough`; otherwise requests the missing parts.
-    #[inline]
     async fn get_if(&self, is_enough: impl Fn(&Discovery) -> bool) -> Result<Arc<Discovery>> {
         let (before, _) = self.remembered();
         if let Some(known) = before.as_ref().filter(|known| is_enough(known)) {

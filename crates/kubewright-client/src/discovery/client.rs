@@ -64,7 +64,6 @@ enum Root<T> {
 }
 
 impl<T: Message + Default> Root<T> {
-    #[inline]
     fn read(document: &DiscoveryDocument) -> Result<Self> {
         Ok(if aggregated::is_aggregated(&document.media_type) {
             Root::Aggregated(Value::from_json(&document.body)?)
@@ -73,7 +72,6 @@ impl<T: Message + Default> Root<T> {
         })
     }
 
-    #[inline]
     fn plain(self) -> Option<T> {
         match self {
             Root::Aggregated(_) => None,
@@ -164,7 +162,6 @@ impl DiscoveryClient {
     }
 
     /// A root document; a server may lack either.
-    #[inline]
     async fn root<T: Message + Default>(&self, path: &str) -> Result<Option<Root<T>>> {
         let (accept, names) = match (self.aggregated, self.peers) {
             (false, _) => return Ok(self.plain_root(path).await?.map(Root::Plain)),
@@ -176,7 +173,6 @@ impl DiscoveryClient {
         found(self.documents.ask(name, request, Root::read).await)
     }
 
-    #[inline]
     async fn plain_root<T: Message + Default>(&self, path: &str) -> Result<Option<T>> {
         let answer = self.client.rest().get().absolute_path(path).send().await;
         found(answer.and_then(|answer| Ok(Decoder::new().json(&answer.bytes())?)))
@@ -209,7 +205,6 @@ impl DiscoveryClient {
     }
 }
 
-#[inline]
 fn found<R>(answer: Result<R>) -> Result<Option<R>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -30,7 +30,6 @@ pub struct DiskCache {
 
 impl DiskCache {
     /// Caches discovery in `directory`, which must be specific to the server, for `ttl`.
-    #[inline]
     pub fn new(directory: impl Into<PathBuf>, ttl: Duration) -> Self {
         DiskCache { directory: directory.into(), ttl }
     }

@@ -30,7 +30,6 @@ impl Documents {
     ///
     /// Unreadable documents are not stored. A stored document that has become unreadable is
     /// requested without its ETag: otherwise the server would confirm it forever.
-    #[inline]
     pub(super) async fn ask<R>(
         &self,
         name: &'static str,
@@ -61,7 +60,6 @@ impl Documents {
         }
     }
 
-    #[inline]
     async fn keep<R>(
         &self,
         name: &'static str,

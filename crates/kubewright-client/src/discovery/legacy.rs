@@ -50,7 +50,6 @@ pub(super) async fn discover(core: Option<APIVersions>, groups: Option<APIGroupL
 }
 
 /// The resources of these versions, in the given order, requested concurrently.
-#[inline]
 pub(super) async fn ask(
     versions: impl IntoIterator<Item = GroupVersion>,
     fetch: &Fetch,

@@ -184,7 +184,6 @@ impl RestMapper {
     /// Looks in the cache and, on a miss that may be due to staleness, in current discovery.
     ///
     /// A hit costs no request, even while parts of the server fail.
-    #[inline]
     async fn look_up<R>(&self, look: impl Fn(&Discovery) -> Option<R>) -> Result<Option<R>> {
         let known = self.discovery.known().await?;
         if let Some(found) = look(&known) {
@@ -246,7 +245,6 @@ fn is_called(resource: &Resource, name: &str) -> bool {
 }
 
 /// The first match in the server's order.
-#[inline]
 fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Resource) -> bool) -> Option<RestMapping> {
     let mut found = discovery.preferred_resources().filter(|(version, one)| matches(version, one));
     let (version, first) = found.next()?;

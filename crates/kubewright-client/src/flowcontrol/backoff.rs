@@ -39,7 +39,6 @@ struct Entry {
 impl<K: Hash + Eq> Backoff<K> {
     /// Delays from `initial` to `maximum`.
     #[doc(alias = "NewBackOffWithJitter")]
-    #[inline]
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         Backoff { initial, maximum, jitter: 0.0, expires_after: maximum.saturating_mul(2), entry_of: HashMap::new() }
     }

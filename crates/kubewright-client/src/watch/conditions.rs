@@ -15,7 +15,6 @@ use kubewright_core::{Object, Value};
 /// await_condition(&jobs, "backup", conditions::has_condition("Complete")).await?;
 /// # Ok(()) }
 /// ```
-#[inline]
 pub fn has_condition<T: Object>(name: &str) -> impl FnMut(Option<&T>) -> bool {
     on_tree(move |tree| {
         let conditions = at(tree, &["status", "conditions"]).and_then(Value::as_array);
@@ -28,14 +27,12 @@ pub fn has_condition<T: Object>(name: &str) -> impl FnMut(Option<&T>) -> bool {
 
 /// Whether the status has this phase: `Running` for a pod, `Bound` for a claim, `Active` for a
 /// namespace.
-#[inline]
 pub fn has_phase<T: Object>(phase: &str) -> impl FnMut(Option<&T>) -> bool {
     on_tree(move |tree| at(tree, &["status", "phase"]).and_then(Value::as_str) == Some(phase))
 }
 
 /// Whether the rollout of a Deployment, or of another kind with the same status, is complete: all
 /// replicas are of the current template and available. What `kubectl rollout status` waits for.
-#[inline]
 pub fn has_rolled_out<T: Object>() -> impl FnMut(Option<&T>) -> bool {
     on_tree(|tree| {
         let count = |field: &str| at(tree, &["status", field]).and_then(Value::as_i64).unwrap_or_default();
@@ -52,12 +49,10 @@ pub fn has_rolled_out<T: Object>() -> impl FnMut(Option<&T>) -> bool {
 }
 
 /// Whether the object of this uid is deleted, even if another one of its name exists.
-#[inline]
 pub fn is_deleted<T: Object>(uid: &str) -> impl FnMut(Option<&T>) -> bool {
     move |object| object.is_none_or(|object| object.uid() != uid)
 }
 
-#[inline]
 fn on_tree<T: Object>(holds: impl Fn(&Value) -> bool) -> impl FnMut(Option<&T>) -> bool {
     move |object| object.and_then(|object| Value::from_json(&object.to_json()).ok()).is_some_and(|tree| holds(&tree))
 }

@@ -149,21 +149,22 @@ impl Reconcile for Nodes {
             self.evictions.forget(key);
             return Ok(None);
         };
-        match is_waiting(&pod) {
-            true => self.schedule(&pod).await,
-            false if self.options.is_ours(node_name(&pod)) => {
-                let ControlFlow::Continue(stay) = self.evict_if_due(&pod).await? else { return Ok(None) };
-                let step = self.move_on(&pod).await?;
-                Ok([stay, step].into_iter().flatten().min())
-            }
+        if is_waiting(&pod) {
+            self.schedule(&pod).await
+        } else if self.options.is_ours(node_name(&pod)) {
+            let ControlFlow::Continue(stay) = self.evict_if_due(&pod).await? else { return Ok(None) };
+            let step = self.move_on(&pod).await?;
+            Ok([stay, step].into_iter().flatten().min())
+        } else if self.options.is_former(node_name(&pod)) {
             // The node is gone: the pod stops when it is deleted, or is lost as with any other
             // node.
-            false if self.options.is_former(node_name(&pod)) => match self.evict_if_due(&pod).await? {
+            match self.evict_if_due(&pod).await? {
                 ControlFlow::Continue(None) if pod.is_being_deleted() => self.move_on(&pod).await,
                 ControlFlow::Continue(stay) => Ok(stay),
                 ControlFlow::Break(()) => Ok(None),
-            },
-            false => Ok(None),
+            }
+        } else {
+            Ok(None)
         }
     }
 }

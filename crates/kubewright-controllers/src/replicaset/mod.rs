@@ -115,10 +115,11 @@ impl<S: Replicated> Reconcile for ReplicaSets<S> {
         let terminating = pods.iter().filter(|pod| pod.is_being_deleted() && !crate::pods::is_finished(pod)).count();
         let active: Vec<Arc<Pod>> = pods.into_iter().filter(|pod| is_active(pod)).collect();
 
-        let managed = match is_current && !set.is_being_deleted() {
-            true => self.manage(&set, spec, &active).await,
+        let managed = if is_current && !set.is_being_deleted() {
+            self.manage(&set, spec, &active).await
+        } else {
             // The cache will show the last writes soon, which queues the key again.
-            false => Ok(()),
+            Ok(())
         };
         let now = self.clock.now();
         let status = status::calculate(&*set, spec, &active, terminating, managed.as_ref().err(), now);

@@ -182,7 +182,6 @@ impl From<&[u8]> for ByteString {
 }
 
 impl<const N: usize> From<&[u8; N]> for ByteString {
-    #[inline]
     fn from(bytes: &[u8; N]) -> Self {
         ByteString(bytes.as_slice().into())
     }
@@ -205,7 +204,6 @@ impl From<&str> for ByteString {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for ByteString {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.to_base64())
     }
@@ -213,7 +211,6 @@ impl serde_core::Serialize for ByteString {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ByteString {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -222,7 +219,6 @@ impl<'de> serde_core::Deserialize<'de> for ByteString {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string in base64")
             }
-            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<ByteString, E> {
                 ByteString::from_base64(text.as_bytes()).map_err(E::custom)
             }

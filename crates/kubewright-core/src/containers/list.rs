@@ -171,7 +171,6 @@ impl<T> Default for List<T> {
 
 impl<T> Deref for List<T> {
     type Target = [T];
-    #[inline]
     fn deref(&self) -> &[T] {
         match &self.0 {
             Items::Own(items) => items,

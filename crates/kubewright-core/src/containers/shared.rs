@@ -37,14 +37,12 @@ impl<T> Shared<T> {
 
 impl<T> Deref for Shared<T> {
     type Target = T;
-    #[inline]
     fn deref(&self) -> &T {
         &self.0
     }
 }
 
 impl<T: Clone> DerefMut for Shared<T> {
-    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         Arc::make_mut(&mut self.0)
     }

@@ -33,14 +33,12 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// The key of an object in a namespace.
-    #[inline]
     pub fn namespaced(namespace: impl Into<Str>, name: impl Into<Str>) -> Self {
         let (namespace, name) = (namespace.into(), name.into());
         ObjectKey { hash: hash::key(&namespace, &name), namespace, name }
     }
 
     /// The key of a cluster-scoped object.
-    #[inline]
     pub fn cluster(name: impl Into<Str>) -> Self {
         ObjectKey::namespaced(Str::new(), name)
     }
@@ -90,7 +88,6 @@ impl PartialEq for ObjectKey {
 impl Eq for ObjectKey {}
 
 impl Hash for ObjectKey {
-    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u32(self.hash);
     }

@@ -27,7 +27,6 @@ pub struct GroupVersion {
 
 impl GroupVersion {
     /// A group and version given at run time.
-    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>) -> Self {
         GroupVersion { group: group.into(), version: version.into() }
     }
@@ -40,14 +39,12 @@ impl GroupVersion {
 
     /// A kind of this group and version.
     #[doc(alias = "WithKind")]
-    #[inline]
     pub fn with_kind(&self, kind: impl Into<Str>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
     }
 
     /// A resource of this group and version.
     #[doc(alias = "WithResource")]
-    #[inline]
     pub fn with_resource(&self, resource: impl Into<Str>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: self.version.clone(), resource: resource.into() }
     }
@@ -98,7 +95,6 @@ pub struct GroupVersionKind {
 
 impl GroupVersionKind {
     /// A kind given at run time.
-    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>, kind: impl Into<Str>) -> Self {
         GroupVersionKind { group: group.into(), version: version.into(), kind: kind.into() }
     }
@@ -118,7 +114,6 @@ impl GroupVersionKind {
     /// # Errors
     /// When `api_version` has more than one slash.
     #[doc(alias = "FromAPIVersionAndKind")]
-    #[inline]
     pub fn from_api_version(api_version: &str, kind: impl Into<Str>) -> Result<Self, ParseKindError> {
         Ok(api_version.parse::<GroupVersion>()?.with_kind(kind))
     }
@@ -175,7 +170,6 @@ pub struct GroupVersionResource {
 
 impl GroupVersionResource {
     /// A resource given at run time.
-    #[inline]
     pub fn new(group: impl Into<Str>, version: impl Into<Str>, resource: impl Into<Str>) -> Self {
         GroupVersionResource { group: group.into(), version: version.into(), resource: resource.into() }
     }
@@ -254,7 +248,6 @@ pub struct GroupKind {
 
 impl GroupKind {
     /// A kind given at run time.
-    #[inline]
     pub fn new(group: impl Into<Str>, kind: impl Into<Str>) -> Self {
         GroupKind { group: group.into(), kind: kind.into() }
     }
@@ -266,7 +259,6 @@ impl GroupKind {
     }
 
     /// The kind in this version.
-    #[inline]
     pub fn with_version(&self, version: impl Into<Str>) -> GroupVersionKind {
         GroupVersionKind { group: self.group.clone(), version: version.into(), kind: self.kind.clone() }
     }
@@ -314,7 +306,6 @@ pub struct GroupResource {
 
 impl GroupResource {
     /// A resource given at run time.
-    #[inline]
     pub fn new(group: impl Into<Str>, resource: impl Into<Str>) -> Self {
         GroupResource { group: group.into(), resource: resource.into() }
     }
@@ -326,7 +317,6 @@ impl GroupResource {
     }
 
     /// The resource in this version.
-    #[inline]
     pub fn with_version(&self, version: impl Into<Str>) -> GroupVersionResource {
         GroupVersionResource { group: self.group.clone(), version: version.into(), resource: self.resource.clone() }
     }

@@ -135,7 +135,6 @@ impl fmt::Debug for ResourceVersion {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for ResourceVersion {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
@@ -143,7 +142,6 @@ impl serde_core::Serialize for ResourceVersion {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ResourceVersion {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Str::deserialize(deserializer).map(ResourceVersion)
     }

@@ -29,7 +29,6 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 /// assert!(conditions[0].last_transition_time.is_some());
 /// ```
 #[doc(alias = "SetStatusCondition")]
-#[inline]
 pub fn set_status_condition<C>(conditions: &mut C, mut new: Condition) -> bool
 where
     C: DerefMut<Target = [Condition]> + Extend<Condition>,
@@ -51,7 +50,6 @@ where
 
 /// Removes the condition of this type; returns whether there was one.
 #[doc(alias = "RemoveStatusCondition")]
-#[inline]
 pub fn remove<C>(conditions: &mut C, type_: &str) -> bool
 where
     C: Deref<Target = [Condition]> + Default + FromIterator<Condition> + IntoIterator<Item = Condition>,

@@ -66,7 +66,6 @@ impl DynamicObject {
     /// Fails if a parent is not an object, an array has no such item, or the value is invalid for
     /// the metadata; then nothing changes.
     #[doc(alias = "SetNestedField")]
-    #[inline]
     pub fn set(&mut self, path: &[&str], value: impl Into<Value>) -> Result<(), PathError> {
         let value = value.into();
         match path {
@@ -118,14 +117,12 @@ impl DynamicObject {
 
     /// Converts the object to a typed one.
     #[doc(alias = "FromUnstructured")]
-    #[inline]
     pub fn to_typed<T: Message + Default>(&self) -> Result<T, DecodeError> {
         Decoder::new().json(&self.to_json())
     }
 
     /// Converts a typed object.
     #[doc(alias = "ToUnstructured")]
-    #[inline]
     pub fn from_typed(object: &impl Object) -> Result<Self, DecodeError> {
         let json = object.to_json();
         let mut decoder = Decoder::new();
@@ -261,7 +258,6 @@ pub struct PathError {
 }
 
 impl PathError {
-    #[inline]
     fn new(path: &[&str], message: impl Into<String>) -> Self {
         PathError { path: path.join("."), message: message.into() }
     }

@@ -21,7 +21,6 @@ pub fn contains_finalizer(meta: &ObjectMeta, finalizer: &str) -> bool {
 /// assert!(!contains_finalizer(&meta, "example.com/cleanup"));
 /// ```
 #[doc(alias = "AddFinalizer")]
-#[inline]
 pub fn add_finalizer(meta: &mut ObjectMeta, finalizer: impl Into<Str>) -> bool {
     let finalizer = finalizer.into();
     let is_new = !contains_finalizer(meta, &finalizer);

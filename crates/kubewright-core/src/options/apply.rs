@@ -29,7 +29,6 @@ pub struct ApplyOptions {
 impl ApplyOptions {
     /// Applies as this manager, which servers require.
     #[doc(alias = "FieldOwner")]
-    #[inline]
     pub fn new(field_manager: impl Into<Str>) -> Self {
         ApplyOptions { field_manager: field_manager.into(), force: false, dry_run: false, field_validation: None }
     }

@@ -70,7 +70,6 @@ impl DeleteOptions {
     /// Deletes only an object with this uid.
     #[must_use]
     #[doc(alias = "NewUIDPreconditions")]
-    #[inline]
     pub fn uid(mut self, uid: impl Into<Str>) -> Self {
         self.preconditions.uid = Some(uid.into());
         self
@@ -79,7 +78,6 @@ impl DeleteOptions {
     /// Deletes only an object at this version.
     #[must_use]
     #[doc(alias = "NewRVDeletionPrecondition")]
-    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.preconditions.resource_version = Some(version.into());
         self

@@ -13,7 +13,6 @@ pub struct GetOptions {
 impl GetOptions {
     /// Accepts the object at this version or later; `0` accepts any.
     #[must_use]
-    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self

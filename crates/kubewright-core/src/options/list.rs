@@ -62,7 +62,6 @@ impl ListOptions {
 
     /// The version to list at; `0` accepts any cached version.
     #[must_use]
-    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self
@@ -88,7 +87,6 @@ impl ListOptions {
     /// first page and are dropped.
     #[must_use]
     #[doc(alias = "Continue")]
-    #[inline]
     pub fn continue_from(mut self, token: impl Into<Str>) -> Self {
         self.continue_token = Some(token.into());
         self.resource_version = None;
@@ -106,7 +104,6 @@ impl ListOptions {
 
     /// Restricts the list to a shard, in the server's syntax.
     #[must_use]
-    #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
         self.shard_selector = Some(selector.into());
         self
@@ -228,7 +225,6 @@ impl fmt::Display for ResourceVersionMatch {
     }
 }
 
-#[inline]
 pub(super) fn append_some(query: &mut String, name: &str, value: &Option<impl fmt::Display>) {
     if let Some(value) = value {
         append(query, name, &value);

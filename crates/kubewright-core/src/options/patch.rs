@@ -72,7 +72,6 @@ impl Patch {
     /// # Errors
     /// If one of them does not decode from its own encoding, which holds for none of our types.
     #[doc(alias = "MergeFrom")]
-    #[inline]
     pub fn merge_from<T: crate::Object>(original: &T, modified: &T) -> Result<Self, crate::DecodeError> {
         let (original, modified) = (Value::from_json(&original.to_json())?, Value::from_json(&modified.to_json())?);
         Ok(Patch::merge(original.merge_patch_to(&modified)))
@@ -89,7 +88,6 @@ impl Patch {
     /// If the object has no version, because it was not read from a server, or if the patch body
     /// cannot contain one. The patch would be unconditional.
     #[doc(alias = "MergeFromWithOptimisticLock")]
-    #[inline]
     pub fn if_unchanged(self, object: &impl crate::Object) -> Result<Self, UnconditionalPatch> {
         if object.resource_version().is_empty() {
             return Err(UnconditionalPatch::NoVersion);
@@ -215,7 +213,6 @@ impl PatchType {
     }
 
     /// A patch of this kind with this body.
-    #[inline]
     pub fn with_body(self, body: impl Into<Vec<u8>>) -> Patch {
         let body = body.into();
         match self {
@@ -254,7 +251,6 @@ impl PatchOptions {
 
     /// Sets the field manager.
     #[must_use]
-    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self

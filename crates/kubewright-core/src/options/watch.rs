@@ -58,7 +58,6 @@ impl WatchOptions {
 
     /// Reports changes after this version; `0` sends all cached objects first.
     #[must_use]
-    #[inline]
     pub fn resource_version(mut self, version: impl Into<Str>) -> Self {
         self.resource_version = Some(version.into());
         self
@@ -98,7 +97,6 @@ impl WatchOptions {
 
     /// Restricts the watch to a shard, in the server's syntax.
     #[must_use]
-    #[inline]
     pub fn shard_selector(mut self, selector: impl Into<Str>) -> Self {
         self.shard_selector = Some(selector.into());
         self

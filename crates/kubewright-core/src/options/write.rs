@@ -35,7 +35,6 @@ impl CreateOptions {
 
     /// Sets the field manager.
     #[must_use]
-    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self
@@ -102,7 +101,6 @@ impl UpdateOptions {
 
     /// Sets the field manager.
     #[must_use]
-    #[inline]
     pub fn field_manager(mut self, manager: impl Into<Str>) -> Self {
         self.field_manager = Some(manager.into());
         self

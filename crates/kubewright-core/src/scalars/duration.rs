@@ -180,7 +180,6 @@ fn parse_decimals(digits: &str) -> (u64, f64) {
     (value, scale)
 }
 
-#[inline]
 fn take_while(text: &str, belongs: impl Fn(u8) -> bool) -> (&str, &str) {
     text.split_at(text.bytes().take_while(|byte| belongs(*byte)).count())
 }
@@ -219,7 +218,6 @@ impl TryFrom<Duration> for std::time::Duration {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Duration {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Duration::TEXT_LENGTH]))
     }
@@ -227,7 +225,6 @@ impl serde_core::Serialize for Duration {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Duration {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -236,7 +233,6 @@ impl<'de> serde_core::Deserialize<'de> for Duration {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a duration such as 1h30m")
             }
-            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Duration, E> {
                 text.parse().map_err(E::custom)
             }

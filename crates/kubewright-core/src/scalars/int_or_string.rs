@@ -115,7 +115,6 @@ impl fmt::Debug for IntOrString {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for IntOrString {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             IntOrString::Int(value) => serializer.serialize_i32(*value),
@@ -127,7 +126,6 @@ impl serde_core::Serialize for IntOrString {
 /// Accepts a 32-bit integer or a string; `null` is 0.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for IntOrString {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -136,21 +134,17 @@ impl<'de> serde_core::Deserialize<'de> for IntOrString {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an integer of 32 bits or a string")
             }
-            #[inline]
             fn visit_i64<E: serde_core::de::Error>(self, value: i64) -> Result<IntOrString, E> {
                 let unexpected = serde_core::de::Unexpected::Signed(value);
                 i32::try_from(value).map(IntOrString::Int).map_err(|_| E::invalid_value(unexpected, &self))
             }
-            #[inline]
             fn visit_u64<E: serde_core::de::Error>(self, value: u64) -> Result<IntOrString, E> {
                 let unexpected = serde_core::de::Unexpected::Unsigned(value);
                 i32::try_from(value).map(IntOrString::Int).map_err(|_| E::invalid_value(unexpected, &self))
             }
-            #[inline]
             fn visit_str<E>(self, text: &str) -> Result<IntOrString, E> {
                 Ok(text.into())
             }
-            #[inline]
             fn visit_unit<E>(self) -> Result<IntOrString, E> {
                 Ok(IntOrString::Int(0))
             }

@@ -271,7 +271,6 @@ impl Ord for Quantity {
 }
 
 impl Hash for Quantity {
-    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.decimal().reduced().hash(state);
     }
@@ -322,7 +321,6 @@ impl fmt::Debug for Quantity {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Quantity {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.encode(&mut [0; Quantity::TEXT_LENGTH]))
     }
@@ -331,7 +329,6 @@ impl serde_core::Serialize for Quantity {
 /// Accepts a string, with surrounding space, or a number; `null` is zero.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Quantity {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -340,26 +337,21 @@ impl<'de> serde_core::Deserialize<'de> for Quantity {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a quantity")
             }
-            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Quantity, E> {
                 text.trim().parse().map_err(E::custom)
             }
-            #[inline]
             fn visit_i64<E>(self, value: i64) -> Result<Quantity, E> {
                 Ok(value.into())
             }
-            #[inline]
             fn visit_u64<E: serde_core::de::Error>(self, value: u64) -> Result<Quantity, E> {
                 match i64::try_from(value) {
                     Ok(value) => Ok(value.into()),
                     Err(_) => value.to_string().parse().map_err(E::custom),
                 }
             }
-            #[inline]
             fn visit_f64<E: serde_core::de::Error>(self, value: f64) -> Result<Quantity, E> {
                 value.to_string().parse().map_err(E::custom)
             }
-            #[inline]
             fn visit_unit<E>(self) -> Result<Quantity, E> {
                 Ok(Quantity::ZERO)
             }

@@ -192,7 +192,6 @@ impl From<jiff::Timestamp> for Time {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Time {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
             return serializer.serialize_none();
@@ -204,7 +203,6 @@ impl serde_core::Serialize for Time {
 /// Accepts a string; `null` is the zero time.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Time {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -213,11 +211,9 @@ impl<'de> serde_core::Deserialize<'de> for Time {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time as in RFC 3339")
             }
-            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<Time, E> {
                 text.parse().map_err(E::custom)
             }
-            #[inline]
             fn visit_unit<E>(self) -> Result<Time, E> {
                 Ok(Time::ZERO)
             }

@@ -48,7 +48,6 @@ impl FieldSelector {
     /// Also requires that the field equals the value.
     #[must_use]
     #[doc(alias = "OneTermEqualSelector")]
-    #[inline]
     pub fn equals(self, field: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: false })
     }
@@ -56,7 +55,6 @@ impl FieldSelector {
     /// Also requires that the field differs from the value.
     #[must_use]
     #[doc(alias = "OneTermNotEqualSelector")]
-    #[inline]
     pub fn not_equals(self, field: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.with(FieldRequirement { field: field.into(), value: value.into(), negated: true })
     }
@@ -75,7 +73,6 @@ impl FieldSelector {
     ///
     /// A field without a value counts as empty. Unsupported fields are not detected here: check
     /// [`requirements`](FieldSelector::requirements) first.
-    #[inline]
     pub fn matches<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| {
             let value = value_of(&requirement.field).unwrap_or_default();

@@ -145,7 +145,6 @@ impl Default for Selector {
 }
 
 impl FromIterator<Requirement> for Selector {
-    #[inline]
     fn from_iter<I: IntoIterator<Item = Requirement>>(requirements: I) -> Self {
         let mut requirements: List<Requirement> = requirements.into_iter().collect();
         requirements.sort_by(|a, b| a.key().cmp(b.key()));

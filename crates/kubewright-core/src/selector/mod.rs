@@ -18,7 +18,6 @@ pub struct SelectorError {
 }
 
 impl SelectorError {
-    #[inline]
     fn new(message: impl Into<String>) -> Self {
         SelectorError { message: message.into() }
     }

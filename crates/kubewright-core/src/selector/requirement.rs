@@ -54,7 +54,6 @@ impl Requirement {
     /// operator: none for `Exists` and `DoesNotExist`, at least one for `In` and `NotIn`, exactly
     /// one for all others, which must be an integer for `GreaterThan` and `LessThan`.
     #[doc(alias = "NewRequirement")]
-    #[inline]
     pub fn new<V: Into<Str>>(
         key: impl Into<Str>,
         operator: Operator,
@@ -89,19 +88,16 @@ impl Requirement {
     }
 
     /// The label has this value.
-    #[inline]
     pub fn equals(key: impl Into<Str>, value: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::Equals, [value])
     }
 
     /// The label has a different value, or does not exist.
-    #[inline]
     pub fn not_equals(key: impl Into<Str>, value: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::NotEquals, [value])
     }
 
     /// The label has one of these values.
-    #[inline]
     pub fn is_in<V: Into<Str>>(
         key: impl Into<Str>,
         values: impl IntoIterator<Item = V>,
@@ -110,7 +106,6 @@ impl Requirement {
     }
 
     /// The label has none of these values, or does not exist.
-    #[inline]
     pub fn not_in<V: Into<Str>>(
         key: impl Into<Str>,
         values: impl IntoIterator<Item = V>,
@@ -119,27 +114,23 @@ impl Requirement {
     }
 
     /// The label exists.
-    #[inline]
     pub fn exists(key: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::Exists, [""; 0])
     }
 
     /// The label does not exist.
-    #[inline]
     pub fn does_not_exist(key: impl Into<Str>) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::DoesNotExist, [""; 0])
     }
 
     /// The label is an integer greater than `bound`, which must not be negative, because labels
     /// cannot be.
-    #[inline]
     pub fn greater_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::GreaterThan, [bound.to_string()])
     }
 
     /// The label is an integer less than `bound`, which must not be negative, because labels cannot
     /// be.
-    #[inline]
     pub fn less_than(key: impl Into<Str>, bound: i64) -> Result<Self, SelectorError> {
         Requirement::new(key, Operator::LessThan, [bound.to_string()])
     }
@@ -178,7 +169,6 @@ impl Requirement {
         }
     }
 
-    #[inline]
     fn compare(&self, label: Option<&Str>, holds: impl FnOnce(i64, i64) -> bool) -> bool {
         let label = label.and_then(|label| label.parse().ok());
         let bound = self.values.first().and_then(|bound| bound.parse().ok());

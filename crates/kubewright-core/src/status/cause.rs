@@ -116,7 +116,6 @@ impl fmt::Display for CauseType {
 
 impl StatusCause {
     /// A cause without a field.
-    #[inline]
     pub fn of(cause: CauseType, message: impl Into<Str>) -> Self {
         StatusCause { reason: Some(Str::from_static(cause.as_str())), message: Some(message.into()), field: None }
     }
@@ -134,43 +133,36 @@ impl StatusCause {
 /// A value is printed as given, so quote text: `format!("{name:?}")`.
 impl StatusCause {
     /// A value is missing. An empty `detail` is omitted.
-    #[inline]
     pub fn required(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueRequired, field, None, detail)
     }
 
     /// A value is malformed.
-    #[inline]
     pub fn invalid(field: impl Into<Str>, value: impl fmt::Display, detail: &str) -> Self {
         field_cause(CauseType::FieldValueInvalid, field, Some(&value), detail)
     }
 
     /// A value has the wrong type.
-    #[inline]
     pub fn type_invalid(field: impl Into<Str>, value: impl fmt::Display, detail: &str) -> Self {
         field_cause(CauseType::FieldValueTypeInvalid, field, Some(&value), detail)
     }
 
     /// A value is not allowed in this context.
-    #[inline]
     pub fn forbidden(field: impl Into<Str>, detail: &str) -> Self {
         field_cause(CauseType::FieldValueForbidden, field, None, detail)
     }
 
     /// A referenced value does not exist.
-    #[inline]
     pub fn not_found(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueNotFound, field, Some(&value), "")
     }
 
     /// A value must be unique but is not.
-    #[inline]
     pub fn duplicate(field: impl Into<Str>, value: impl fmt::Display) -> Self {
         field_cause(CauseType::FieldValueDuplicate, field, Some(&value), "")
     }
 
     /// A value is not supported.
-    #[inline]
     pub fn not_supported(field: impl Into<Str>, value: impl fmt::Display, supported: &[&str]) -> Self {
         let supported: Vec<String> = supported.iter().map(|value| Quoted(value).to_string()).collect();
         let detail = format!("supported values: {}", supported.join(", "));
@@ -179,20 +171,17 @@ impl StatusCause {
     }
 
     /// A value has more than `max` bytes.
-    #[inline]
     pub fn too_long(field: impl Into<Str>, max: usize) -> Self {
         field_cause(CauseType::FieldValueTooLong, field, None, &format!("may not be more than {max} bytes"))
     }
 
     /// A list has more than `max` items.
-    #[inline]
     pub fn too_many(field: impl Into<Str>, actual: usize, max: usize) -> Self {
         let detail = format!("must have at most {max} items");
         field_cause(CauseType::FieldValueTooMany, field, Some(&actual), &detail)
     }
 }
 
-#[inline]
 fn field_cause(cause: CauseType, field: impl Into<Str>, value: Option<&dyn fmt::Display>, detail: &str) -> StatusCause {
     let mut message = cause.headline().to_owned();
     if let Some(value) = value {

@@ -33,7 +33,6 @@ impl Status {
     }
 
     /// A failure with this reason and its HTTP code, without details.
-    #[inline]
     pub fn failure(reason: StatusReason, message: impl Into<Str>) -> Self {
         Status {
             status: Some(Str::from_static("Failure")),
@@ -73,7 +72,6 @@ impl Status {
 
     /// 409: the object cannot be changed as requested, for example because it has changed.
     #[doc(alias = "NewConflict")]
-    #[inline]
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", Quoted(name));
         Status::failure(StatusReason::Conflict, message).about(resource, name)
@@ -89,7 +87,6 @@ impl Status {
 
     /// 409: server-side apply conflicts with other managers, one cause per field.
     #[doc(alias = "NewApplyConflict")]
-    #[inline]
     pub fn apply_conflict(causes: impl Into<List<StatusCause>>, message: impl Into<Str>) -> Self {
         let details = StatusDetails { causes: causes.into(), ..Default::default() };
         Status { details: Some(details.into()), ..Status::failure(StatusReason::Conflict, message) }
@@ -104,7 +101,6 @@ impl Status {
     /// assert_eq!(invalid.to_string(), "Pod \"x\" is invalid: spec.foo: Required value");
     /// ```
     #[doc(alias = "NewInvalid")]
-    #[inline]
     pub fn invalid(kind: &GroupKind, name: &str, causes: impl Into<List<StatusCause>>) -> Self {
         let causes: List<StatusCause> = causes.into();
         let dropped = causes.len().saturating_sub(MAX_CAUSES);
@@ -138,7 +134,6 @@ impl Status {
 
     /// 403: the user lacks permission. `name` may be empty; without a resource it concerns a path.
     #[doc(alias = "NewForbidden")]
-    #[inline]
     pub fn forbidden(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
         let message = match (resource.is_empty(), name) {
             (true, _) => format!("forbidden: {why}"),
@@ -150,35 +145,30 @@ impl Status {
 
     /// 401: the requester is not authenticated.
     #[doc(alias = "NewUnauthorized")]
-    #[inline]
     pub fn unauthorized(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Unauthorized, message)
     }
 
     /// 400: the request is malformed.
     #[doc(alias = "NewBadRequest")]
-    #[inline]
     pub fn bad_request(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::BadRequest, message)
     }
 
     /// 410: the resource is permanently gone.
     #[doc(alias = "NewGone")]
-    #[inline]
     pub fn gone(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Gone, message)
     }
 
     /// 410: the version or the continue token is too old; a new list is required.
     #[doc(alias = "NewResourceExpired")]
-    #[inline]
     pub fn expired(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::Expired, message)
     }
 
     /// 429: retry after this many seconds.
     #[doc(alias = "NewTooManyRequests")]
-    #[inline]
     pub fn too_many_requests(message: impl Into<Str>, retry_after_seconds: i32) -> Self {
         Status::failure(StatusReason::TooManyRequests, message).with_retry_after_seconds(retry_after_seconds)
     }
@@ -210,14 +200,12 @@ impl Status {
 
     /// 413: the request body is too large.
     #[doc(alias = "NewRequestEntityTooLargeError")]
-    #[inline]
     pub fn request_entity_too_large(why: impl fmt::Display) -> Self {
         Status::failure(StatusReason::RequestEntityTooLarge, format!("Request entity too large: {why}"))
     }
 
     /// 500: internal error.
     #[doc(alias = "NewInternalError")]
-    #[inline]
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         let message = format!("Internal error occurred: {why}");
@@ -227,7 +215,6 @@ impl Status {
 
     /// 504: the request timed out, and may still take effect.
     #[doc(alias = "NewTimeoutError")]
-    #[inline]
     pub fn timeout(why: impl fmt::Display, retry_after_seconds: i32) -> Self {
         let message = format!("Timeout: {why}");
         Status::failure(StatusReason::Timeout, message).with_retry_after_seconds(retry_after_seconds)
@@ -256,7 +243,6 @@ impl Status {
 
     /// 503: the server, or a dependency of it, is unavailable.
     #[doc(alias = "NewServiceUnavailable")]
-    #[inline]
     pub fn service_unavailable(message: impl Into<Str>) -> Self {
         Status::failure(StatusReason::ServiceUnavailable, message)
     }

@@ -27,7 +27,6 @@ pub struct ObjectList<T> {
 }
 
 impl<T> Default for ObjectList<T> {
-    #[inline]
     fn default() -> Self {
         ObjectList { metadata: ListMeta::default(), items: Vec::new() }
     }
@@ -35,18 +34,15 @@ impl<T> Default for ObjectList<T> {
 
 impl<T: Object> ObjectList<T> {
     /// Decodes a whole JSON list. [`ListDecoder`] decodes incrementally.
-    #[inline]
     pub fn from_json(bytes: &[u8], decoder: &mut Decoder) -> Result<Self, DecodeError> {
         Self::decode(Encoding::Json, bytes, decoder)
     }
 
     /// Decodes a whole protobuf list in its envelope.
-    #[inline]
     pub fn from_protobuf(bytes: &[u8], decoder: &mut Decoder) -> Result<Self, DecodeError> {
         Self::decode(Encoding::Protobuf, bytes, decoder)
     }
 
-    #[inline]
     fn decode(encoding: Encoding, bytes: &[u8], decoder: &mut Decoder) -> Result<Self, DecodeError> {
         let mut stream = ListDecoder::new(encoding);
         stream.push(bytes);
@@ -61,7 +57,6 @@ impl<T: Object> ObjectList<T> {
 
 impl<T: Kind> ObjectList<T> {
     /// The list as JSON.
-    #[inline]
     pub fn to_json(&self) -> Vec<u8> {
         let info = T::RESOURCE.kind;
         let mut out = Vec::new();
@@ -83,7 +78,6 @@ impl<T: Kind> ObjectList<T> {
 impl<T> IntoIterator for ObjectList<T> {
     type Item = T;
     type IntoIter = std::vec::IntoIter<T>;
-    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.items.into_iter()
     }
@@ -92,7 +86,6 @@ impl<T> IntoIterator for ObjectList<T> {
 impl<'a, T> IntoIterator for &'a ObjectList<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
-    #[inline]
     fn into_iter(self) -> Self::IntoIter {
         self.items.iter()
     }

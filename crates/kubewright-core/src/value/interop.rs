@@ -12,7 +12,6 @@ use crate::{List, MapBuilder};
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for Value {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Value::Null => serializer.serialize_unit(),
@@ -28,7 +27,6 @@ impl serde_core::Serialize for Value {
 
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Value {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Visitor)
     }
@@ -44,39 +42,30 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
-    #[inline]
     fn visit_unit<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
-    #[inline]
     fn visit_none<E>(self) -> Result<Value, E> {
         Ok(Value::Null)
     }
-    #[inline]
     fn visit_some<D: serde_core::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
-    #[inline]
     fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
         Ok(Value::Bool(value))
     }
-    #[inline]
     fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
         Ok(Value::Int(value))
     }
-    #[inline]
     fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
         Ok(value.into())
     }
-    #[inline]
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         Ok(Value::Float(value))
     }
-    #[inline]
     fn visit_str<E>(self, text: &str) -> Result<Value, E> {
         Ok(Value::String(text.into()))
     }
-    #[inline]
     fn visit_seq<A: serde_core::de::SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = List::new();
         while let Some(item) = items.next_element()? {
@@ -84,7 +73,6 @@ impl<'de> serde_core::de::Visitor<'de> for Visitor {
         }
         Ok(Value::Array(list))
     }
-    #[inline]
     fn visit_map<A: serde_core::de::MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = MapBuilder::new();
         while let Some((key, value)) = entries.next_entry::<Str, Value>()? {

@@ -259,21 +259,18 @@ impl From<usize> for Value {
 
 /// `None` becomes `null`.
 impl<T: Into<Value>> From<Option<T>> for Value {
-    #[inline]
     fn from(value: Option<T>) -> Self {
         value.map_or(Value::Null, T::into)
     }
 }
 
 impl<T: Into<Value>> From<Vec<T>> for Value {
-    #[inline]
     fn from(items: Vec<T>) -> Self {
         Value::Array(items.into_iter().map(T::into).collect())
     }
 }
 
 impl<T: Into<Value>, const N: usize> From<[T; N]> for Value {
-    #[inline]
     fn from(items: [T; N]) -> Self {
         Value::Array(items.into_iter().map(T::into).collect())
     }

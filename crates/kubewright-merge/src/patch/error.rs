@@ -31,7 +31,6 @@ pub enum PatchError {
 }
 
 impl PatchError {
-    #[inline]
     pub(super) fn unmergeable(message: impl fmt::Display) -> Self {
         PatchError::Unmergeable(message.to_string())
     }

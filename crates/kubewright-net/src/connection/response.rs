@@ -150,7 +150,7 @@ impl Stream for Chunks {
                 Some(Err(error)) => return self.fail(error),
                 None => {
                     self.release();
-                    return match self.gunzip.as_ref().map_or(Ok(()), Gunzip::finish) {
+                    return match self.gunzip.as_mut().map_or(Ok(()), Gunzip::finish) {
                         Ok(()) => Poll::Ready(None),
                         Err(error) => self.fail(Self::garbled(error)),
                     };

@@ -179,7 +179,6 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    #[inline]
     fn fail(&mut self, field: &str, problem: impl Into<String>) {
         let (file, entry) = (self.file.clone(), self.entry.clone());
         self.errors.push(EntryError { file, entry, field: field.to_owned(), problem: problem.into() }.into());

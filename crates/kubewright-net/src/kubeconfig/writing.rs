@@ -34,7 +34,6 @@ impl LoadingRules {
     /// # Errors
     /// If a file cannot be read or written, or another process holds its lock.
     #[doc(alias = "ModifyConfig")]
-    #[inline]
     pub fn edit(&self, change: impl FnOnce(&mut Kubeconfig)) -> Result<(), ConfigError> {
         let mut files: Vec<PathBuf> =
             self.files().into_iter().chain(self.default_file()).map(real_path).collect::<Result<_, _>>()?;
@@ -124,7 +123,6 @@ impl Edits {
     }
 
     /// Changes the trees of all files.
-    #[inline]
     fn in_all(&mut self, change: impl Fn(&mut Map<Value>)) -> Result<(), ConfigError> {
         for file in self.sources.clone() {
             change(self.tree(Some(&file))?);
@@ -143,7 +141,6 @@ impl Edits {
         Ok(())
     }
 
-    #[inline]
     fn entries<S: Section + PartialEq>(
         &mut self,
         plural: &str,
@@ -204,7 +201,6 @@ fn is_named(item: &Value, name: &str) -> bool {
 }
 
 /// Replaces the item of this name with the result of `make`, or appends it.
-#[inline]
 fn put(items: &mut List<Value>, name: &str, field: &str, make: impl FnOnce(Option<&Value>) -> Value) {
     match items.iter_mut().find(|item| is_named(item, name)) {
         Some(Value::Object(item)) => {

@@ -255,7 +255,6 @@ impl ControllerHandle {
     }
 
     /// Requests a reconcile of `key` after a delay.
-    #[inline]
     pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
         let reason = Reason { source: source.into(), object: None, kind: ReasonKind::Requested };
         self.shared.enqueue(key, reason, AddOptions::new().after(delay));

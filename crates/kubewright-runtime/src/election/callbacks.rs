@@ -45,7 +45,6 @@ impl LeaderCallbacks {
     /// Called with each new leader, including the first one and this process, in a separate task.
     #[doc(alias = "OnNewLeader")]
     #[must_use]
-    #[inline]
     pub fn on_new_leader(mut self, function: impl FnMut(&str) + Send + 'static) -> Self {
         self.new_leader = Box::new(function);
         self

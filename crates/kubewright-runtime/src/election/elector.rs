@@ -63,7 +63,6 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
-    #[inline]
     pub fn new(
         client: &Client,
         namespace: impl Into<Str>,
@@ -78,7 +77,6 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
-    #[inline]
     pub fn labelled(
         client: &Client,
         lease: ObjectKey,
@@ -94,7 +92,6 @@ impl LeaderElector {
     ///
     /// # Errors
     /// If the durations leave no time to step down.
-    #[inline]
     pub fn over(
         lock: impl ResourceLock,
         identity: impl Into<Str>,

@@ -115,7 +115,6 @@ impl Leadership {
     }
 
     /// Runs `work` while leadership lasts; `None` if it was lost first, and the work dropped.
-    #[inline]
     pub async fn while_leading<R>(&self, work: impl Future<Output = R>) -> Option<R> {
         tokio::select! {
             biased;

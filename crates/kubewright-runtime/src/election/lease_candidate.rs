@@ -42,7 +42,6 @@ pub struct LeaseCandidate {
 impl LeaseCandidate {
     /// A candidate with this key for `lease`, in versions such as `1.36.0`. The control plane
     /// chooses the oldest emulation version.
-    #[inline]
     pub fn new(
         client: &Client,
         key: ObjectKey,

@@ -92,7 +92,6 @@ impl EventBroadcaster {
 
     /// A recorder for `component`; this process is its `instance`.
     #[doc(alias = "NewRecorder")]
-    #[inline]
     pub fn recorder(&self, component: impl Into<Str>, instance: impl Into<Str>, api: EventApi) -> EventRecorder {
         let who = Reporter { component: component.into(), instance: instance.into(), api };
         let to = To::Broadcaster { sender: self.sender.clone(), dropped: self.dropped.clone() };

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kubewright_api::core::v1::Event;
+use kubewright_client::flowcontrol::TokenBucket;
 use kubewright_core::{Object, Str, Time};
 use tokio::time::Instant;
 
-use super::bucket::EventBucket;
 use super::lru::Lru;
 
 /// Entries of each cache.
@@ -17,9 +17,9 @@ const CACHED: usize = 4096;
 const AGGREGATION_THRESHOLD: usize = 10;
 /// Messages further apart are not aggregated.
 const AGGREGATION_INTERVAL: Duration = Duration::from_secs(600);
-/// Burst of events of one source about one object, and the refill period.
+/// Burst of events of one source about one object, and their rate per second afterwards.
 const BURST: u32 = 25;
-const REFILL: Duration = Duration::from_secs(300);
+const RATE: f32 = 1.0 / 300.0;
 const AGGREGATE_PREFIX: &str = "(combined from similar events): ";
 
 /// Identifies events in all caches.
@@ -29,7 +29,7 @@ type Key = Vec<Str>;
 pub(super) struct Correlator {
     similar: Lru<Key, Similar>,
     written: Lru<Key, Written>,
-    floods: Lru<Key, EventBucket>,
+    floods: Lru<Key, TokenBucket>,
 }
 
 struct Similar {
@@ -69,7 +69,7 @@ impl Correlator {
         let flood = flood_key(&event);
         let combined = self.combine(event);
         let correlated = self.count(combined);
-        self.floods.get_or_insert_with(&flood, || EventBucket::new(BURST, REFILL)).try_take().then_some(correlated)
+        self.floods.get_or_insert_with(&flood, || TokenBucket::new(RATE, BURST)).try_accept().then_some(correlated)
     }
 
     /// Replaces many distinct messages by an aggregate.

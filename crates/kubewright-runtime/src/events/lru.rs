@@ -14,13 +14,11 @@ pub(super) struct Lru<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Lru<K, V> {
-    #[inline]
     pub(super) fn new(limit: usize) -> Self {
         Lru { entries: HashMap::new(), key_of: BTreeMap::new(), uses: 0, limit }
     }
 
     /// The value of `key`, created if absent; marks it as most recently used.
-    #[inline]
     pub(super) fn get_or_insert_with(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         match self.entries.get_mut(key) {
@@ -41,13 +39,11 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         &mut self.entries.get_mut(key).expect("inserted above, or there before").1
     }
 
-    #[inline]
     pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
     /// Keeps entries for which `keep` returns true.
-    #[inline]
     pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let key_of = &mut self.key_of;
         self.entries.retain(|key, (used, value)| {
@@ -60,7 +56,6 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
     }
 
     #[cfg(test)]
-    #[inline]
     fn len(&self) -> usize {
         self.entries.len()
     }

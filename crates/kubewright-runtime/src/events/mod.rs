@@ -7,7 +7,6 @@
 //! (`events.k8s.io/v1`) they become series.
 
 mod broadcaster;
-mod bucket;
 mod correlator;
 mod lru;
 mod new_event;

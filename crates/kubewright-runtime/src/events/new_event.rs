@@ -38,7 +38,6 @@ pub struct NewEvent {
 
 impl NewEvent {
     /// An event about this object, with a reason (one CamelCase word) and a human-readable note.
-    #[inline]
     pub fn new(regarding: &impl Object, event_type: EventType, reason: impl Into<Str>, note: impl Into<Str>) -> Self {
         let reason = reason.into();
         NewEvent {
@@ -54,7 +53,6 @@ impl NewEvent {
 
     /// A related object. None by default.
     #[must_use]
-    #[inline]
     pub fn related(mut self, object: &impl Object) -> Self {
         self.related = Some(reference_to(object));
         self
@@ -62,7 +60,6 @@ impl NewEvent {
 
     /// The action, in one word. The reason by default.
     #[must_use]
-    #[inline]
     pub fn action(mut self, action: impl Into<Str>) -> Self {
         self.action = action.into();
         self
@@ -70,7 +67,6 @@ impl NewEvent {
 
     /// The part of the object, such as `spec.containers{web}`. The whole object by default.
     #[must_use]
-    #[inline]
     pub fn field_path(mut self, path: impl Into<Str>) -> Self {
         self.regarding.field_path = Some(path.into());
         self
@@ -79,7 +75,6 @@ impl NewEvent {
     /// Adds an annotation. None by default.
     #[doc(alias = "AnnotatedEventf")]
     #[must_use]
-    #[inline]
     pub fn annotation(mut self, name: impl Into<Str>, value: impl Into<Str>) -> Self {
         self.annotations.insert(name, value.into());
         self
@@ -88,7 +83,6 @@ impl NewEvent {
 
 /// A reference to an object, as events hold it.
 #[doc(alias = "GetReference")]
-#[inline]
 fn reference_to(object: &impl Object) -> ObjectReference {
     let set = |text: &str| (!text.is_empty()).then(|| Str::from(text));
     let kind = object.group_version_kind();

@@ -93,13 +93,11 @@ impl EventRecorder {
     }
 
     /// Records a normal event.
-    #[inline]
     pub fn normal(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Normal, reason, note));
     }
 
     /// Records a warning.
-    #[inline]
     pub fn warning(&self, object: &impl Object, reason: impl Into<Str>, note: impl Into<Str>) {
         self.record(NewEvent::new(object, EventType::Warning, reason, note));
     }

@@ -48,7 +48,6 @@ impl EventSink {
     }
 
     /// Writes until it succeeds, is rejected, or the attempts are used up.
-    #[inline]
     async fn write<T: Kind>(&self, event: &T, patch: Option<Patch>) -> Option<T> {
         let api = Api::<T>::namespaced(&self.client, event.namespace());
         for attempt in 0..TRIES {
@@ -82,7 +81,6 @@ impl EventSink {
     }
 }
 
-#[inline]
 async fn write_once<T: Kind>(api: &Api<T>, event: &T, patch: Option<&Patch>) -> Result<T> {
     if let Some(patch) = patch {
         match api.patch(event.name(), patch.clone()).await {

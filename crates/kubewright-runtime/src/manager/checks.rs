@@ -24,13 +24,11 @@ pub struct Checks {
 
 impl Checks {
     /// Adds a liveness check; if it fails, the process should be restarted.
-    #[inline]
     pub fn health(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.health.insert(name.into(), Box::new(check));
     }
 
     /// Adds a readiness check.
-    #[inline]
     pub fn readiness(&mut self, name: impl Into<Str>, check: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
         self.readiness.insert(name.into(), Box::new(check));
     }
@@ -72,7 +70,6 @@ impl Checks {
 }
 
 /// The format of kube-apiserver's `/readyz?verbose`.
-#[inline]
 fn report(checks: impl Iterator<Item = (Str, Result<(), String>)>, wanted: &str) -> Option<(bool, String)> {
     let (mut is_fine, mut text, mut is_any) = (true, String::new(), wanted.is_empty());
     for (name, result) in checks.filter(|(name, _)| wanted.is_empty() || name == wanted) {

@@ -98,7 +98,6 @@ fn answer(method: &Method, path: &str, registry: &Registry, checks: &Checks) -> 
     }
 }
 
-#[inline]
 fn text_of(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;

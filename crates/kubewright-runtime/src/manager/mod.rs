@@ -193,7 +193,6 @@ impl Manager {
     /// Must be called within a tokio runtime.
     #[doc(alias = "GetEventRecorderFor")]
     #[doc(alias = "GetEventRecorder")]
-    #[inline]
     pub fn recorder(&mut self, component: impl Into<Str>, api: EventApi) -> EventRecorder {
         let client = self.factory.client();
         let events = self.events.get_or_insert_with(|| EventBroadcaster::start(client, Default::default()));
@@ -201,18 +200,15 @@ impl Manager {
     }
 
     /// A controller with the manager's caches and metrics, to be configured and [added](Self::add).
-    #[inline]
     pub fn controller<T: Kind>(&self, name: impl Into<Str>) -> Controller<T> {
         self.configured(Controller::new(name, &self.factory))
     }
 
     /// Like [`controller`](Self::controller), for a kind that is only known at run time.
-    #[inline]
     pub fn dynamic_controller(&self, name: impl Into<Str>, mapping: &RestMapping) -> Controller<DynamicObject> {
         self.configured(Controller::mapped(name, &self.factory, mapping))
     }
 
-    #[inline]
     fn configured<T: Object>(&self, controller: Controller<T>) -> Controller<T> {
         controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
@@ -284,7 +280,6 @@ impl Manager {
     /// If the name is taken.
     #[cfg(feature = "webhook")]
     #[doc(alias = "GetWebhookServer")]
-    #[inline]
     pub fn add_webhooks(
         &mut self,
         name: impl Into<Str>,

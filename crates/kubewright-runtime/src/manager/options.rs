@@ -93,7 +93,6 @@ impl ManagerOptions {
 
     /// Restricts caches to this namespace. The whole cluster by default.
     #[must_use]
-    #[inline]
     pub fn namespace(self, namespace: impl Into<Str>) -> Self {
         self.namespaces([namespace])
     }
@@ -101,7 +100,6 @@ impl ManagerOptions {
     /// Restricts caches to these namespaces, for clients without cluster-wide permissions.
     #[doc(alias = "DefaultNamespaces")]
     #[must_use]
-    #[inline]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
         self.caches = self.caches.namespaces(namespaces);
         self

@@ -18,7 +18,6 @@ pub(super) fn shard_of_uid(uid: &str, shards: usize) -> usize {
 
 /// The selector for these shards, in the server's syntax. An empty set cannot be expressed; a
 /// single hash is used instead.
-#[inline]
 pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String {
     let count = is_wanted.len().max(1) as u128;
     let mut ranges: Vec<(u128, u128)> = Vec::new();
@@ -39,7 +38,6 @@ pub(super) fn selector(is_wanted: impl ExactSizeIterator<Item = bool>) -> String
 
 /// The owner of a shard by rendezvous hashing: the member with the highest score. When a member
 /// joins or leaves, only its own shards move.
-#[inline]
 pub(super) fn owner_of<'a>(shard: usize, members: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let score = |member: &str| mixed(fnv(member.bytes()) ^ mixed(shard as u64 + 1));
     members.into_iter().max_by_key(|member| (score(member), *member))
@@ -52,7 +50,6 @@ pub(super) fn of_text(text: &str) -> u64 {
 }
 
 /// 64-bit FNV-1a.
-#[inline]
 fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

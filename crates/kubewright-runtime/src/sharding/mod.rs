@@ -101,7 +101,6 @@ impl Sharding {
     ///
     /// # Errors
     /// If the durations leave no time to step down, or the identity is empty.
-    #[inline]
     pub fn new(
         client: &Client,
         namespace: impl Into<Str>,
@@ -169,7 +168,6 @@ impl Sharding {
     /// # Ok(()) }
     /// ```
     #[doc(alias = "ShardSelector")]
-    #[inline]
     pub fn informer<T: Kind>(&self, factory: &SharedInformerFactory, which: InformerScope<T>) -> InformerHandle<T> {
         let (inner, cover) = (self.inner.clone(), Arc::new(Cover::default()));
         let (name, resource) = (format!("shards of {} as {}", inner.name, inner.identity), name_of::<T>());
@@ -188,7 +186,6 @@ impl Sharding {
     /// Whether the server filters the share of [`informer`](Self::informer); `None` before the
     /// first list.
     #[doc(alias = "ShardInfo")]
-    #[inline]
     pub fn is_cut_by_server<T: Kind>(&self) -> Option<bool> {
         let covered = self.inner.covered();
         let of_type = covered.iter().filter(|covered| covered.resource == name_of::<T>());
@@ -247,7 +244,6 @@ impl Sharding {
 
     /// The permission for an object of this uid in an informer of the share, at this version of its
     /// cache. `None` if the informer watches all objects.
-    #[inline]
     pub(crate) fn right_by_uid<T: Object>(
         &self,
         informer: &SharedIndexInformer<T>,
@@ -259,12 +255,10 @@ impl Sharding {
     }
 
     /// Whether an informer watches only the share.
-    #[inline]
     pub(crate) fn watches_share<T: Object>(&self, informer: &SharedIndexInformer<T>) -> bool {
         self.cover_of(informer).is_some()
     }
 
-    #[inline]
     fn cover_of<T: Object>(&self, informer: &SharedIndexInformer<T>) -> Option<Arc<Cover>> {
         let place = place_of(informer);
         let covered = self.inner.covered();
@@ -273,7 +267,6 @@ impl Sharding {
 
     /// Calls `gained` for each shard that this replica acquires, including those that it already
     /// owns.
-    #[inline]
     pub(crate) async fn tell(&self, mut gained: impl FnMut(&dyn Fn(&ObjectKey) -> bool)) {
         let mut changes = self.inner.changes.subscribe();
         changes.mark_changed();
@@ -378,13 +371,11 @@ impl ShardingInner {
 }
 
 /// The address of an informer's store.
-#[inline]
 fn place_of<T: Object>(informer: &SharedIndexInformer<T>) -> usize {
     std::ptr::from_ref(informer.store()).addr()
 }
 
 /// The name of a resource in relations of controllers.
-#[inline]
 fn name_of<T: Kind>() -> Str {
     GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural).to_string().into()
 }

@@ -91,7 +91,6 @@ impl Share {
 }
 
 impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
-    #[inline]
     fn list(&self, mut options: ListOptions) -> BoxFuture<'_, Result<ItemStream<T>>> {
         let share = Share::new(self.terms_of(&options));
         options.shard_selector = Some(share.selector.as_str().into());
@@ -101,7 +100,6 @@ impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
         })
     }
 
-    #[inline]
     fn watch(&self, mut options: WatchOptions) -> BoxFuture<'_, Result<EventStream<T>>> {
         let share = Share::new(self.cover.listed().0.clone());
         options.shard_selector = Some(share.selector.as_str().into());
@@ -120,12 +118,10 @@ impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
     }
 
     /// The metadata of a list tells whether the server has filtered it; a watch does not.
-    #[inline]
     fn supports_watch_list(&self) -> bool {
         false
     }
 
-    #[inline]
     fn has_moved(&self) -> bool {
         self.inner.terms() != self.cover.listed().0
     }
@@ -138,7 +134,6 @@ impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
 impl<T> ShareListWatch<T> {
     /// The shards to list. All pages use those of the first page, even if they have changed since:
     /// then the whole list is dropped when its watch begins.
-    #[inline]
     fn terms_of(&self, options: &ListOptions) -> Terms {
         let mut listing = self.listing.lock().unwrap_or_else(PoisonError::into_inner);
         if options.continue_token.is_none() {
@@ -161,7 +156,6 @@ struct Items<T> {
 }
 
 impl<T> Items<T> {
-    #[inline]
     fn ended(&self, meta: &ListMeta) {
         let is_cut = meta.shard_info.as_ref().is_some_and(|info| info.selector == self.share.selector);
         self.cover.cut.store(if is_cut { 1 } else { 2 }, Ordering::Relaxed);
@@ -177,7 +171,6 @@ impl<T> Items<T> {
 impl<T: Object> Stream for Items<T> {
     type Item = Result<ListItem<T>>;
 
-    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let item = std::task::ready!(self.items.as_mut().poll_next(context));
@@ -202,7 +195,6 @@ struct Events<T> {
 impl<T: Object> Stream for Events<T> {
     type Item = Result<WatchEvent<T>>;
 
-    #[inline]
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         let Some(events) = &mut this.events else { return Poll::Ready(None) };

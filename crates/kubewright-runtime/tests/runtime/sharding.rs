@@ -96,14 +96,14 @@ impl Replica {
         let (client, is_cut_off) = (client.clone(), Arc::new(AtomicBool::new(false)));
         let cut = is_cut_off.clone();
         let client = Client::over(move |request| -> ResponseFuture {
-            match cut.load(Ordering::Relaxed) {
-                // Like a connection without ping responses.
-                true => Box::pin(async {
-                    sleep(Duration::from_secs(45)).await;
-                    Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
-                }),
-                false => client.transport().send(request),
+            if !cut.load(Ordering::Relaxed) {
+                return client.transport().send(request);
             }
+            // Behaves like a connection whose pings are not answered.
+            Box::pin(async {
+                sleep(Duration::from_secs(45)).await;
+                Err(TransportError::new(TransportErrorKind::Disconnected, "cut off"))
+            })
         });
         let sharding =
             Sharding::new(&client, "default", "group", format!("replica_{number}"), SHARDS, options(seed)).unwrap();

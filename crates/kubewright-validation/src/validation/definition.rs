@@ -49,12 +49,12 @@ fn check_group(group: &str) -> Option<StatusCause> {
         return Some(StatusCause::required("spec.group", ""));
     }
     let complaints = dns1123_subdomain(group);
-    match complaints.is_empty() {
-        false => Some(StatusCause::invalid("spec.group", quoted(group), &complaints.join(","))),
-        true if !group.contains('.') => {
-            Some(StatusCause::invalid("spec.group", quoted(group), "should be a domain with at least one dot"))
-        }
-        true => None,
+    if !complaints.is_empty() {
+        Some(StatusCause::invalid("spec.group", quoted(group), &complaints.join(",")))
+    } else if !group.contains('.') {
+        Some(StatusCause::invalid("spec.group", quoted(group), "should be a domain with at least one dot"))
+    } else {
+        None
     }
 }
 

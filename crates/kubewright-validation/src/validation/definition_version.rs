@@ -19,10 +19,9 @@ pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) 
     let mut causes = deprecation(path, version);
     // The internal type of the real server moves values that all versions share to the spec.
     // Validate such a value once, under that path.
-    let place = |field: &str| match all.iter().all(|other| other.get(field) == version.get(field)) {
-        true if index > 0 => None,
-        true => Some(format!("spec.{field}")),
-        false => Some(format!("{path}.{field}")),
+    let place = |field: &str| {
+        let is_shared = all.iter().all(|other| other.get(field) == version.get(field));
+        if is_shared { (index == 0).then(|| format!("spec.{field}")) } else { Some(format!("{path}.{field}")) }
     };
     if let Some(path) = place("subresources") {
         causes.extend(scale(&path, version));

@@ -22,10 +22,12 @@ pub(super) fn node(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     const RANGES: [&str; 2] = ["spec", "podCIDRs"];
     let (now, before) = (tree::items(value, &RANGES), tree::items(old, &RANGES));
     let why = "node updates may not change podCIDR except from \"\" to valid";
-    let changes = match now.len() == before.len() {
-        _ if before.is_empty() => 0,
-        true => now.iter().zip(before).filter(|(now, before)| now != before).count(),
-        false => 1,
+    let changes = if before.is_empty() {
+        0
+    } else if now.len() == before.len() {
+        now.iter().zip(before).filter(|(now, before)| now != before).count()
+    } else {
+        1
     };
     causes.extend((0..changes).map(|_| StatusCause::forbidden("spec.podCIDRs", why)));
     let id = |node: &Value| tree::text(node, &["spec", "providerID"]).to_owned();

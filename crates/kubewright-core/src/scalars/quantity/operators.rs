@@ -72,7 +72,6 @@ impl Neg for Quantity {
 }
 
 impl<'a> Sum<&'a Quantity> for Quantity {
-    #[inline]
     fn sum<I: Iterator<Item = &'a Quantity>>(quantities: I) -> Quantity {
         quantities.fold(Quantity::ZERO, |sum, quantity| sum + quantity)
     }

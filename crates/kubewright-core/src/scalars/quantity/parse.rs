@@ -239,7 +239,6 @@ fn take_digits(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at(count(text, |byte| byte.is_ascii_digit()))
 }
 
-#[inline]
 fn count(text: &[u8], belongs: impl Fn(u8) -> bool) -> usize {
     text.iter().take_while(|byte| belongs(**byte)).count()
 }

@@ -199,7 +199,6 @@ impl From<jiff::Timestamp> for MicroTime {
 
 #[cfg(feature = "serde")]
 impl serde_core::Serialize for MicroTime {
-    #[inline]
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if self.is_zero() {
             return serializer.serialize_none();
@@ -211,7 +210,6 @@ impl serde_core::Serialize for MicroTime {
 /// Accepts a string; `null` is the zero time.
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for MicroTime {
-    #[inline]
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde_core::de::Visitor<'_> for Visitor {
@@ -220,11 +218,9 @@ impl<'de> serde_core::Deserialize<'de> for MicroTime {
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a time as in RFC 3339 with six digits after the seconds")
             }
-            #[inline]
             fn visit_str<E: serde_core::de::Error>(self, text: &str) -> Result<MicroTime, E> {
                 text.parse().map_err(E::custom)
             }
-            #[inline]
             fn visit_unit<E>(self) -> Result<MicroTime, E> {
                 Ok(MicroTime::ZERO)
             }

@@ -39,7 +39,6 @@ pub(super) fn check_merge_keys(items: &[Value], key: &str) -> Result<(), PatchEr
 }
 
 /// The kind of all items; there must be at least one.
-#[inline]
 pub(super) fn kind_of_items<'v>(items: impl Iterator<Item = &'v Value>) -> Result<&'static str, PatchError> {
     let mut kinds = items.map(Value::kind);
     let first = kinds.next().ok_or_else(|| PatchError::unmergeable("no elements in any of the given slices"))?;

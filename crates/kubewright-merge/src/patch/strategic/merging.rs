@@ -229,11 +229,10 @@ fn check_order(patch: &[Value], order: &[Value], key: Option<&str>) -> Result<()
     }
     let mut order_left = order.iter().map(|item| identity(key_of(item, key)));
     let mut listed = patch.iter().filter(|item| item.get(DIRECTIVE).is_none());
-    match listed.all(|item| order_left.any(|id| id == identity(key_of(item, key)))) {
-        true => Ok(()),
-        false => Err(PatchError::unmergeable(format_args!(
-            "The order in patch list:\n{patch:?}\n doesn't match {} list:\n{order:?}\n",
-            SET_ORDER
-        ))),
+    if listed.all(|item| order_left.any(|id| id == identity(key_of(item, key)))) {
+        return Ok(());
     }
+    Err(PatchError::unmergeable(format_args!(
+        "The order in patch list:\n{patch:?}\n doesn't match {SET_ORDER} list:\n{order:?}\n"
+    )))
 }

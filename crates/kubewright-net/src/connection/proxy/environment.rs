@@ -16,12 +16,14 @@ pub(super) fn proxy_for(server: &Uri, environment: &Environment) -> Option<Secre
     let host = server.host()?.trim_matches(['[', ']']);
     let port = server.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
     let both = |upper: &str, lower: &str| environment.get(upper).or_else(|| environment.get(lower));
-    let proxy = match is_secure {
-        true => both("HTTPS_PROXY", "https_proxy"),
-        // In a CGI script this variable comes from a request header, that is from an attacker.
-        false if environment.get("REQUEST_METHOD").is_some() => None,
-        false => both("HTTP_PROXY", "http_proxy"),
-    }?;
+    let proxy = if is_secure {
+        both("HTTPS_PROXY", "https_proxy")?
+    } else if environment.get("REQUEST_METHOD").is_some() {
+        // In a CGI script, HTTP_PROXY comes from a request header, that is from an attacker.
+        return None;
+    } else {
+        both("HTTP_PROXY", "http_proxy")?
+    };
     let exceptions = both("NO_PROXY", "no_proxy").unwrap_or_default();
     (!is_excepted(host, port, &exceptions)).then(|| Secret::new(proxy))
 }
