@@ -14,14 +14,14 @@
 //! ```
 //! use kubewright_resources::accept::Format;
 //! use kubewright_resources::catalog::Catalog;
-//! use kubewright_resources::decoding::{self, Expected};
+//! use kubewright_resources::decoding::{self, ExpectedType};
 //!
 //! let catalog = Catalog::new([]);
 //! let resource = catalog.of_kind("v1", "ConfigMap").expect("a built-in kind");
 //! assert_eq!((&*resource.plural, resource.namespaced), ("configmaps", true));
 //!
 //! let body = br#"{"metadata": {"name": "a"}, "colour": "red"}"#;
-//! let decoded = decoding::object(Expected::from(&**resource), Format::Json, body)?;
+//! let decoded = decoding::object(ExpectedType::from(&**resource), Format::Json, body)?;
 //! assert_eq!(decoded.findings, [r#"unknown field "colour""#]);
 //! # Ok::<(), Box<kubewright_core::meta::v1::Status>>(())
 //! ```
