@@ -133,6 +133,11 @@ impl Printer {
         Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells, order: None })
     }
 
+    /// Whether the `rows` of an empty table are `null`, as Go's default printer leaves them.
+    pub fn writes_null_rows(&self) -> bool {
+        matches!(self.0, Kind::BuiltIn { columns, .. } if columns.iter().any(|column| column.name == "Created At"))
+    }
+
     /// The column definitions.
     #[doc(alias = "columnDefinitions")]
     pub fn columns(&self) -> Value {

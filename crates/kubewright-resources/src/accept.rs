@@ -103,8 +103,7 @@ impl Offer {
             (_, Form::Object) => true,
             (Offer::BuiltIn | Offer::Custom, Form::Table(_)) => format != Format::Protobuf,
             (Offer::BuiltIn | Offer::Custom, Form::Metadata(_) | Form::MetadataList(_)) => true,
-            // We have no protobuf types for aggregated discovery. Clients request JSON.
-            (Offer::Discovery, Form::AggregatedDiscovery) => format != Format::Protobuf,
+            (Offer::Discovery, Form::AggregatedDiscovery) => true,
             _ => false,
         }
     }
@@ -130,6 +129,9 @@ impl Accepted {
             }
             (Format::Yaml, Form::AggregatedDiscovery) => {
                 "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+            }
+            (Format::Protobuf, Form::AggregatedDiscovery) => {
+                "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             }
             (format, _) => format.media_type(),
         }

@@ -29,7 +29,8 @@ pub fn run(check: bool) -> Result<String, String> {
     files.insert(api_crate.join("src/generated/mod.rs"), format(&root, &modules(&api))?);
     check_features(&api_crate.join("Cargo.toml"), &api)?;
     let client_crate = root.join("crates/kubewright-client");
-    let served: Vec<&GroupVersion> = api.iter().filter(|gv| gv.module != "meta").collect();
+    // The packages meta and apidiscovery have types only.
+    let served: Vec<&GroupVersion> = api.iter().filter(|gv| !gv.resources.is_empty()).collect();
     for gv in &served {
         let path = format!("src/clientset/generated/{}_{}.rs", gv.module, gv.version);
         files.insert(client_crate.join(path), format(&root, &clientset::file(gv))?);

@@ -5,6 +5,11 @@
 pub mod admissionregistration {
     pub mod v1;
 }
+/// The group `apidiscovery.k8s.io`.
+#[cfg(feature = "apidiscovery")]
+pub mod apidiscovery {
+    pub mod v2;
+}
 /// The group `apiextensions.k8s.io`.
 #[cfg(feature = "apiextensions")]
 pub mod apiextensions {
@@ -112,6 +117,8 @@ pub fn resources() -> Vec<&'static kubewright_core::ResourceInfo> {
     let mut all: Vec<&'static kubewright_core::ResourceInfo> = Vec::new();
     #[cfg(feature = "admissionregistration")]
     all.extend(admissionregistration::v1::RESOURCES);
+    #[cfg(feature = "apidiscovery")]
+    all.extend(apidiscovery::v2::RESOURCES);
     #[cfg(feature = "apiextensions")]
     all.extend(apiextensions::v1::RESOURCES);
     #[cfg(feature = "apiregistration")]
@@ -163,6 +170,8 @@ pub fn types() -> Vec<&'static kubewright_core::message::TypeEntry> {
     let mut all: Vec<&'static kubewright_core::message::TypeEntry> = Vec::new();
     #[cfg(feature = "admissionregistration")]
     all.extend(admissionregistration::v1::TYPES);
+    #[cfg(feature = "apidiscovery")]
+    all.extend(apidiscovery::v2::TYPES);
     #[cfg(feature = "apiextensions")]
     all.extend(apiextensions::v1::TYPES);
     #[cfg(feature = "apiregistration")]

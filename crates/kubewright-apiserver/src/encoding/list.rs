@@ -77,7 +77,7 @@ enum Items {
     Rows(RowOptions),
 }
 
-/// A list in plain JSON, as an iterator of chunks.
+/// A list in plain JSON, with a final newline, as an iterator of chunks.
 pub(crate) struct JsonList {
     resource: Arc<Resource>,
     items: Items,
@@ -98,8 +98,12 @@ impl JsonList {
             out.extend_from_slice(text.as_bytes());
             value.encode_json(&mut Writer::new(&mut out));
         };
-        // Go encodes an empty list of metadata as `null`.
-        let is_null = matches!(items, Items::Metadata(_)) && objects.is_empty();
+        // Go leaves these lists unset when they are empty.
+        let is_null = match &items {
+            Items::Metadata(_) => objects.is_empty(),
+            Items::Rows(_) => objects.is_empty() && resource.printer.writes_null_rows(),
+            Items::Objects => false,
+        };
         match &items {
             Items::Objects => {
                 write(r#"{"kind":"#, &resource.list_kind.clone().into());
@@ -117,11 +121,8 @@ impl JsonList {
                 write(r#","columnDefinitions":"#, &resource.printer.columns());
             }
         }
-        out.extend_from_slice(match &items {
-            Items::Rows(_) => br#","rows":["#,
-            _ if is_null => br#","items":null}"#,
-            _ => br#","items":["#,
-        });
+        out.extend_from_slice(if matches!(items, Items::Rows(_)) { br#","rows":"# } else { br#","items":"# });
+        out.extend_from_slice(if is_null { b"null}\n" } else { b"[" });
         let (resource, objects) = (Arc::clone(resource), objects.into_iter());
         JsonList { resource, items, objects, out, needs_comma: false, is_end: is_null, length }
     }
@@ -145,7 +146,7 @@ impl JsonList {
     /// Encodes the next object, or the end of the list.
     fn push(&mut self) {
         let Some(object) = self.objects.next() else {
-            self.out.extend_from_slice(b"]}");
+            self.out.extend_from_slice(b"]}\n");
             self.is_end = true;
             return;
         };

@@ -48,7 +48,6 @@ pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
         Format::Json if wanted.pretty => {
             let mut out = String::new();
             write_pretty(value, 0, &mut out);
-            out.push('\n');
             out.into()
         }
         Format::Json => to_json(value).into(),

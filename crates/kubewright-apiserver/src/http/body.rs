@@ -73,7 +73,12 @@ pub struct ResponseBody {
 }
 
 enum Inner {
-    Whole(Bytes),
+    Whole {
+        bytes: Bytes,
+        /// Whether a newline follows. It is not part of `bytes`, which share the text of a stored
+        /// object.
+        ends_line: bool,
+    },
     List {
         list: Box<dyn ChunkSource>,
         /// Encoded bytes that are not sent yet.
@@ -102,6 +107,11 @@ struct WatchFaults {
 }
 
 impl ResponseBody {
+    /// A body of one line of JSON: a newline follows the bytes.
+    pub(crate) fn line(bytes: Bytes) -> Self {
+        ResponseBody::new(Inner::Whole { bytes, ends_line: true })
+    }
+
     /// A body that is encoded while it is sent.
     pub(crate) fn chunked(source: impl ChunkSource + 'static) -> Self {
         ResponseBody::new(Inner::List { list: Box::new(source), encoded: Bytes::new() })
@@ -123,7 +133,7 @@ impl ResponseBody {
     /// The length before compression, if it is known. That of a list is an estimate.
     pub(crate) fn length(&self) -> Option<usize> {
         match &self.inner {
-            Inner::Whole(bytes) => Some(bytes.len()),
+            Inner::Whole { bytes, ends_line } => Some(bytes.len() + usize::from(*ends_line)),
             Inner::List { list, .. } => list.length(),
             Inner::Gzip { .. } | Inner::Watch { .. } => None,
         }
@@ -136,7 +146,7 @@ impl ResponseBody {
     /// The same, compressed while it is sent.
     pub(crate) fn compressed(mut self) -> Self {
         let encoder = Some(GzEncoder::new(Vec::new(), Compression::fast()));
-        let source = Box::new(std::mem::replace(&mut self.inner, Inner::Whole(Bytes::new())));
+        let source = Box::new(std::mem::replace(&mut self.inner, Inner::whole(Bytes::new())));
         self.inner = Inner::Gzip { source, encoder };
         self
     }
@@ -220,7 +230,7 @@ fn broken() -> io::Error {
 
 impl From<Bytes> for ResponseBody {
     fn from(bytes: Bytes) -> Self {
-        ResponseBody::new(Inner::Whole(bytes))
+        ResponseBody::new(Inner::whole(bytes))
     }
 }
 
@@ -241,11 +251,23 @@ impl From<RegistryWatch> for ResponseBody {
 }
 
 impl Inner {
+    fn whole(bytes: Bytes) -> Self {
+        Inner::Whole { bytes, ends_line: false }
+    }
+
     /// The next bytes: at most `max`, except for watches.
     fn poll_bytes(&mut self, max: usize, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match self {
-            Inner::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Inner::Whole(bytes) => Poll::Ready(Some(Ok(bytes.split_to(bytes.len().min(max))))),
+            Inner::Whole { bytes, ends_line: false } if bytes.is_empty() => Poll::Ready(None),
+            Inner::Whole { bytes, ends_line } => {
+                // The newline needs room in the last frame.
+                let is_last = bytes.len() < max;
+                let next = bytes.split_to(bytes.len().min(max - 1));
+                if is_last && std::mem::take(ends_line) {
+                    return Poll::Ready(Some(Ok([&next[..], b"\n"].concat().into())));
+                }
+                Poll::Ready(Some(Ok(next)))
+            }
             Inner::List { list, encoded } => {
                 if encoded.is_empty() {
                     let Some(next) = list.next() else { return Poll::Ready(None) };
@@ -295,7 +317,7 @@ impl Inner {
     /// Whether all bytes have been sent.
     fn is_end(&self) -> bool {
         match self {
-            Inner::Whole(bytes) => bytes.is_empty(),
+            Inner::Whole { bytes, ends_line } => bytes.is_empty() && !ends_line,
             Inner::List { list, encoded } => encoded.is_empty() && list.is_end(),
             Inner::Gzip { encoder, .. } => encoder.is_none(),
             Inner::Watch { running, .. } => running.is_none(),
@@ -340,7 +362,9 @@ impl hyper::body::Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Whole(bytes) if self.rest.is_none() => SizeHint::with_exact(bytes.len() as u64),
+            Inner::Whole { bytes, ends_line } if self.rest.is_none() => {
+                SizeHint::with_exact(bytes.len() as u64 + u64::from(*ends_line))
+            }
             _ => SizeHint::default(),
         }
     }
@@ -350,7 +374,7 @@ impl hyper::body::Body for ResponseBody {
 impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.inner {
-            Inner::Whole(bytes) => write!(f, "{} bytes", bytes.len()),
+            Inner::Whole { bytes, .. } => write!(f, "{} bytes", bytes.len()),
             Inner::List { .. } => f.write_str("list"),
             Inner::Gzip { .. } => f.write_str("compressed"),
             Inner::Watch { .. } => f.write_str("watch"),

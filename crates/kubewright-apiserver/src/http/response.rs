@@ -12,6 +12,7 @@ use crate::encoding::{self, ListBody, Wanted};
 use crate::registry::RegistryWatch;
 use crate::rejection::Rejection;
 use crate::warnings::Warnings;
+use kubewright_resources::accept::Format;
 
 /// A response without its common headers.
 pub(crate) struct ApiResponse {
@@ -24,12 +25,14 @@ pub(crate) struct ApiResponse {
 }
 
 impl ApiResponse {
-    /// An encoded object, list or other document.
+    /// An encoded object or other document. A newline follows JSON, unless it is indented, as after
+    /// Go's encoder.
     pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
+        let is_line = wanted.format == Format::Json && !wanted.pretty;
         ApiResponse {
             status,
             content_type: wanted.content_type(),
-            body: body.into(),
+            body: if is_line { ResponseBody::line(body) } else { body.into() },
             headers: Vec::new(),
             private_length: 0,
         }

@@ -11,7 +11,7 @@ use crate::http::ApiResponse;
 use crate::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, Offer};
 use kubewright_resources::catalog::Catalog;
-use kubewright_resources::discovery::etag;
+use kubewright_resources::discovery::{Document, etag};
 
 /// Handles a request below `/api` or `/apis`.
 pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rejection> {
@@ -43,11 +43,11 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rej
         ["api", ..] => Rejection::no_such_resource(),
         _ => Rejection::NoSuchPage,
     };
-    let document: Value = document.ok_or_else(lost)?;
+    let document = document.ok_or_else(lost)?;
     if call.method != Method::GET && !is_custom {
         return Err(Rejection::no_such_method());
     }
-    Ok(ApiResponse::document(StatusCode::OK, wanted, encoding::tree(wanted, &document)?))
+    Ok(ApiResponse::document(StatusCode::OK, wanted, encode(wanted, &document)?))
 }
 
 /// Responds with aggregated discovery of the core group or of all others.
@@ -58,7 +58,7 @@ fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool)
     let make = || -> Result<(Bytes, String), Rejection> {
         let discovery = catalog.discovery();
         let document = if is_core { discovery.aggregated_core() } else { discovery.aggregated_groups() };
-        let body = encoding::tree(wanted, &document)?;
+        let body = encode(wanted, &document)?;
         let tag = etag(&body);
         Ok((body, tag))
     };
@@ -79,6 +79,17 @@ fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool)
         _ => ApiResponse::document(StatusCode::OK, wanted, body),
     };
     Ok(answer.with_header(ETAG, &tag).with_header(VARY, "Accept").with_header(CACHE_CONTROL, "public"))
+}
+
+fn encode(wanted: Wanted, document: &Document) -> Result<Bytes, Rejection> {
+    match wanted.format {
+        Format::Protobuf => Ok(document.to_protobuf().into()),
+        Format::Json if !wanted.pretty => Ok(document.to_json().into()),
+        Format::Json | Format::Yaml => {
+            let document = Value::from_json(&document.to_json()).expect("the writer writes JSON");
+            encoding::tree(wanted, &document)
+        }
+    }
 }
 
 /// The host by which the client reached the server.

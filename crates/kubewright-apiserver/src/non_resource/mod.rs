@@ -17,7 +17,7 @@ use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
 use crate::object::{to_json, tree};
 use crate::rejection::Rejection;
-use kubewright_resources::accept::Format;
+
 use kubewright_storage::Disk;
 
 /// The major version of the Kubernetes API.
@@ -38,16 +38,17 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<ApiResponse, Rejection> {
     let path = call.info.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').skip(1).collect();
     match (&parts[..], call.method) {
-        ([], _) => json(call, &index(call)),
-        (["version"], &Method::GET) => json(call, &version()),
+        ([], _) => indented(&index(call)),
+        (["version"], &Method::GET) => Ok(ApiResponse::binary("application/json", version().into())),
         (["version"], _) => Err(Rejection::no_such_method()),
+        (["version", ..], _) => Err(Rejection::no_such_resource()),
         ([health @ ("healthz" | "livez" | "readyz"), check @ ..], _) => self::health(call, health, check),
         (["metrics"], _) => Ok(ApiResponse::text(StatusCode::OK, call.metrics.render(&call.registry.store))),
         (["api" | "apis", ..], _) => discovery::answer(call, &parts),
         (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
         ([".well-known", "openid-configuration"], &Method::GET) => {
             let host = call.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-            json(call, &Accounts::provider(host))
+            Ok(ApiResponse::binary("application/json", to_json(&Accounts::provider(host))))
         }
         (["openid", "v1", "jwks"], &Method::GET) => {
             let keys = to_json(&call.authenticator.accounts.key_set());
@@ -74,23 +75,26 @@ fn index(call: &Call<'_>) -> Value {
     tree::map([("paths", tree::list(paths.iter().map(String::as_str)))])
 }
 
-fn version() -> Value {
+/// The version as indented JSON, in the order of Go's fields.
+fn version() -> String {
     let platform = format!("{}/{}", std::env::consts::OS, architecture());
-    tree::map([
-        ("major", MAJOR.into()),
-        ("minor", MINOR.into()),
-        ("emulationMajor", MAJOR.into()),
-        ("emulationMinor", MINOR.into()),
-        ("minCompatibilityMajor", MAJOR.into()),
-        ("minCompatibilityMinor", "35".into()),
-        ("gitVersion", GIT_VERSION.into()),
-        ("gitCommit", "".into()),
-        ("gitTreeState", "clean".into()),
-        ("buildDate", "2026-01-01T00:00:00Z".into()),
-        ("goVersion", "go1.26".into()),
-        ("compiler", "rustc".into()),
-        ("platform", platform.into()),
-    ])
+    let fields = [
+        ("major", MAJOR),
+        ("minor", MINOR),
+        ("emulationMajor", MAJOR),
+        ("emulationMinor", MINOR),
+        ("minCompatibilityMajor", MAJOR),
+        ("minCompatibilityMinor", "35"),
+        ("gitVersion", GIT_VERSION),
+        ("gitCommit", ""),
+        ("gitTreeState", "clean"),
+        ("buildDate", "2026-01-01T00:00:00Z"),
+        ("goVersion", "go1.26"),
+        ("compiler", "rustc"),
+        ("platform", &platform),
+    ];
+    let lines: Vec<String> = fields.iter().map(|(name, text)| format!("  \"{name}\": \"{text}\"")).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
 }
 
 /// The CPU architecture by its Go name.
@@ -127,8 +131,8 @@ fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<ApiResponse
     }
 }
 
-/// A JSON document, whatever the client accepts.
-fn json(call: &Call<'_>, value: &Value) -> Result<ApiResponse, Rejection> {
-    let wanted = Wanted { format: Format::Json, ..Wanted::of_errors(call.headers, call.query) };
+/// Indented JSON, whatever the client accepts.
+fn indented(value: &Value) -> Result<ApiResponse, Rejection> {
+    let wanted = Wanted { pretty: true, ..Wanted::JSON };
     Ok(ApiResponse::document(StatusCode::OK, wanted, encoding::tree(wanted, value)?))
 }

@@ -108,3 +108,84 @@ async fn fields_have_the_docs_of_the_description() {
         assert_eq!(text(replicas, "description"), doc, "{path}");
     }
 }
+
+/// Status code, content type and body of a response.
+async fn body(client: &mut Client, path: &str, accept: &str) -> (u16, String, Bytes) {
+    let request = Request::builder().uri(path).header("host", "localhost").header("accept", accept);
+    let response = client.send(request.body(Full::<Bytes>::default()).unwrap()).await;
+    let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
+    (response.status().as_u16(), content_type, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+#[tokio::test]
+async fn json_ends_with_a_newline_unless_it_is_indented() {
+    let (_server, mut client) = server().await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    let metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    for (path, accept) in [
+        ("/api", "*/*"),
+        ("/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"),
+        ("/apis/apps/v1", "*/*"),
+        ("/api/v1/namespaces", "*/*"),
+        ("/api/v1/namespaces", table),
+        ("/api/v1/namespaces", metadata),
+        ("/api/v1/pods", metadata),
+        ("/api/v1/namespaces/default", "*/*"),
+        ("/api/v1/namespaces/default", table),
+        ("/api/v1/namespaces/none", "*/*"),
+    ] {
+        let (_, _, bytes) = body(&mut client, path, accept).await;
+        assert!(bytes.ends_with(b"}\n") && !bytes.ends_with(b"\n\n"), "{path} {accept}: {bytes:?}");
+        let indented = format!("{path}?pretty=true");
+        let (_, _, bytes) = body(&mut client, &indented, accept).await;
+        assert!(bytes.ends_with(b"\n}"), "{indented} {accept}: {bytes:?}");
+    }
+    let (code, _, version) = body(&mut client, "/version", "*/*").await;
+    assert!(
+        code == 200 && version.starts_with(b"{\n  \"major\": \"1\",\n") && version.ends_with(b"\"\n}"),
+        "{version:?}"
+    );
+}
+
+#[tokio::test]
+async fn paths_below_the_version_are_not_found() {
+    let (_server, mut client) = server().await;
+    let (code, status) = client.call("GET", "/version/x", "").await;
+    assert_eq!((code, text(&status, "message").as_str()), (404, "the server could not find the requested resource"));
+}
+
+#[tokio::test]
+async fn rows_of_an_empty_table_are_null_where_go_leaves_them_unset() {
+    let (_server, mut client) = server().await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for (path, rows) in [
+        ("/api/v1/limitranges", r#""rows":null}"#),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", r#""rows":null}"#),
+        ("/api/v1/pods", r#""rows":[]}"#),
+    ] {
+        let (_, _, bytes) = body(&mut client, path, table).await;
+        assert!(bytes.trim_ascii_end().ends_with(rows.as_bytes()), "{path}: {bytes:?}");
+    }
+}
+
+#[tokio::test]
+async fn discovery_is_served_as_protobuf() {
+    let (_server, mut client) = server().await;
+    let protobuf = "application/vnd.kubernetes.protobuf";
+    let aggregated = format!("{protobuf};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+    for (path, accept, kind) in [
+        ("/api", protobuf, "APIVersions"),
+        ("/apis", protobuf, "APIGroupList"),
+        ("/apis/apps", protobuf, "APIGroup"),
+        ("/apis/apps/v1", protobuf, "APIResourceList"),
+        ("/api/v1", protobuf, "APIResourceList"),
+        ("/api", &aggregated, "APIGroupDiscoveryList"),
+        ("/apis", &aggregated, "APIGroupDiscoveryList"),
+    ] {
+        let (code, content_type, bytes) = body(&mut client, path, accept).await;
+        assert_eq!((code, content_type.as_str()), (200, accept), "{path}");
+        let envelope = kubewright_core::protobuf::Envelope::decode(&bytes).unwrap();
+        assert_eq!(envelope.kind, kind, "{path}");
+        assert!(!envelope.raw.is_empty(), "{path}");
+    }
+}

@@ -627,6 +627,58 @@ pub static GROUP_VERSION_FOR_DISCOVERY: TypeInfo = TypeInfo {
     union: None,
 };
 
+/// Group, version and kind of an object.
+#[derive(Clone, Default)]
+pub struct GroupVersionKind {
+    /// API group, empty for the core group.
+    pub group: Str,
+    /// Version of the group, such as v1.
+    pub version: Str,
+    /// Kind of the object, such as Pod.
+    pub kind: Str,
+}
+
+impl Message for GroupVersionKind {
+    #[inline]
+    fn scheme(&self) -> &'static TypeInfo {
+        &GROUP_VERSION_KIND
+    }
+    #[inline]
+    fn get(&self, field: usize) -> Ref<'_> {
+        match field {
+            0 => Ref::Str(&self.group),
+            1 => Ref::Str(&self.version),
+            2 => Ref::Str(&self.kind),
+            _ => Ref::Absent,
+        }
+    }
+    #[inline]
+    fn slot(&mut self, field: usize) -> Slot<'_> {
+        match field {
+            0 => Slot::Str(&mut self.group),
+            1 => Slot::Str(&mut self.version),
+            2 => Slot::Str(&mut self.kind),
+            _ => Slot::None,
+        }
+    }
+}
+message_impls!(GroupVersionKind);
+
+/// The table of [`GroupVersionKind`].
+pub static GROUP_VERSION_KIND: TypeInfo = TypeInfo {
+    name: "io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionKind",
+    kind: None,
+    fields: &[
+        FieldInfo { name: "group", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
+        FieldInfo { name: "version", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
+        FieldInfo { name: "kind", ty: Type::String, flags: Flags(Flags::REQUIRED), rules: &Rules::NONE },
+    ],
+    numbers: &[Number::NONE, Number::field(0, 0), Number::field(1, 0), Number::field(2, 0)],
+    embedded: &[],
+    atomic: false,
+    union: None,
+};
+
 /// Selects objects by their labels. Empty selects all objects, null none.
 #[derive(Clone, Default)]
 pub struct LabelSelector {
@@ -1673,6 +1725,16 @@ pub static TYPES: &[&TypeEntry] = &[
         new: || Box::<GroupVersionForDiscovery>::default(),
         doc: "A version of a group.",
         field_docs: &["Group and version, as GROUP/VERSION.", "The version without the group, such as v1."],
+    },
+    &TypeEntry {
+        info: &GROUP_VERSION_KIND,
+        new: || Box::<GroupVersionKind>::default(),
+        doc: "Group, version and kind of an object.",
+        field_docs: &[
+            "API group, empty for the core group.",
+            "Version of the group, such as v1.",
+            "Kind of the object, such as Pod.",
+        ],
     },
     &TypeEntry {
         info: &LABEL_SELECTOR,

@@ -1,77 +1,81 @@
 //! Aggregated discovery: all groups, versions and resources in one document.
 
-use kubewright_core::{GroupVersionKind, Str, Value, tree};
+use kubewright_api::apidiscovery::v2::{
+    APIGroupDiscovery, APIGroupDiscoveryList, APIResourceDiscovery, APISubresourceDiscovery, APIVersionDiscovery,
+};
+use kubewright_core::Str;
+use kubewright_core::meta::v1::{GroupVersionKind, ObjectMeta};
 
-use super::set_unless_empty;
-use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
+use super::{DiscoveredGroup, Document, Served, ServedApis, ServedSubresource, Version};
 
 impl ServedApis {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
-    pub fn aggregated_core(&self) -> Value {
+    pub fn aggregated_core(&self) -> Document {
         list(self.groups.iter().map(|group| &**group).filter(|group| group.name.is_empty()))
     }
 
     /// The `APIGroupDiscoveryList` of all other groups, for `/apis`.
-    pub fn aggregated_groups(&self) -> Value {
+    pub fn aggregated_groups(&self) -> Document {
         list(self.groups.iter().map(|group| &**group).filter(|group| !group.name.is_empty()))
     }
 }
 
-fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> Value {
-    tree::map([
-        ("kind", Value::from("APIGroupDiscoveryList")),
-        ("apiVersion", Value::from("apidiscovery.k8s.io/v2")),
-        ("metadata", tree::map([])),
-        ("items", tree::array(groups.map(DiscoveredGroup::to_group_discovery))),
-    ])
+fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> Document {
+    let items = groups.map(DiscoveredGroup::to_group_discovery).collect();
+    Document::new(APIGroupDiscoveryList { items, ..Default::default() })
 }
 
 impl DiscoveredGroup {
-    fn to_group_discovery(&self) -> Value {
-        let mut metadata = tree::map([]);
-        set_unless_empty(&mut metadata, "name", self.name.clone().into());
-        let versions = self.versions.iter().map(|version| {
-            tree::map([
-                ("version", version.name.clone().into()),
-                ("resources", tree::array(version.resources.iter().map(Served::to_resource_discovery))),
-                ("freshness", Value::from("Current")),
-            ])
-        });
-        tree::map([("metadata", metadata), ("versions", tree::array(versions))])
+    fn to_group_discovery(&self) -> APIGroupDiscovery {
+        let name = Some(self.name.clone()).filter(|name| !name.is_empty());
+        APIGroupDiscovery {
+            metadata: ObjectMeta { name, ..Default::default() },
+            versions: self.versions.iter().map(Version::to_version_discovery).collect(),
+        }
+    }
+}
+
+impl Version {
+    fn to_version_discovery(&self) -> APIVersionDiscovery {
+        APIVersionDiscovery {
+            version: self.name.clone(),
+            resources: self.resources.iter().map(Served::to_resource_discovery).collect(),
+            freshness: Some("Current".into()),
+        }
     }
 }
 
 impl Served {
-    fn to_resource_discovery(&self) -> Value {
-        let mut resource = tree::map([
-            ("resource", self.plural.clone().into()),
-            ("responseKind", self.response_kind(&self.group, &self.version, &self.kind)),
-            ("scope", Value::from(if self.namespaced { "Namespaced" } else { "Cluster" })),
-            ("singularResource", self.singular.clone().into()),
-            ("verbs", tree::list(&self.verbs)),
-        ]);
-        set_unless_empty(&mut resource, "shortNames", tree::list(&self.short_names));
-        set_unless_empty(&mut resource, "categories", tree::list(&self.categories));
+    fn to_resource_discovery(&self) -> APIResourceDiscovery {
         let subresources = self.subresources.iter().map(|subresource| subresource.to_discovery(self));
-        set_unless_empty(&mut resource, "subresources", tree::array(subresources));
-        resource
+        APIResourceDiscovery {
+            resource: self.plural.clone(),
+            response_kind: Some(self.response_kind(&self.group, &self.version, &self.kind).into()),
+            scope: if self.namespaced { "Namespaced" } else { "Cluster" }.into(),
+            singular_resource: self.singular.clone(),
+            verbs: self.verbs.iter().cloned().collect(),
+            short_names: self.short_names.iter().cloned().collect(),
+            categories: self.categories.iter().cloned().collect(),
+            subresources: subresources.collect(),
+        }
     }
 
     /// Built-in resources state the group and version of a kind only where they differ.
-    fn response_kind(&self, group: &Str, version: &Str, kind: &Str) -> Value {
-        let own = !self.custom && (group, version) == (&self.group, &self.version);
-        let or_nothing = |text: &Str| if own { Value::from("") } else { text.clone().into() };
-        tree::map([("group", or_nothing(group)), ("version", or_nothing(version)), ("kind", kind.clone().into())])
+    fn response_kind(&self, group: &Str, version: &Str, kind: &Str) -> GroupVersionKind {
+        let is_own = !self.custom && (group, version) == (&self.group, &self.version);
+        let unless_own = |text: &Str| if is_own { Str::new() } else { text.clone() };
+        GroupVersionKind { group: unless_own(group), version: unless_own(version), kind: kind.clone() }
     }
 }
 
 impl ServedSubresource {
-    fn to_discovery(&self, parent: &Served) -> Value {
-        let GroupVersionKind { group, version, kind } = &self.kind;
-        tree::map([
-            ("subresource", self.name.clone().into()),
-            ("responseKind", parent.response_kind(group, version, kind)),
-            ("verbs", tree::list(&self.verbs)),
-        ])
+    fn to_discovery(&self, parent: &Served) -> APISubresourceDiscovery {
+        let kind = parent.response_kind(&self.kind.group, &self.kind.version, &self.kind.kind);
+        APISubresourceDiscovery {
+            subresource: self.name.clone(),
+            response_kind: Some(kind.into()),
+            verbs: self.verbs.iter().cloned().collect(),
+            ..Default::default()
+        }
     }
 }

@@ -1,107 +1,95 @@
 //! Unaggregated discovery: one document for all groups, one for each group, and one for each
 //! version.
 
-use kubewright_core::{GroupVersion, Value, tree};
+use kubewright_core::meta::v1::{
+    APIGroup, APIGroupList, APIResource, APIResourceList, APIVersions, GroupVersionForDiscovery,
+    ServerAddressByClientCIDR,
+};
+use kubewright_core::{GroupVersion, Str};
 
-use super::set_unless_empty;
-use super::{DiscoveredGroup, Served, ServedApis, ServedSubresource};
+use super::{DiscoveredGroup, Document, Served, ServedApis, ServedSubresource};
 
 impl ServedApis {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
-    pub fn api_versions(&self, address: &str) -> Value {
+    pub fn api_versions(&self, address: &str) -> Document {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);
-        tree::map([
-            ("kind", Value::from("APIVersions")),
-            ("versions", tree::list(versions.iter().map(|version| &version.name))),
-            (
-                "serverAddressByClientCIDRs",
-                tree::array([tree::map([("clientCIDR", Value::from("0.0.0.0/0")), ("serverAddress", address.into())])]),
-            ),
-        ])
+        let address = ServerAddressByClientCIDR { client_cidr: "0.0.0.0/0".into(), server_address: address.into() };
+        let versions = APIVersions {
+            versions: versions.iter().map(|version| version.name.clone()).collect(),
+            server_address_by_client_cidrs: [address].into(),
+        };
+        Document::new(versions).without_version()
     }
 
     /// The `APIGroupList` for `/apis`.
-    pub fn api_group_list(&self) -> Value {
+    pub fn api_group_list(&self) -> Document {
         let groups = self.groups.iter().filter(|group| !group.name.is_empty());
-        tree::map([
-            ("kind", Value::from("APIGroupList")),
-            ("apiVersion", Value::from("v1")),
-            ("groups", tree::array(groups.map(|group| group.to_value()))),
-        ])
+        Document::new(APIGroupList { groups: groups.map(|group| group.to_api_group()).collect() })
     }
 
     /// The `APIGroup` for `/apis/GROUP`.
-    pub fn api_group(&self, name: &str) -> Option<Value> {
-        let mut group = self.group(name).filter(|group| !group.name.is_empty())?.to_value();
-        tree::set(&mut group, &["kind"], "APIGroup");
-        tree::set(&mut group, &["apiVersion"], "v1");
-        Some(group)
+    pub fn api_group(&self, name: &str) -> Option<Document> {
+        let group = self.group(name).filter(|group| !group.name.is_empty())?;
+        Some(Document::new(group.to_api_group()))
     }
 
     /// The `APIResourceList` for `/apis/GROUP/VERSION`, or for `/api/v1` with an empty group.
-    pub fn api_resource_list(&self, group: &str, version: &str) -> Option<Value> {
+    pub fn api_resource_list(&self, group: &str, version: &str) -> Option<Document> {
         let resources = &self.group(group)?.versions.iter().find(|known| known.name == *version)?.resources;
-        let mut list = tree::map([
-            ("kind", Value::from("APIResourceList")),
-            ("groupVersion", GroupVersion::new(group, version).to_string().into()),
-            ("resources", tree::array(resources.iter().flat_map(Served::to_api_resources))),
-        ]);
-        if !group.is_empty() {
-            tree::set(&mut list, &["apiVersion"], "v1");
-        }
-        Some(list)
+        let list = Document::new(APIResourceList {
+            group_version: GroupVersion::new(group, version).to_string().into(),
+            resources: resources.iter().flat_map(Served::to_api_resources).collect(),
+        });
+        Some(if group.is_empty() { list.without_version() } else { list })
     }
 }
 
 impl DiscoveredGroup {
-    fn to_value(&self) -> Value {
-        let versions: Vec<Value> = self
-            .versions
-            .iter()
-            .map(|version| {
-                let group_version = GroupVersion::new(self.name.clone(), version.name.clone()).to_string();
-                tree::map([("groupVersion", group_version.into()), ("version", version.name.clone().into())])
-            })
-            .collect();
-        let preferred = versions.first().cloned().unwrap_or_default();
-        tree::map([("name", self.name.clone().into()), ("versions", versions.into()), ("preferredVersion", preferred)])
+    fn to_api_group(&self) -> APIGroup {
+        let to_version = |version: &super::Version| GroupVersionForDiscovery {
+            group_version: GroupVersion::new(self.name.clone(), version.name.clone()).to_string().into(),
+            version: version.name.clone(),
+        };
+        APIGroup {
+            name: self.name.clone(),
+            versions: self.versions.iter().map(to_version).collect(),
+            preferred_version: self.versions.first().map(|version| to_version(version).into()),
+            ..Default::default()
+        }
     }
 }
 
 impl Served {
     /// The `APIResource`s of the resource and its subresources.
-    fn to_api_resources(&self) -> Vec<Value> {
-        let mut resource = tree::map([
-            ("name", self.plural.clone().into()),
-            ("singularName", self.singular.clone().into()),
-            ("namespaced", self.namespaced.into()),
-            ("kind", self.kind.clone().into()),
-            ("verbs", tree::list(&self.verbs)),
-        ]);
-        set_unless_empty(&mut resource, "shortNames", tree::list(&self.short_names));
-        set_unless_empty(&mut resource, "categories", tree::list(&self.categories));
-        if let Some(hash) = self.storage_version_hash() {
-            tree::set(&mut resource, &["storageVersionHash"], hash);
-        }
+    fn to_api_resources(&self) -> Vec<APIResource> {
+        let resource = APIResource {
+            name: self.plural.clone(),
+            singular_name: self.singular.clone(),
+            namespaced: self.namespaced,
+            kind: self.kind.clone(),
+            verbs: self.verbs.iter().cloned().collect(),
+            short_names: self.short_names.iter().cloned().collect(),
+            categories: self.categories.iter().cloned().collect(),
+            storage_version_hash: self.storage_version_hash().map(Str::from),
+            ..Default::default()
+        };
         let subresources = self.subresources.iter().map(|subresource| subresource.to_api_resource(self));
         std::iter::once(resource).chain(subresources).collect()
     }
 }
 
 impl ServedSubresource {
-    fn to_api_resource(&self, parent: &Served) -> Value {
-        let mut resource = tree::map([
-            ("name", format!("{}/{}", parent.plural, self.name).into()),
-            ("singularName", Value::from("")),
-            ("namespaced", parent.namespaced.into()),
-            ("kind", self.kind.kind.clone().into()),
-            ("verbs", tree::list(&self.verbs)),
-        ]);
-        if self.is_foreign_to(parent) {
-            set_unless_empty(&mut resource, "group", self.kind.group.clone().into());
-            tree::set(&mut resource, &["version"], self.kind.version.clone());
+    fn to_api_resource(&self, parent: &Served) -> APIResource {
+        let foreign = self.is_foreign_to(parent).then_some(&self.kind);
+        APIResource {
+            name: format!("{}/{}", parent.plural, self.name).into(),
+            namespaced: parent.namespaced,
+            kind: self.kind.kind.clone(),
+            verbs: self.verbs.iter().cloned().collect(),
+            group: foreign.map(|kind| kind.group.clone()).filter(|group| !group.is_empty()),
+            version: foreign.map(|kind| kind.version.clone()),
+            ..Default::default()
         }
-        resource
     }
 
     /// Whether the kind is of a different group or version than the resource.

@@ -5,15 +5,17 @@
 //! with the served resources.
 
 mod aggregated;
+mod document;
 mod legacy;
 mod served;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use kubewright_core::{Str, Value, compare_kube_aware_versions, tree};
+use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::hash;
+pub use document::Document;
 pub use served::{Served, ServedSubresource};
 
 /// Known groups by priority, highest first. All other groups follow by name.
@@ -47,8 +49,13 @@ const GROUP_ORDER: [&str; 22] = [
 /// ```
 /// use kubewright_resources::discovery::{ServedApis, Served};
 /// let discovery = ServedApis::new(kubewright_api::resources().into_iter().map(Served::from));
-/// let apps = discovery.api_group("apps").unwrap();
-/// assert_eq!(apps.get("preferredVersion").unwrap().to_string(), r#"{"groupVersion":"apps/v1","version":"v1"}"#);
+/// let apps = discovery.api_group("apps").unwrap().to_json();
+/// let versions = r#"[{"groupVersion":"apps/v1","version":"v1"}]"#;
+/// let preferred = r#"{"groupVersion":"apps/v1","version":"v1"}"#;
+/// let want = format!(
+///     r#"{{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":{versions},"preferredVersion":{preferred}}}"#
+/// );
+/// assert_eq!(String::from_utf8(apps).unwrap(), want);
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ServedApis {
@@ -119,18 +126,6 @@ impl DiscoveredGroup {
 /// The quoted `ETag` of a body.
 pub fn etag(body: &[u8]) -> String {
     format!("\"{}\"", hash::hex(body))
-}
-
-/// Sets a key of an object, unless the value is an empty list or string.
-fn set_unless_empty(object: &mut Value, key: &str, value: Value) {
-    let is_empty = match &value {
-        Value::Array(items) => items.is_empty(),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    };
-    if !is_empty {
-        tree::set(object, &[key], value);
-    }
 }
 
 #[cfg(test)]

@@ -11,6 +11,10 @@ fn widgets(version: &str) -> Served {
     Served::custom(kind, "widgets", "widget", true)
 }
 
+fn tree(document: &Document) -> Value {
+    Value::from_json(&document.to_json()).unwrap()
+}
+
 fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
     let items = list.get(key).and_then(Value::as_array).unwrap();
     items.iter().map(|item| item.get(name).and_then(Value::as_str).unwrap().to_owned()).collect()
@@ -20,7 +24,7 @@ fn names(list: &Value, key: &str, name: &str) -> Vec<String> {
 fn groups_are_ordered_by_priority_and_custom_groups_follow_by_name() {
     let custom = ["b.example.com", "a.example.com"].map(|group| Served { group: group.into(), ..widgets("v1") });
     let discovery = ServedApis::new(custom.into_iter().chain(built_in().into_iter().rev()));
-    let groups = names(&discovery.api_group_list(), "groups", "name");
+    let groups = names(&tree(&discovery.api_group_list()), "groups", "name");
     assert_eq!(groups[..3], ["apiregistration.k8s.io", "apps", "events.k8s.io"]);
     assert_eq!(groups[groups.len() - 3..], ["flowcontrol.apiserver.k8s.io", "a.example.com", "b.example.com"]);
 }
@@ -28,7 +32,7 @@ fn groups_are_ordered_by_priority_and_custom_groups_follow_by_name() {
 #[test]
 fn the_highest_stable_version_is_preferred() {
     let discovery = ServedApis::new(["v1beta1", "v2alpha1", "v1", "v2"].map(widgets));
-    let group = discovery.api_group("example.com").unwrap();
+    let group = tree(&discovery.api_group("example.com").unwrap());
     assert_eq!(names(&group, "versions", "version"), ["v2", "v1", "v1beta1", "v2alpha1"]);
     assert_eq!(group.get("preferredVersion").unwrap().get("version").unwrap().as_str(), Some("v2"));
 }
@@ -49,13 +53,13 @@ fn storage_version_hashes_equal_those_of_kube_apiserver() {
 #[test]
 fn subresources_follow_their_resource_and_name_foreign_kinds_in_full() {
     let discovery = ServedApis::new([widgets("v1").with_status().with_scale()]);
-    let list = discovery.api_resource_list("example.com", "v1").unwrap();
+    let list = tree(&discovery.api_resource_list("example.com", "v1").unwrap());
     assert_eq!(names(&list, "resources", "name"), ["widgets", "widgets/status", "widgets/scale"]);
     let resources = list.get("resources").and_then(Value::as_array).unwrap();
     assert_eq!(resources[1].get("group"), None);
     assert_eq!(resources[2].get("group").and_then(Value::as_str), Some("autoscaling"));
-    let aggregated = discovery.aggregated_groups().to_string();
-    assert!(aggregated.contains(r#""responseKind":{"group":"example.com","kind":"Widget","version":"v1"}"#));
+    let aggregated = String::from_utf8(discovery.aggregated_groups().to_json()).unwrap();
+    assert!(aggregated.contains(r#""responseKind":{"group":"example.com","version":"v1","kind":"Widget"}"#));
 }
 
 #[test]
@@ -64,5 +68,36 @@ fn unserved_groups_have_no_document() {
     assert!(discovery.api_group("none.example.com").is_none());
     assert!(discovery.api_group("").is_none());
     assert!(discovery.api_resource_list("apps", "v3").is_none());
-    assert!(discovery.api_resource_list("", "v1").unwrap().get("apiVersion").is_none());
+    let core = tree(&discovery.api_resource_list("", "v1").unwrap());
+    assert_eq!((core.get("apiVersion"), core.get("groupVersion").and_then(Value::as_str)), (None, Some("v1")));
+}
+
+#[test]
+fn protobuf_documents_have_the_same_content_as_json_ones() {
+    use kubewright_api::apidiscovery::v2::APIGroupDiscoveryList;
+    use kubewright_core::Decoder;
+    use kubewright_core::json::Writer;
+    use kubewright_core::meta::v1::{APIGroup, APIGroupList, APIResourceList, APIVersions};
+    use kubewright_core::protobuf::Envelope;
+
+    fn check<M: kubewright_core::message::Message + Default>(document: &Document, api_version: &str) {
+        let protobuf = document.to_protobuf();
+        let envelope = Envelope::decode(&protobuf).unwrap();
+        assert_eq!(envelope.api_version, api_version);
+        let mut message = M::default();
+        Decoder::new().protobuf_into(&mut message, &protobuf).unwrap();
+        let mut json = Vec::new();
+        Writer::new(&mut json).as_server().message(&message);
+        let fields = String::from_utf8(json).unwrap();
+        let whole = String::from_utf8(document.to_json()).unwrap();
+        assert!(whole.ends_with(&fields[1..]) && whole.contains(envelope.kind.as_str()), "{fields}");
+    }
+    let discovery = ServedApis::new(built_in().into_iter().chain([widgets("v1").with_scale()]));
+    check::<APIVersions>(&discovery.api_versions("localhost"), "");
+    check::<APIGroupList>(&discovery.api_group_list(), "v1");
+    check::<APIGroup>(&discovery.api_group("example.com").unwrap(), "v1");
+    check::<APIResourceList>(&discovery.api_resource_list("", "v1").unwrap(), "");
+    check::<APIResourceList>(&discovery.api_resource_list("example.com", "v1").unwrap(), "v1");
+    check::<APIGroupDiscoveryList>(&discovery.aggregated_core(), "apidiscovery.k8s.io/v2");
+    check::<APIGroupDiscoveryList>(&discovery.aggregated_groups(), "apidiscovery.k8s.io/v2");
 }
