@@ -78,6 +78,9 @@ pub(crate) fn update(
         old
     };
     strategy::prepare_update(&described, old, new, part);
+    if resource.is("", "pods") && part == Part::Main {
+        priority::update(old, new);
+    }
     let mut causes = validation::update(&described, old, new, part, warnings);
     if causes.is_empty() && part == Part::Main {
         causes = allocation::update(cluster, resource, old, new);

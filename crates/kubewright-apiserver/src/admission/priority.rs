@@ -52,6 +52,17 @@ pub(super) fn set(cluster: &dyn ClusterState, pod: &mut Value) -> Result<(), Rej
     Ok(())
 }
 
+/// Completes the new state of a pod as creation did. A client may replace a pod by the manifest that
+/// it was created from, which lacks these fields.
+pub(super) fn update(old: &Value, new: &mut Value) {
+    add_default_tolerations(new);
+    for field in ["priority", "preemptionPolicy"] {
+        if let (Some(before), Some(spec)) = (tree::get(old, &["spec", field]), tree::field_mut(new, "spec")) {
+            tree::default(spec, field, before.clone());
+        }
+    }
+}
+
 /// Name, value and preemption policy.
 type Class = (String, i64, String);
 

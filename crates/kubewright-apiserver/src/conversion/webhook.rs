@@ -189,7 +189,7 @@ pub(crate) async fn in_version(
         for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
             let draft = ObjectDraft::new(value);
             objects[place] =
-                Arc::new(revision.map_or_else(|_| draft.clone().unstamped(), |at| draft.clone().stamp(at)));
+                Arc::new(revision.map_or_else(|_| draft.clone().unstamped(""), |at| draft.clone().stamp(at)));
         }
     }
 }

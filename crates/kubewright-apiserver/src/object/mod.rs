@@ -110,9 +110,13 @@ impl ObjectDraft {
         self.value.is_being_deleted() && self.value.finalizers().is_empty() && !has_grace && !has_content
     }
 
-    /// The object without a resource version, as in the response to a dry-run creation.
-    pub(crate) fn unstamped(self) -> StoredObject {
-        let ObjectDraft { value, layout, .. } = self;
+    /// The object in the response to a dry-run creation. It has the resource version of the request,
+    /// which is usually empty.
+    pub(crate) fn unstamped(self, version: &str) -> StoredObject {
+        let ObjectDraft { mut value, layout, .. } = self;
+        if !version.is_empty() {
+            value.set_meta("resourceVersion", version);
+        }
         let labels = value.labels();
         // The draft's text has a placeholder for the version, so write the text anew.
         let mut json = Vec::new();

@@ -65,10 +65,6 @@ impl Registry {
         if let Some(control) = control {
             admission::set_requester(resource, &mut value, control.user);
         }
-        // As in the real server, an unparsable version counts as unset.
-        if value.resource_version().parse::<u64>().is_ok_and(|version| version != 0) {
-            return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
-        }
         set_namespace(resource, namespace, &mut value)?;
         let generated = value.name().is_empty().then(|| Str::from(value.meta_text("generateName")));
         let generated = generated.filter(|prefix| !prefix.is_empty());
@@ -128,14 +124,19 @@ impl Registry {
     /// Stores a new object, or reports that its name is taken. A dry run only checks.
     fn store_new(&self, resource: &Resource, value: Value, dry_run: bool) -> Result<StoredNew, Rejection> {
         let key = resource.key(value.namespace(), value.name());
+        let version = Str::from(value.resource_version());
         let draft = ObjectDraft::new(value);
         draft.check_size()?;
         if dry_run {
             return Ok(match self.store.newest(&key) {
                 Some(found) => Err(WriteError::AlreadyExists(found)),
-                // A dry-run object has no resource version.
-                None => Ok(Arc::new(draft.unstamped())),
+                None => Ok(Arc::new(draft.unstamped(&version))),
             });
+        }
+        // The storage of the real server judges this, after validation, and counts an unparsable
+        // version as unset.
+        if version.parse::<u64>().is_ok_and(|version| version != 0) {
+            return Err(Rejection::unexpected("resourceVersion should not be set on objects to be created"));
         }
         if let Some(rejection) = self.unreadable.rejection(resource, &key) {
             return Err(rejection);

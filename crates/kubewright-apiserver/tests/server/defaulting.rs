@@ -221,3 +221,14 @@ async fn a_service_with_a_selector_has_families_of_the_cluster() {
         assert_eq!(code, 200, "{changed}");
     }
 }
+
+#[tokio::test]
+async fn a_pod_can_be_replaced_by_the_manifest_that_it_was_created_from() {
+    let (_server, mut client) = server().await;
+    let manifest = pod("", r#""containers":[{"name":"c","image":"i"}]"#);
+    let (code, created) = client.call("POST", "/api/v1/namespaces/default/pods", &manifest).await;
+    assert_eq!(code, 201, "{created}");
+    let (code, replaced) = client.call("PUT", "/api/v1/namespaces/default/pods/p", &manifest).await;
+    assert_eq!(code, 200, "{replaced}");
+    assert_eq!(replaced.get("spec"), created.get("spec"));
+}

@@ -234,3 +234,17 @@ async fn classes_set_defaults_and_limits() {
     let (code, made) = client.call("POST", "/apis/networking.k8s.io/v1/namespaces/default/ingresses", ingress).await;
     assert_eq!((code, text(&made, "spec/ingressClassName").as_str()), (201, "web"), "{made}");
 }
+
+#[tokio::test]
+async fn the_resource_version_of_a_new_object_is_judged_last_and_not_in_a_dry_run() {
+    let (_server, mut client) = server().await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let message = |status: &Value| text(status, "message");
+    let (code, made) =
+        client.call("POST", &format!("{maps}?dryRun=All"), &config_map("a", r#","resourceVersion":"5""#)).await;
+    assert_eq!((code, text(&made, "metadata/resourceVersion").as_str()), (201, "5"), "{made}");
+    let (code, status) = client.call("POST", maps, &config_map("A B", r#","resourceVersion":"5""#)).await;
+    assert!(code == 422 && message(&status).contains("Invalid value: \"A B\""), "{status}");
+    let (code, status) = client.call("POST", maps, &config_map("a", r#","resourceVersion":"5""#)).await;
+    assert_eq!((code, message(&status).as_str()), (500, "resourceVersion should not be set on objects to be created"));
+}
