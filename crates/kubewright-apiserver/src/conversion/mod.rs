@@ -15,6 +15,7 @@ use kubewright_core::{Str, Value};
 
 use crate::object::tree;
 use crate::rejection::Rejection;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 
 /// Converts objects for a write, which cannot wait for a webhook.
@@ -101,10 +102,15 @@ pub(crate) fn across<'v>(
 }
 
 /// Like [`across`], but awaits conversion webhooks.
-pub(crate) async fn across_now(from: &Resource, to: &Resource, value: &Value) -> Result<Value, String> {
+pub(crate) async fn across_now(
+    clients: &WebhookClients,
+    from: &Resource,
+    to: &Resource,
+    value: &Value,
+) -> Result<Value, String> {
     match to.custom.as_ref().and_then(|custom| custom.converter.as_ref()) {
         _ if tree::text(value, &["apiVersion"]) == to.api_version => Ok(value.clone()),
-        Some(converter) => webhook::PendingConversion::new(converter, value, &to.api_version).ask().await,
+        Some(converter) => webhook::PendingConversion::new(converter, value, &to.api_version).ask(clients).await,
         None => Ok(plainly_across(from, to, value)),
     }
 }

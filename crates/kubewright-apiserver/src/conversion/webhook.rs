@@ -13,7 +13,7 @@ use kubewright_core::{Str, Value};
 use crate::object::{Meta, ObjectDraft, StoredObject, text_map, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
-use crate::webhook_client;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 
 /// Timeout of a webhook call.
@@ -42,14 +42,19 @@ impl PendingConversion {
     }
 
     /// Calls the webhook.
-    pub(crate) async fn ask(&self) -> Converted {
-        let converted = convert(&self.converter, &[&self.object], &self.version).await?;
+    pub(crate) async fn ask(&self, clients: &WebhookClients) -> Converted {
+        let converted = convert(clients, &self.converter, &[&self.object], &self.version).await?;
         converted.into_iter().next().ok_or_else(|| "no objects returned".to_owned())
     }
 }
 
 /// Converts objects of one version to another, in one review.
-async fn convert(converter: &ConversionWebhook, objects: &[&Value], version: &str) -> Result<Vec<Value>, String> {
+async fn convert(
+    clients: &WebhookClients,
+    converter: &ConversionWebhook,
+    objects: &[&Value],
+    version: &str,
+) -> Result<Vec<Value>, String> {
     let review = converter.review.ok_or("no supported conversion review versions")?;
     let kind = objects.first().map(|first| shown_kind(first)).unwrap_or_default();
     let fail = |why: String| format!("conversion webhook for {kind} failed: {why}");
@@ -66,7 +71,7 @@ async fn convert(converter: &ConversionWebhook, objects: &[&Value], version: &st
         ("apiVersion", api_version.as_str().into()),
         ("request", request),
     ]);
-    let answer = webhook_client::post(&converter.client_config, TIMEOUT, to_json(&body)).await.map_err(fail)?;
+    let answer = clients.post(&converter.client_config, TIMEOUT, to_json(&body)).await.map_err(fail)?;
     let converted = read(&answer, &api_version, &uid).map_err(fail)?;
     if converted.len() != objects.len() {
         let (have, want) = (converted.len(), objects.len());
@@ -169,6 +174,7 @@ fn shown_kind(object: &Value) -> String {
 ///
 /// The webhook failed. Messages equal those of the real server.
 pub(crate) async fn in_version(
+    clients: &WebhookClients,
     resource: &Resource,
     mut objects: Vec<Arc<StoredObject>>,
 ) -> Result<Vec<Arc<StoredObject>>, Rejection> {
@@ -184,7 +190,8 @@ pub(crate) async fn in_version(
         let trees: Vec<_> = places.iter().map(|place| objects[*place].tree()).collect();
         let values: Vec<&Value> = trees.iter().map(|tree| &**tree).collect();
         let revisions: Vec<_> = values.iter().map(|value| value.resource_version().parse()).collect();
-        let converted = convert(converter, &values, &resource.api_version).await.map_err(Rejection::unexpected)?;
+        let converted =
+            convert(clients, converter, &values, &resource.api_version).await.map_err(Rejection::unexpected)?;
         drop(trees);
         for ((place, value), revision) in places.into_iter().zip(converted).zip(revisions) {
             let draft = ObjectDraft::new(value);

@@ -117,7 +117,7 @@ impl Registry {
             let page = self.read_page(scope, paging.clone().limit(wanted), &by_labels).await?;
             let page = page.map_err(|error| self.too_old(error, namespace, token.take()))?;
             let next = page.next();
-            let converted = in_version(resource, page.objects).await?;
+            let converted = in_version(&self.webhook_clients, resource, page.objects).await?;
             objects.extend(converted.into_iter().filter(|object| selection.matches(object)));
             match next {
                 Some(next) if objects.len() < limit => {

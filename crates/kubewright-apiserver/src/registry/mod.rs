@@ -49,6 +49,7 @@ use crate::encoding::SharedFrames;
 use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
 use crate::rejection::Rejection;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
 use kubewright_resources::catalog::{Catalog, Resource};
 use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};
@@ -89,6 +90,8 @@ pub(crate) struct Registry {
     pub(crate) policies: Policies,
     /// The configured webhooks and policies.
     pub(crate) hook_cache: HookCache,
+    /// Connections to webhooks.
+    pub(crate) webhook_clients: WebhookClients,
     /// Runs large reads on blocking threads.
     pub(crate) offload: Offload,
     /// Encoded frames of recent events, shared by all watches.
@@ -119,6 +122,7 @@ impl Registry {
             quota: Mutex::new(()),
             policies: Policies::default(),
             hook_cache: HookCache::default(),
+            webhook_clients: WebhookClients::default(),
             offload: Offload::on_half_of_the_processors(),
             frames: Arc::default(),
             stop,

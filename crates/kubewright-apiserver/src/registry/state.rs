@@ -13,6 +13,7 @@ use crate::admission::state::ClusterState;
 use crate::lookup::{IndexTerm, ObjectReader, TermIndex};
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{Catalog, Resource};
 
 impl ObjectReader for Registry {
@@ -80,5 +81,9 @@ impl ControlState for Registry {
 
     fn hook_cache(&self) -> &HookCache {
         &self.hook_cache
+    }
+
+    fn webhook_clients(&self) -> &WebhookClients {
+        &self.webhook_clients
     }
 }

@@ -168,7 +168,7 @@ async fn a_conversion_does_not_cache_trees() {
     assert!(v2.needs_webhook());
     let objects = registry.all(&KeyRange::resource("widgets.example.com"));
     let objects = objects.into_iter().map(|entry| entry.object).collect();
-    assert!(in_version(&v2, objects).await.is_err(), "nobody listens at this address");
+    assert!(in_version(&registry.webhook_clients, &v2, objects).await.is_err(), "nobody listens at this address");
     assert_eq!(trees(&registry, "widgets.example.com"), 0);
 }
 

@@ -21,6 +21,7 @@ use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
 use crate::object::StoredObject;
 use crate::random;
 use crate::rejection::Rejection;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Compacted, EventKind, StoreEvent, StoreListOptions, Watcher};
 
@@ -37,6 +38,7 @@ pub(crate) struct RegistryWatch {
     selection: Selectors,
     frames: Frames,
     shared: Arc<SharedFrames>,
+    webhook_clients: WebhookClients,
     /// Existing objects, sent before the first event.
     initial: VecDeque<Arc<StoredObject>>,
     /// The revision of the bookmark after the initial objects, until it is sent.
@@ -158,6 +160,7 @@ impl Registry {
             selection,
             frames,
             shared: Arc::clone(&self.frames),
+            webhook_clients: self.webhook_clients.clone(),
             initial,
             owes_end_of_initial: ends_initial.then_some(from),
             watcher,
@@ -174,7 +177,7 @@ impl RegistryWatch {
     /// Converts the initial objects to the version of the resource.
     pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
         let initial = std::mem::take(&mut self.initial);
-        self.initial = in_version(&self.resource, initial.into()).await?.into();
+        self.initial = in_version(&self.webhook_clients, &self.resource, initial.into()).await?.into();
         if self.selection.needs_webhook(&self.resource) {
             self.initial.retain(|object| self.selection.matches(object));
         }
@@ -330,7 +333,7 @@ impl RegistryWatch {
         event: &StoreEvent<StoredObject>,
     ) -> Result<Option<(FrameType, Arc<StoredObject>)>, Rejection> {
         let convert = async |object: &Arc<StoredObject>| {
-            let converted = in_version(&self.resource, vec![Arc::clone(object)]).await?;
+            let converted = in_version(&self.webhook_clients, &self.resource, vec![Arc::clone(object)]).await?;
             Ok::<_, Rejection>(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))
         };
         let before = event.previous.as_ref().map(|previous| &previous.object);

@@ -341,7 +341,7 @@ impl<'a> Endpoint<'a, '_> {
     /// The response with a list. Long lists are encoded on a blocking thread.
     async fn encoded(&self, wanted: Wanted, listed: ListPage) -> Result<ApiResponse, Rejection> {
         let ListPage { objects, meta } = listed;
-        let objects = in_version(self.resource, objects).await?;
+        let objects = in_version(&self.call.registry.webhook_clients, self.resource, objects).await?;
         let resource = Arc::clone(self.resource);
         let is_long = objects.len() > OFFLOAD_THRESHOLD;
         let encode = move || encoding::list(wanted, &resource, &meta, objects);
@@ -359,7 +359,8 @@ impl<'a> Endpoint<'a, '_> {
         if !self.resource.needs_webhook() {
             return Ok(Arc::clone(object));
         }
-        let converted = in_version(self.resource, vec![Arc::clone(object)]).await?;
+        let converted =
+            in_version(&self.call.registry.webhook_clients, self.resource, vec![Arc::clone(object)]).await?;
         Ok(converted.into_iter().next().unwrap_or_else(|| Arc::clone(object)))
     }
 

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 
+use super::lenient_end::LenientEnd;
 use super::opener::Opener;
 use super::proxy::Proxy;
 use super::tls::Tls;
@@ -85,7 +86,10 @@ impl Connector {
         let stream =
             within(self.tls_timeout, Box::pin(handshake)).await.map_err(|error| failed(tls_kind(&error), error))?;
         let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        Ok((Box::new(stream), if is_http2 { Protocol::Http2 } else { Protocol::Http1 }))
+        if is_http2 {
+            return Ok((Box::new(stream), Protocol::Http2));
+        }
+        Ok((Box::new(LenientEnd(stream)), Protocol::Http1))
     }
 
     async fn open(&self, host: &str, port: u16, proxy: Option<&Proxy>) -> io::Result<BoxedStream> {

@@ -11,11 +11,13 @@ mod gzip;
 mod http1;
 mod http2;
 mod http_transport;
+mod lenient_end;
 mod opener;
 mod pool;
 mod proxy;
 mod response;
 mod tls;
+mod trusted_certificate;
 mod verifier;
 
 pub use connector::Protocol;

@@ -3,11 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::time::Instant;
 
+use super::trusted_certificate::TrustedCertificate;
 use super::verifier::AnyCertificate;
 use crate::config::{Config, Origin, TlsOptions};
 use crate::credentials::{CertificateSource, ClientCertificate, Identity, LiveCertificate};
@@ -248,17 +251,21 @@ fn client(
     let builder = if options.insecure {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
     } else {
-        let roots = match (&options.authority, authority) {
+        let trusted = match (&options.authority, authority) {
             (Some(CertificateSource::Data(data)), _) => {
-                Arc::new(authorities(data, &of_entry("the certificate authority", origin.cluster.as_deref()))?)
+                let place = of_entry("the certificate authority", origin.cluster.as_deref());
+                Some(trusted_certificate(data, &place, provider)?)
             }
             (Some(CertificateSource::File(file)), pem) => {
                 let place = of_entry(file.display(), origin.cluster.as_deref());
-                Arc::new(authorities(pem.unwrap_or_default(), &place)?)
+                Some(trusted_certificate(pem.unwrap_or_default(), &place, provider)?)
             }
-            (None, _) => native.cloned().unwrap_or_else(|| Arc::new(RootCertStore::empty())),
+            (None, _) => None,
         };
-        builder.with_root_certificates(roots)
+        match trusted {
+            Some(verifier) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)),
+            None => builder.with_root_certificates(native.cloned().unwrap_or_else(|| Arc::new(RootCertStore::empty()))),
+        }
     };
     let mut client = match identity {
         Some(identity) => builder
@@ -272,6 +279,19 @@ fn client(
 
 fn unusable(what: &str, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ConfigError {
     ConfigError::Tls { what: what.to_owned(), source: source.into() }
+}
+
+/// The verifier for configured authorities.
+fn trusted_certificate(
+    pem: &[u8],
+    what: &str,
+    provider: Arc<CryptoProvider>,
+) -> Result<TrustedCertificate, ConfigError> {
+    let roots = Arc::new(authorities(pem, what)?);
+    let chains = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+    // The authorities have been read, so each of these can be.
+    let trusted = CertificateDer::pem_slice_iter(pem).flatten().collect();
+    Ok(TrustedCertificate { chains: chains.map_err(|error| unusable(what, error))?, trusted })
 }
 
 /// Parses certificate authorities. A text without any is an error, and never means the system trust

@@ -6,10 +6,11 @@ use http::{Response, StatusCode};
 use kubewright_net::config::CertificateSource;
 use kubewright_net::credentials::{ClientCertificate, KeySource};
 use kubewright_net::transport::{Transport, TransportErrorKind};
+use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, IsCa};
 
 use crate::directory::Directory;
 use crate::requests::{ask, get};
-use crate::scripted::{Authority, Script, Scripted};
+use crate::scripted::{Authority, Pair, Script, Scripted};
 
 /// Advances the paused clock, then lets other tasks run.
 pub async fn pass(time: Duration) {
@@ -115,4 +116,32 @@ async fn slow_certificate_files_do_not_delay_requests() {
         let written = tokio::task::spawn_blocking(move || std::fs::write(path, text));
         written.await.expect("no panic").expect("somebody reads");
     }
+}
+
+// TR-5
+#[tokio::test]
+async fn a_trusted_server_certificate_is_accepted_as_in_go() {
+    let authority = Authority::new();
+    let answer = |_: http::Request<_>, _| async { Response::new(Script::text("ok")) };
+    let trusts = async |pair: &Pair, pem: &str| {
+        let server = Scripted::start(Some(authority.server(pair)), answer).await;
+        let mut config = server.config(Some(&authority));
+        config.tls.authority = Some(CertificateSource::Data(pem.into()));
+        config.connect().expect("fine").send(get("/")).await.map(drop).map_err(|error| error.kind())
+    };
+    let (server, other) = (authority.sign("server"), authority.sign("server"));
+    assert_eq!(trusts(&server, &server.certificate).await, Ok(()), "the certificate itself is trusted");
+    assert_eq!(trusts(&server, &other.certificate).await, Err(TransportErrorKind::Tls));
+    let both = authority.sign_with("server", |params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    assert_eq!(trusts(&both, &both.certificate).await, Ok(()), "an authority may serve");
+    assert_eq!(trusts(&server, &both.certificate).await, Err(TransportErrorKind::Tls));
+
+    let client = authority.sign_with("server", |params| {
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    });
+    assert_eq!(trusts(&client, &client.certificate).await, Err(TransportErrorKind::Tls), "not for servers");
+    let old = authority.sign_with("server", |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1));
+    assert_eq!(trusts(&old, &old.certificate).await, Err(TransportErrorKind::Tls), "expired");
+    let foreign = authority.sign_with("server", |params| params.subject_alt_names.clear());
+    assert_eq!(trusts(&foreign, &foreign.certificate).await, Err(TransportErrorKind::Tls), "another name");
 }

@@ -33,6 +33,7 @@ use crate::random;
 use crate::rejection::Rejection;
 use crate::user::User;
 use crate::warnings::Warnings;
+use crate::webhook_client::WebhookClients;
 use hook_cache::HookConfigurations;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 use kubewright_resources::decoding::{self, ExpectedType};
@@ -51,6 +52,9 @@ pub(crate) trait ControlState: ClusterState {
 
     /// The configured webhooks and policies.
     fn hook_cache(&self) -> &HookCache;
+
+    /// Connections to webhooks.
+    fn webhook_clients(&self) -> &WebhookClients;
 }
 
 /// The admission control of one request, with the hooks that were configured when it arrived.
@@ -58,6 +62,7 @@ pub(crate) struct Control<'a> {
     pub(crate) user: &'a User,
     subresource: Str,
     hooks: Arc<HookConfigurations>,
+    clients: WebhookClients,
     answers: Mutex<Vec<(PendingReview, webhook::ReviewResult)>>,
     /// Whether a webhook converts objects of the resource, and its answers so far.
     is_converted: bool,
@@ -92,6 +97,7 @@ impl<'a> Control<'a> {
         let is_exempt = resource.group == "admissionregistration.k8s.io";
         let mut control = Control::without_hooks(user);
         control.is_converted = resource.needs_webhook();
+        control.clients = cluster.webhook_clients().clone();
         if !is_exempt {
             control.subresource = subresource.clone();
             control.hooks = cluster.hook_cache().get(cluster);
@@ -105,6 +111,7 @@ impl<'a> Control<'a> {
             user,
             subresource: Str::new(),
             hooks: Arc::default(),
+            clients: WebhookClients::default(),
             answers: Mutex::default(),
             is_converted: false,
             conversions: Mutex::default(),
@@ -157,7 +164,7 @@ impl<'a> Control<'a> {
                 self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((review, answer));
             }
             Some(Awaited::Conversion(pending)) => {
-                let answer = pending.ask().await;
+                let answer = pending.ask(&self.clients).await;
                 self.conversions.lock().unwrap_or_else(PoisonError::into_inner).push((pending, answer));
             }
             None => {}

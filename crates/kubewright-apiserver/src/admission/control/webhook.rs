@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use kubewright_cel::{Budget, Program};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{ByteString, Decoder, Value};
@@ -16,7 +17,7 @@ use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
 use crate::rejection::Rejection;
-use crate::webhook_client;
+use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
@@ -160,6 +161,7 @@ impl ConfiguredWebhook {
     /// Sends one review request.
     async fn call(
         &self,
+        clients: &WebhookClients,
         review: &PendingReview,
         request: &Value,
         object: &Value,
@@ -183,7 +185,7 @@ impl ConfiguredWebhook {
         let seconds = tree::int(&self.value, &["timeoutSeconds"]).unwrap_or(TIMEOUT_SECONDS);
         let timeout = Duration::from_secs(seconds.clamp(1, 30).unsigned_abs());
         let config = self.value.get("clientConfig").unwrap_or(&Value::Null);
-        let answer = webhook_client::post(config, timeout, to_json(&body)).await;
+        let answer = clients.post(config, timeout, to_json(&body)).await;
         match answer.map_err(ReviewError::Response).and_then(|answer| ReviewResponse::read(&answer, &uid, object)) {
             Ok(reviewed) => Ok(reviewed),
             Err(ReviewError::Patch(why)) => Err(Box::new(Status::internal(why))),
@@ -288,8 +290,17 @@ impl PendingReview {
         indexes(self) == indexes(other) && self.object == other.object && self.old == other.old
     }
 
-    /// Calls all webhooks of the review.
+    /// Calls all webhooks of the review. Those that validate are called at the same time, and the
+    /// first rejection in their order counts.
     pub(super) async fn send(&self, control: &Control<'_>) -> ReviewResult {
+        if self.stage == Stage::Validate {
+            let calls = self.webhooks.iter().map(async |call| {
+                let mut object = self.object.clone();
+                self.call_one(control, call, &mut object).await
+            });
+            let results = join_all(calls).await;
+            return results.into_iter().collect::<Result<(), _>>().map(|()| None);
+        }
         let mut object = self.object.clone();
         for call in &self.webhooks {
             self.call_one(control, call, &mut object).await?;
@@ -298,10 +309,15 @@ impl PendingReview {
     }
 
     /// Converts an object to the version that a webhook wants.
-    async fn across(&self, object: &Value, to: Option<&Arc<Resource>>) -> Result<Value, Box<Status>> {
+    async fn across(
+        &self,
+        clients: &WebhookClients,
+        object: &Value,
+        to: Option<&Arc<Resource>>,
+    ) -> Result<Value, Box<Status>> {
         match (&self.resource, to) {
             (Some(from), Some(to)) if !object.is_null() => {
-                conversion::across_now(from, to, object).await.map_err(|why| Box::new(Status::internal(why)))
+                conversion::across_now(clients, from, to, object).await.map_err(|why| Box::new(Status::internal(why)))
             }
             _ => Ok(object.clone()),
         }
@@ -311,8 +327,10 @@ impl PendingReview {
     async fn call_one(&self, control: &Control<'_>, call: &WebhookCall, object: &mut Value) -> Result<(), Box<Status>> {
         let WebhookCall { webhook, request, shown, .. } = call;
         let shown = shown.as_ref().or(self.resource.as_ref());
-        let (seen, old) = (self.across(object, shown).await?, self.across(&self.old, shown).await?);
-        let reviewed = webhook.call(self, request, &seen, &old).await?;
+        let clients = &control.clients;
+        let seen = self.across(clients, object, shown).await?;
+        let old = self.across(clients, &self.old, shown).await?;
+        let reviewed = webhook.call(clients, self, request, &seen, &old).await?;
         reviewed.warnings.into_iter().for_each(|warning| control.warn(warning));
         if let Some(status) = &reviewed.refusal {
             return Err(webhook.refusal(status.as_ref()));
@@ -321,7 +339,7 @@ impl PendingReview {
             && self.stage == Stage::Mutate
             && !object.is_null()
         {
-            let changed = self.across(&changed, self.resource.as_ref()).await?;
+            let changed = self.across(clients, &changed, self.resource.as_ref()).await?;
             // A webhook must not change the identity of the object.
             let is_same = changed.name() == object.name() && changed.namespace() == object.namespace();
             if !is_same {
