@@ -3,6 +3,19 @@
 //! A controller watches its main kind and related kinds, maps events to keys, and passes each key
 //! to a reconciler: one reconcile at a time per key, several keys concurrently, failures with
 //! back-off. Start at [`Controller`].
+//!
+//! Decisions, with controller-runtime and kube-rs in view:
+//!
+//! * *Watches*: [`Controller::owns`] and [`Controller::watches`] have the defaults. [`Owns`] and
+//!   [`Watches`] have all options, which combine. See [`RelationOptions`].
+//! * *Deletions* always pass, through predicates and through [`Controller::with_event_filter`].
+//!   controller-runtime filters them; a reconciler that misses one never repairs it.
+//! * *Results*: an [`Outcome`] is a success. A failure is an error, which can carry its
+//!   [`ErrorAction`] through `?`. `TerminalError` and kube-rs's mandatory `error_policy` are both
+//!   cases of this.
+//! * *Shared state* is an `Arc` that the controller clones, never the user's closure.
+//! * *Leader election*: a controller runs where its process leads, as in controller-runtime. It can
+//!   fill its queue before ([`Controller::warm_up`]), or do without.
 
 mod context;
 mod health;
@@ -10,24 +23,28 @@ mod metrics;
 mod outcome;
 mod predicate;
 mod reason;
+mod reconcile_error;
+mod reconciler;
 mod relation;
+mod relation_options;
+mod results;
 mod run;
 mod running;
 mod settings;
 mod shared;
+mod sources;
 mod watches;
 mod work;
 
 use std::fmt;
-use std::future::Future;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::{Event, InformerHandle, SharedInformerFactory};
+use kubewright_cache::{InformerHandle, SharedInformerFactory};
 use kubewright_client::discovery::RestMapping;
 use kubewright_core::{DynamicObject, GroupKind, Kind, Object, ObjectKey, Str};
 use kubewright_workqueue::{Ageing, RateLimiter};
-use tokio_util::sync::CancellationToken;
 
 pub use context::Context;
 pub use health::{ControllerHealth, Failing, GivenUp, RelationHealth};
@@ -37,16 +54,19 @@ pub use outcome::Outcome;
 pub use crate::error::BoxError;
 pub use predicate::Predicate;
 pub use reason::{Reason, ReasonKind, Reasons};
+pub use reconcile_error::{ErrorAction, ReconcileError, ResultExt};
+pub use reconciler::Reconciler;
 pub(crate) use relation::{CacheSource, NamedInformer, Relation, unsynced};
+pub use relation_options::{FactoryCache, GivenCache, Owns, RelationCache, RelationOptions, ToKeys, ToOwner, Watches};
+pub use results::{Failed, ReconcileResults, Reconciled};
 pub(crate) use running::text_of;
 pub use running::{ControllerError, RunnableController};
 pub use shared::ControllerHandle;
 
 use crate::sharding::Sharding;
-use crate::unwind::caught;
-use relation::{AllKeys, scoped};
+use relation::scoped;
 use settings::ControllerSettings;
-pub(crate) use settings::SYNC_TIMEOUT;
+pub(crate) use settings::{LeadershipNeed, SYNC_TIMEOUT};
 
 /// A controller of objects of type `T`.
 ///
@@ -83,6 +103,8 @@ pub struct Controller<T> {
     is_namespaced: bool,
     main: InformerHandle<T>,
     filter: Option<Predicate<T>>,
+    /// Whether the controller starts without the main kind.
+    is_main_optional: bool,
 }
 
 impl<T: Kind> Controller<T> {
@@ -153,7 +175,7 @@ impl<T: Object> Controller<T> {
         is_namespaced: bool,
     ) -> Self {
         let settings = ControllerSettings::new(name.into(), factory.clone());
-        Controller { settings, kind, resource, is_namespaced, main: informer, filter: None }
+        Controller { settings, kind, resource, is_namespaced, main: informer, filter: None, is_main_optional: false }
     }
 
     /// Number of concurrent reconciles, at least 1. 1 by default.
@@ -180,6 +202,35 @@ impl<T: Object> Controller<T> {
         self
     }
 
+    /// Decides what happens to a key after an error, unless the error is a [`ReconcileError`], or
+    /// caused by one. Back-off by default.
+    ///
+    /// Panics, timeouts and undecodable objects are always retried with back-off.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::ConfigMap;
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_cache::SharedInformerFactory;
+    /// # use kubewright_runtime::Controller;
+    /// use kubewright_runtime::controller::ErrorAction;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::in_memory().start().await?;
+    /// # let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    /// let controller = Controller::<ConfigMap>::new("copy", &factory).error_policy(|error, _context| {
+    ///     match error.downcast_ref::<kubewright_client::Error>() {
+    ///         Some(error) if error.is_forbidden() => ErrorAction::RetryAfter(std::time::Duration::from_secs(60)),
+    ///         _ => ErrorAction::BackOff,
+    ///     }
+    /// });
+    /// # drop(controller);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn error_policy(mut self, policy: impl Fn(&BoxError, &Context) -> ErrorAction + Send + Sync + 'static) -> Self {
+        self.settings.error_policy = Some(Arc::new(policy));
+        self
+    }
+
     /// Cancels reconciles that take longer, as failures. No limit by default.
     #[doc(alias = "ReconciliationTimeout")]
     #[must_use]
@@ -192,7 +243,7 @@ impl<T: Object> Controller<T> {
     /// default.
     ///
     /// The error names the kinds that have not synced with their last failures.
-    /// [`optional`](Self::optional) kinds do not count.
+    /// [Optional](RelationOptions::optional) kinds do not count.
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
@@ -208,10 +259,66 @@ impl<T: Object> Controller<T> {
         self
     }
 
+    /// Priority of the keys of initial lists and resyncs, and of shards that this replica takes over.
+    /// [`LOW_PRIORITY`](kubewright_workqueue::LOW_PRIORITY) by default: live changes, of priority 0,
+    /// go first after a restart.
+    #[doc(alias = "WithLowPriorityWhenUnchanged")]
+    #[must_use]
+    pub fn start_up_priority(mut self, priority: i32) -> Self {
+        self.settings.start_up_priority = priority;
+        self
+    }
+
+    /// Hands out keys round-robin between groups, such as namespaces: a group with many keys does
+    /// not delay the others. Priorities decide within a group. One group by default.
+    ///
+    /// The function must be quick, must not panic, and must always return the same group for a key.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::ConfigMap;
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_cache::SharedInformerFactory;
+    /// # use kubewright_runtime::Controller;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::in_memory().start().await?;
+    /// # let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    /// let controller = Controller::<ConfigMap>::new("copy", &factory).fair_by(|key| key.namespace().clone());
+    /// # drop(controller);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn fair_by<G: Hash>(mut self, group_of: impl Fn(&ObjectKey) -> G + Send + Sync + 'static) -> Self {
+        self.settings.queue = self.settings.queue.fair_by(group_of);
+        self
+    }
+
     /// Exposes the controller in these metrics. None by default.
     #[must_use]
     pub fn metrics(mut self, metrics: &ControllerMetrics) -> Self {
         self.settings.metrics = Some(metrics.clone());
+        self
+    }
+
+    /// Runs on every replica, under a manager with leader election. By default a controller runs only
+    /// while its process leads.
+    ///
+    /// For controllers that keep state in the process, such as routes, or that write what all
+    /// replicas agree on. Its readiness does not depend on leadership either.
+    #[doc(alias = "NeedLeaderElection")]
+    #[must_use]
+    pub fn without_leader_election(mut self) -> Self {
+        self.settings.leadership = LeadershipNeed::Nothing;
+        self
+    }
+
+    /// Fills the queue before this process leads, under a manager with leader election, so that a
+    /// new leader reconciles immediately. By default the caches are warm, and the queue is empty.
+    ///
+    /// Workers, channels, streams and timers start when the process leads.
+    #[doc(alias = "EnableWarmup")]
+    #[must_use]
+    pub fn warm_up(mut self) -> Self {
+        self.settings.leadership = LeadershipNeed::Work;
         self
     }
 
@@ -221,67 +328,6 @@ impl<T: Object> Controller<T> {
     pub fn sharded(mut self, sharding: &Sharding) -> Self {
         self.settings.sharding = Some(sharding.clone());
         self
-    }
-
-    /// Calls `reconcile` for each object until `shutdown` is cancelled, and returns when running
-    /// reconciles have ended.
-    ///
-    /// Deleted objects are not passed: use a finalizer for cleanup.
-    ///
-    /// # Errors
-    /// If a required kind does not sync in time, or an informer has been stopped.
-    pub async fn run<F, R>(self, reconcile: F, shutdown: &CancellationToken) -> Result<(), ControllerError>
-    where
-        F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
-    {
-        self.reconciling(reconcile).run(shutdown).await
-    }
-
-    /// Sets the reconciler; the result can be run, alone or by a manager.
-    #[doc(alias = "Complete")]
-    #[doc(alias = "ObjectReconciler")]
-    pub fn reconciling<F, R>(self, reconcile: F) -> RunnableController
-    where
-        F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
-    {
-        let store = self.main.store().clone();
-        self.reconciling_keys(move |context: Context| {
-            let run = store.get_by_key(context.key()).map(|object| reconcile(object, context));
-            async move {
-                match run {
-                    Some(run) => run.await,
-                    None => Ok(Outcome::Done),
-                }
-            }
-        })
-    }
-
-    /// Like [`reconciling`](Self::reconciling), with a reconciler of keys, which is also called for
-    /// deleted objects.
-    ///
-    /// In both cases an object that the cache could not decode or transform is not reconciled,
-    /// because its cached state is stale. That counts as a failure, and is retried with back-off.
-    #[doc(alias = "Reconciler")]
-    pub fn reconciling_keys<F, R>(self, reconcile: F) -> RunnableController
-    where
-        F: Fn(Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
-    {
-        let (listed, filter) = (self.main.store().clone(), self.filter.clone());
-        // As a starting controller would list them.
-        let is_listed = move |object: &Arc<T>| {
-            let event = Event::Added { object: object.clone(), is_in_initial_list: true };
-            // If the filter panics, the object passes: otherwise a request for all objects would
-            // include none.
-            filter.as_ref().is_none_or(|filter| caught(|| filter.passes(&event)).unwrap_or(true))
-        };
-        let listed_keys: AllKeys = Arc::new(move || {
-            listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()
-        });
-        let main = relation::watch(self.resource, self.main, self.filter, relation::itself());
-        self.settings.runnable(main, listed_keys, run::places(reconcile))
     }
 }
 

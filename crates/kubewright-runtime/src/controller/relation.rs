@@ -13,15 +13,14 @@ use kubewright_core::meta::v1::OwnerReference;
 use kubewright_core::{GroupKind, Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
-use super::predicate::Predicate;
+use super::predicate::{EventFilter, Predicate};
 use super::reason::{Reason, ReasonKind};
 use super::shared::SharedController;
 use crate::own_writes::{CacheLimits, OwnWrite};
 use crate::sharding::{Permission, Sharding};
 use crate::unwind::caught;
 
-/// The keys of the main kind that an object affects. `None` shared_context unknown: then it affects
-/// all.
+/// The keys of the main kind that an object affects. `None` means unknown: then it affects all.
 pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
 
 /// All keys of the main kind that pass its filter, for events that affect all.
@@ -54,7 +53,7 @@ pub(crate) trait Relation: Send + Sync {
     fn is_adrift(&self) -> bool;
     /// Whether the cache could not decode the newest state of the object of this key.
     fn is_undecodable(&self, key: &ObjectKey) -> bool;
-    /// Whether it covers this namespace; the empty name shared_context all namespaces, or cluster
+    /// Whether it covers this namespace; the empty name means all namespaces, or cluster
     /// scope.
     fn covers(&self, namespace: &str) -> bool;
     /// The informer, for a downcast.
@@ -71,15 +70,26 @@ pub(crate) trait CacheSource: Send + Sync {
     fn health(&self) -> Option<Health>;
 }
 
-/// A watch before it is attached.
+/// A watch of one kind before it is attached.
+pub(super) struct Watch<K> {
+    /// The name of the resource.
+    pub(super) name: Str,
+    pub(super) informer: InformerHandle<K>,
+    pub(super) predicate: Option<Predicate<K>>,
+    pub(super) mapping: Mapping<K>,
+    /// The priority of keys of live changes.
+    pub(super) priority: Option<i32>,
+    pub(super) is_optional: bool,
+}
+
+/// A [`Watch`], type-erased.
 pub(crate) struct WatchSpec {
     pub(super) source: Arc<dyn CacheSource>,
     pub(super) is_optional: bool,
     attach: Attach,
 }
 
-type Attach =
-    Box<dyn FnOnce(&Arc<SharedController>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
+type Attach = Box<dyn FnOnce(&Arc<SharedController>, AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
 
 impl WatchSpec {
     /// Adds the handler to the informer.
@@ -91,7 +101,7 @@ impl WatchSpec {
         shared: &Arc<SharedController>,
         all_keys: AllKeys,
     ) -> Result<Arc<dyn Relation>, InformerStopped> {
-        (self.attach)(shared, all_keys, self.is_optional)
+        (self.attach)(shared, all_keys)
     }
 }
 
@@ -132,24 +142,23 @@ struct Attached<K> {
     registration: HandlerRegistration,
 }
 
-/// A watch of `informer` whose passing events lead to reconciles of the keys of `mapping`.
-pub(crate) fn watch<K: Object>(
-    name: Str,
-    informer: InformerHandle<K>,
-    predicate: Option<Predicate<K>>,
-    mapping: Mapping<K>,
-) -> WatchSpec {
-    let source = Arc::new(NamedInformer { name: name.clone(), informer: informer.clone() });
-    let attach: Attach = Box::new(move |shared, all_keys, is_optional| {
-        let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys };
+impl<K: Object> From<Watch<K>> for WatchSpec {
+    fn from(watch: Watch<K>) -> Self {
+        let source = Arc::new(NamedInformer { name: watch.name.clone(), informer: watch.informer.clone() });
+        let is_optional = watch.is_optional;
+        WatchSpec { source, is_optional, attach: Box::new(|shared, all_keys| watch.attach(shared, all_keys)) }
+    }
+}
+
+impl<K: Object> Watch<K> {
+    fn attach(self, shared: &Arc<SharedController>, all_keys: AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> {
+        let Watch { name, informer, predicate, mapping, priority, is_optional } = self;
+        let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys, priority };
         let registration = informer.add_handler(move |event: &Event<K>| {
             if route.shared.writes.is_anybody_waiting() {
                 route.wake(&event.key());
             }
-            // If the predicate panics, the event passes; if the mapping panics, it affects all
-            // keys: no change is lost.
-            let passes = |predicate: &Predicate<K>| route.call(|| predicate.passes(event)).unwrap_or(true);
-            if predicate.as_ref().is_none_or(passes) {
+            if route.passes(event, predicate.as_ref()) {
                 let object = event.key();
                 let concerned = |state: Option<&K>| route.call(|| mapping(state, &object)).flatten();
                 let mut keys = concerned(event.object().map(|object| &**object));
@@ -159,12 +168,12 @@ pub(crate) fn watch<K: Object>(
                     before = concerned(Some(old));
                     keys = keys.filter(|_| before.is_some());
                 }
+                // If the mapping panics, the event affects all keys: no change is lost.
                 route.enqueue(object, kind_of(event), keys, before);
             }
         })?;
-        Ok(Arc::new(Attached { name, is_optional, informer, registration }) as Arc<dyn Relation>)
-    });
-    WatchSpec { source, is_optional: false, attach }
+        Ok(Arc::new(Attached { name, is_optional, informer, registration }))
+    }
 }
 
 /// The factory's namespaces; cluster-scoped objects are in none of them.
@@ -187,12 +196,19 @@ pub(crate) fn itself<K>() -> Mapping<K> {
     Arc::new(|_, key| Some(vec![key.clone()]))
 }
 
+/// The main kind, to which owner references point.
+#[derive(Debug, Clone)]
+pub(super) struct OwnerKind {
+    pub(super) kind: GroupKind,
+    pub(super) is_namespaced: bool,
+}
+
 /// Maps an object to its owners of this kind: the controller, or all.
-pub(crate) fn owner<K: Object>(kind: GroupKind, is_namespaced: bool, every_owner: bool) -> Mapping<K> {
+pub(super) fn owner<K: Object>(owner: OwnerKind, every_owner: bool) -> Mapping<K> {
     Arc::new(move |object, key| {
         let references = object?.owner_references();
-        let namespace = if is_namespaced { key.namespace().clone() } else { Str::new() };
-        Some(owners(&references, &kind, &namespace, every_owner))
+        let namespace = if owner.is_namespaced { key.namespace().clone() } else { Str::new() };
+        Some(owners(&references, &owner.kind, &namespace, every_owner))
     })
 }
 
@@ -209,9 +225,19 @@ struct EventRoute {
     shared: Arc<SharedController>,
     source: Str,
     all_keys: AllKeys,
+    /// The priority of keys of live changes.
+    priority: Option<i32>,
 }
 
 impl EventRoute {
+    /// Whether an event passes the predicate of the watch and the filter of the controller. If one
+    /// of them panics, the event passes: no change is lost.
+    fn passes<K: Object>(&self, event: &Event<K>, predicate: Option<&Predicate<K>>) -> bool {
+        let passes = |predicate: &Predicate<K>| self.call(|| predicate.passes(event)).unwrap_or(true);
+        let is_selected = |filter: &EventFilter| self.call(|| filter.passes_any(event)).unwrap_or(true);
+        predicate.is_none_or(passes) && self.shared.events.filter.as_ref().is_none_or(is_selected)
+    }
+
     /// Wakes keys that wait for the cache to show their write to `object`.
     fn wake(&self, object: &ObjectKey) {
         for key in self.shared.writes.take_waiting_for(object) {
@@ -241,7 +267,7 @@ impl EventRoute {
         }
         for key in keys {
             let reason = Reason { source: self.source.clone(), object: Some(object.clone()), kind };
-            self.shared.enqueue(key, reason, SharedController::urgency(kind));
+            self.shared.enqueue(key, reason, self.shared.urgency(kind, self.priority));
         }
     }
 }

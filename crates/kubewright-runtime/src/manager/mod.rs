@@ -213,7 +213,8 @@ impl Manager {
         controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
 
-    /// Adds a controller. With leader election, it runs while this process leads.
+    /// Adds a controller. With leader election, it runs while this process leads, unless it is
+    /// configured [otherwise](Controller::without_leader_election).
     ///
     /// # Errors
     /// If the name is taken, or the controller is misconfigured.
@@ -223,7 +224,7 @@ impl Manager {
         let name = Str::from(handle.name());
         controller.validate().map_err(|error| ManagerError::Failed { name: name.clone(), source: error.into() })?;
         self.claim(name)?;
-        self.checks.watch(handle);
+        self.checks.watch(handle, controller.leadership());
         self.controllers.push(controller);
         Ok(self)
     }
