@@ -29,7 +29,8 @@ pub mod webhook;
 
 pub use consistency::{Freshness, OperationResult, OwnApi};
 pub use controller::{
-    Context, Controller, ControllerHandle, Outcome, Owns, Predicate, ReconcileError, Reconciler, ResultExt, Watches,
+    Context, Controller, ControllerHandle, Outcome, Owns, Predicate, ReconcileError, Reconciler, Requests, ResultExt,
+    Watches,
 };
 pub use election::{LeaderElector, Leadership};
 pub use error::BoxError;

@@ -3,14 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use kubewright_cache::Event;
 use kubewright_core::Object;
 use tokio_util::sync::CancellationToken;
 
-use super::relation::{self, AllKeys, Watch};
-use super::{Context, Controller, ControllerError, Outcome, RunnableController, run};
+use super::relation::{self, Watch};
+use super::{Context, Controller, ControllerError, MainKind, Outcome, RunnableController, run};
 use crate::error::BoxError;
-use crate::unwind::caught;
 
 /// Reconciles objects, with its fields as shared state.
 ///
@@ -73,7 +71,7 @@ impl<T: Object> Controller<T> {
         F: Fn(Arc<T>, Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
-        let store = self.main.store().clone();
+        let store = self.main.informer.store().clone();
         self.reconciling_keys(move |context: Context| {
             let run = store.get_by_key(context.key()).map(|object| reconcile(object, context));
             async move {
@@ -134,30 +132,15 @@ impl<T: Object> Controller<T> {
         F: Fn(Context) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
-        let (listed, filter) = (self.main.store().clone(), self.filter.clone());
-        let event_filter = self.settings.event_filter.clone();
-        // As a starting controller would list them.
-        let is_listed = move |object: &Arc<T>| {
-            let event = Event::Added { object: object.clone(), is_in_initial_list: true };
-            // If a filter panics, the object passes: otherwise a request for all objects would
-            // include none.
-            let passes = || {
-                filter.as_ref().is_none_or(|filter| filter.passes(&event))
-                    && event_filter.as_ref().is_none_or(|filter| filter.passes_any(&event))
-            };
-            caught(passes).unwrap_or(true)
-        };
-        let listed_keys: AllKeys = Arc::new(move || {
-            listed.list().iter().filter(|object| is_listed(object)).map(|object| object.key()).collect()
-        });
+        let MainKind { resource, informer, filter, is_optional, .. } = self.main;
         let main = Watch {
-            name: self.resource,
-            informer: self.main,
-            predicate: self.filter,
+            name: resource,
+            informer,
+            predicate: filter,
             mapping: relation::itself(),
             priority: None,
-            is_optional: self.is_main_optional,
+            is_optional,
         };
-        self.settings.runnable(main.into(), listed_keys, run::places(reconcile))
+        self.settings.runnable(Some(main.into()), run::places(reconcile))
     }
 }

@@ -86,8 +86,13 @@ pub(super) struct Watch<K> {
 pub(crate) struct WatchSpec {
     pub(super) source: Arc<dyn CacheSource>,
     pub(super) is_optional: bool,
+    /// The keys that its cached objects lead to, as listed objects. Taken once.
+    pub(super) listed: Option<ListedKeys>,
     attach: Attach,
 }
+
+/// The keys of the objects in a cache that pass their predicate and this filter.
+pub(super) type ListedKeys = Box<dyn Fn(Option<&EventFilter>) -> Vec<ObjectKey> + Send + Sync>;
 
 type Attach = Box<dyn FnOnce(&Arc<SharedController>, AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
 
@@ -146,7 +151,31 @@ impl<K: Object> From<Watch<K>> for WatchSpec {
     fn from(watch: Watch<K>) -> Self {
         let source = Arc::new(NamedInformer { name: watch.name.clone(), informer: watch.informer.clone() });
         let is_optional = watch.is_optional;
-        WatchSpec { source, is_optional, attach: Box::new(|shared, all_keys| watch.attach(shared, all_keys)) }
+        let (store, predicate, mapping) =
+            (watch.informer.store().clone(), watch.predicate.clone(), watch.mapping.clone());
+        let listed: ListedKeys = Box::new(move |filter| {
+            // If a filter panics, the object passes: otherwise a request for all objects would
+            // include none.
+            let passes = |object: &Arc<K>| {
+                let event = Event::Added { object: object.clone(), is_in_initial_list: true };
+                let passes = || {
+                    predicate.as_ref().is_none_or(|predicate| predicate.passes(&event))
+                        && filter.is_none_or(|filter| filter.passes_any(&event))
+                };
+                caught(passes).unwrap_or(true)
+            };
+            let keys = |object: &Arc<K>| {
+                let keys = || mapping(Some(object), &object.key());
+                caught(keys).ok().flatten().unwrap_or_default()
+            };
+            store.list().iter().filter(|object| passes(object)).flat_map(keys).collect()
+        });
+        WatchSpec {
+            source,
+            is_optional,
+            listed: Some(listed),
+            attach: Box::new(|shared, all_keys| watch.attach(shared, all_keys)),
+        }
     }
 }
 

@@ -137,7 +137,7 @@ impl<O: Object, S> Owns<O, S> {
 impl<K: Kind> Watches<K> {
     /// Whole objects, mapped by `map`, which is called for the old and the new state.
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
-    pub fn mapped<I: IntoIterator<Item = ObjectKey>>(map: impl Fn(&K) -> I + Send + Sync + 'static) -> Self {
+    pub fn mapped<I: IntoIterator<Item: Into<ObjectKey>>>(map: impl Fn(&K) -> I + Send + Sync + 'static) -> Self {
         RelationOptions::over(to_keys(map), whole_objects())
     }
 }
@@ -156,7 +156,7 @@ impl<O: Object> Watches<O, GivenCache<O>> {
     ///
     /// `resource` is the name of the resource, such as `deployments.apps`, to match tracked writes.
     #[doc(alias = "source.Informer")]
-    pub fn informer<I: IntoIterator<Item = ObjectKey>>(
+    pub fn informer<I: IntoIterator<Item: Into<ObjectKey>>>(
         resource: impl Into<Str>,
         informer: InformerHandle<O>,
         map: impl Fn(&O) -> I + Send + Sync + 'static,
@@ -225,23 +225,6 @@ impl<O: Object, M, S> RelationOptions<O, M, S> {
     }
 }
 
-/// How a relation finds the keys of an object. Implemented by [`ToOwner`] and [`ToKeys`].
-pub(super) trait RelationMapping<O> {
-    fn mapping(self, owner: &OwnerKind) -> Mapping<O>;
-}
-
-impl<O: Object> RelationMapping<O> for ToOwner {
-    fn mapping(self, kind: &OwnerKind) -> Mapping<O> {
-        owner(kind.clone(), self.every_owner)
-    }
-}
-
-impl<O: Object> RelationMapping<O> for ToKeys<O> {
-    fn mapping(self, _: &OwnerKind) -> Mapping<O> {
-        Arc::new(move |object, _| Some((self.0)(object?)))
-    }
-}
-
 mod sealed {
     use kubewright_cache::{InformerHandle, SharedInformerFactory};
     use kubewright_core::Str;
@@ -271,25 +254,41 @@ impl<O: Object> sealed::Sealed<O> for GivenCache<O> {
     }
 }
 
-/// The watch of a controller whose main kind is `owner`.
-pub(super) fn watch<O: Object, M: RelationMapping<O>, S: RelationCache<O>>(
-    relation: RelationOptions<O, M, S>,
+/// The watch of objects that the main kind `kind` owns.
+pub(super) fn owned<O: Object, S: RelationCache<O>>(
+    relation: Owns<O, S>,
     factory: &SharedInformerFactory,
-    owner: &OwnerKind,
+    kind: OwnerKind,
 ) -> Watch<O> {
-    let (name, informer) = relation.cache.informer(factory);
-    Watch {
-        name,
-        informer,
-        predicate: relation.predicate,
-        mapping: relation.mapping.mapping(owner),
-        priority: relation.priority,
-        is_optional: relation.is_optional,
+    let mapping = owner(kind, relation.mapping.every_owner);
+    relation.watch(factory, mapping)
+}
+
+/// The watch of objects that a function maps to keys.
+pub(super) fn watched<O: Object, S: RelationCache<O>>(
+    relation: Watches<O, S>,
+    factory: &SharedInformerFactory,
+) -> Watch<O> {
+    let map = relation.mapping.0.clone();
+    relation.watch(factory, Arc::new(move |object, _| Some(map(object?))))
+}
+
+impl<O: Object, M, S: RelationCache<O>> RelationOptions<O, M, S> {
+    fn watch(self, factory: &SharedInformerFactory, mapping: Mapping<O>) -> Watch<O> {
+        let (name, informer) = self.cache.informer(factory);
+        Watch {
+            name,
+            informer,
+            predicate: self.predicate,
+            mapping,
+            priority: self.priority,
+            is_optional: self.is_optional,
+        }
     }
 }
 
-fn to_keys<O, I: IntoIterator<Item = ObjectKey>>(map: impl Fn(&O) -> I + Send + Sync + 'static) -> ToKeys<O> {
-    ToKeys(Arc::new(move |object| map(object).into_iter().collect()))
+fn to_keys<O, I: IntoIterator<Item: Into<ObjectKey>>>(map: impl Fn(&O) -> I + Send + Sync + 'static) -> ToKeys<O> {
+    ToKeys(Arc::new(move |object| map(object).into_iter().map(Into::into).collect()))
 }
 
 fn whole_objects<K: Kind>() -> FactoryCache<K> {

@@ -36,7 +36,7 @@ const LOST_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 pub struct RunnableController {
     pub(super) shared: Arc<SharedController>,
     pub(super) factory: SharedInformerFactory,
-    /// The main kind first.
+    /// The main kind first, if there is one.
     pub(super) watches: Vec<WatchSpec>,
     /// The keys that a starting controller would reconcile; used where all objects are meant.
     pub(super) listed_keys: AllKeys,
@@ -207,7 +207,7 @@ impl RunnableController {
         name_of.insert(beside.spawn(finding).id(), Str::from_static("lost writes"));
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
-            let is_cut = relations.first().is_some_and(|main| main.is_share(&sharding));
+            let is_cut = shared.main().is_some_and(|main| main.is_share(&sharding));
             let telling: BoxFuture<'static, ()> = Box::pin(async move {
                 // Keys of a relisted share do not tell their shard.
                 let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {

@@ -13,7 +13,7 @@ use kubewright_workqueue::{Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions, Ra
 use super::metrics::ControllerMetrics;
 use super::predicate::EventFilter;
 use super::reconcile_error::ErrorPolicy;
-use super::relation::{AllKeys, WatchSpec};
+use super::relation::{AllKeys, ListedKeys, WatchSpec};
 use super::run::RunSlots;
 use super::running::RunnableController;
 use super::shared::{EventSettings, SharedController};
@@ -87,8 +87,9 @@ impl ControllerSettings {
         }
     }
 
-    /// The controller that watches `main` and passes keys to the reconciler of `places`.
-    pub(super) fn runnable(self, main: WatchSpec, listed_keys: AllKeys, places: RunSlots) -> RunnableController {
+    /// The controller that watches `main`, if it has a main kind, and passes keys to the reconciler
+    /// of `places`.
+    pub(super) fn runnable(self, main: Option<WatchSpec>, places: RunSlots) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
@@ -105,9 +106,20 @@ impl ControllerSettings {
             error_policy: self.error_policy,
             time_limit: self.time_limit,
         };
-        let watches: Vec<WatchSpec> = std::iter::once(main).chain(self.relations).collect();
+        let has_main = main.is_some();
+        let mut watches: Vec<WatchSpec> = main.into_iter().chain(self.relations).collect();
+        let filter = self.event_filter.clone();
+        // All keys are those of the main kind, or of all kinds if there is no main kind.
+        let count = if has_main { 1 } else { watches.len() };
+        let listed: Vec<ListedKeys> = watches.iter_mut().take(count).filter_map(|watch| watch.listed.take()).collect();
+        let listed_keys: AllKeys = Arc::new(move || {
+            let mut keys: Vec<ObjectKey> = listed.iter().flat_map(|listed| listed(filter.as_ref())).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        });
         let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
-        let events = EventSettings { filter: self.event_filter, start_up_priority: self.start_up_priority };
+        let events = EventSettings { filter: self.event_filter, start_up_priority: self.start_up_priority, has_main };
         let controller = RunnableController {
             shared: Arc::new(SharedController::new(self.name, queue, numbers, planned, events)),
             factory: self.factory,

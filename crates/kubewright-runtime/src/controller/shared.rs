@@ -26,11 +26,13 @@ const MAX_FAILING_SHOWN: usize = 100;
 /// Retry delay of a key whose limiter panics.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
-/// What happens to events of all watches.
+/// The watches, and what happens to their events.
 pub(super) struct EventSettings {
     pub(super) filter: Option<EventFilter>,
     /// Priority of keys of initial lists and resyncs.
     pub(super) start_up_priority: i32,
+    /// Whether the first watch is that of the main kind.
+    pub(super) has_main: bool,
 }
 
 pub(crate) struct SharedController {
@@ -151,6 +153,12 @@ impl SharedController {
         AddOptions::new().priority(priority)
     }
 
+    /// The watch of the main kind, while the controller runs.
+    pub(super) fn main(&self) -> Option<Arc<dyn Relation>> {
+        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
+        relations.first().filter(|_| self.events.has_main).cloned()
+    }
+
     pub(crate) fn relations(&self) -> Vec<Arc<dyn Relation>> {
         self.relations.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -198,8 +206,12 @@ impl SharedController {
     }
 
     pub(crate) fn health(&self) -> ControllerHealth {
-        let mut relations: Vec<RelationHealth> =
-            self.relations().iter().enumerate().map(|(index, relation)| relation.health(index == 0)).collect();
+        let mut relations: Vec<RelationHealth> = self
+            .relations()
+            .iter()
+            .enumerate()
+            .map(|(index, relation)| relation.health(index == 0 && self.events.has_main))
+            .collect();
         if relations.is_empty() {
             relations = self.planned_health();
         }
@@ -232,7 +244,7 @@ impl SharedController {
             let source = source.upgrade()?;
             Some(RelationHealth {
                 name: source.name().clone(),
-                is_main: index == 0,
+                is_main: index == 0 && self.events.has_main,
                 is_optional: *is_optional,
                 has_synced: source.has_synced(),
                 watch: source.health(),
@@ -266,14 +278,14 @@ impl ControllerHandle {
     }
 
     /// Requests a reconcile of `key`; `source` is recorded as its reason.
-    pub fn request(&self, key: ObjectKey, source: impl Into<Str>) {
+    pub fn request(&self, key: impl Into<ObjectKey>, source: impl Into<Str>) {
         self.request_after(key, source, Duration::ZERO);
     }
 
     /// Requests a reconcile of `key` after a delay.
-    pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
+    pub fn request_after(&self, key: impl Into<ObjectKey>, source: impl Into<Str>, delay: Duration) {
         let reason = Reason { source: source.into(), object: None, kind: ReasonKind::Requested };
-        self.shared.enqueue(key, reason, AddOptions::new().after(delay));
+        self.shared.enqueue(key.into(), reason, AddOptions::new().after(delay));
     }
 
     /// The results of reconciles from now on, each with its reasons.

@@ -1,7 +1,7 @@
 //! Sources of reconciles other than watches: streams, channels, files, timers and tasks.
 //!
 //! A source names either keys or all objects of the main kind. "All" are the objects that pass the
-//! filters as listed objects; their keys are added with the start-up priority, so that live changes
+//! filters as listed objects, of all watched kinds if there is no main kind; their keys are added with the start-up priority, so that live changes
 //! go first. A source that ends requests no more reconciles. One that panics is reported in the
 //! [health](super::ControllerHealth::broken_feeds) of the controller, which continues.
 
@@ -11,7 +11,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_core::Stream;
-use kubewright_core::{Object, ObjectKey, Str};
+use kubewright_core::Str;
 use kubewright_workqueue::{AddOptions, LOW_PRIORITY};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -19,14 +19,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::reason::{Reason, ReasonKind};
 use super::relation::AllKeys;
-use super::{Controller, ControllerHandle};
+use super::{Controller, ControllerHandle, Subject};
 
 /// A task that requests reconciles. Gets the function that lists all keys.
 pub(super) type Feed = Box<dyn FnOnce(ControllerHandle, AllKeys) -> FeedFuture + Send>;
 
 type FeedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl<T: Object> Controller<T> {
+impl<T: Subject> Controller<T> {
     /// Reconciles the keys of a stream. Its items are taken while the controller works.
     ///
     /// ```
@@ -45,7 +45,7 @@ impl<T: Object> Controller<T> {
     /// ```
     #[doc(alias = "source.TypedSource")]
     #[must_use]
-    pub fn reconcile_on(self, name: impl Into<Str>, keys: impl Stream<Item = ObjectKey> + Send + 'static) -> Self {
+    pub fn reconcile_on(self, name: impl Into<Str>, keys: impl Stream<Item = T::Key> + Send + 'static) -> Self {
         let name = name.into();
         let source = name.clone();
         self.feed(name, move |handle| async move {
@@ -95,7 +95,7 @@ impl<T: Object> Controller<T> {
     /// Reconciles keys from a channel. Its bound applies backpressure to senders.
     #[doc(alias = "Channel")]
     #[must_use]
-    pub fn channel(self, name: impl Into<Str>, mut keys: mpsc::Receiver<ObjectKey>) -> Self {
+    pub fn channel(self, name: impl Into<Str>, mut keys: mpsc::Receiver<T::Key>) -> Self {
         let name = name.into();
         let source = name.clone();
         self.feed(name, move |handle| async move {

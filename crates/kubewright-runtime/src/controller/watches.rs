@@ -1,24 +1,54 @@
 //! The watches of a controller: filters of its main kind, owned objects, and other kinds.
 
 use kubewright_core::meta::v1::PartialObjectMetadata;
-use kubewright_core::{Kind, Object, ObjectKey};
+use kubewright_core::{Kind, Object};
 
-use super::relation::OwnerKind;
-use super::relation_options::{Owns, RelationCache, RelationMapping, RelationOptions, Watches, watch};
-use super::{Controller, Predicate};
+use super::relation::{OwnerKind, Watch};
+use super::relation_options::{Owns, RelationCache, Watches, owned, watched};
+use super::{Controller, Predicate, Subject};
 
 impl<T: Object> Controller<T> {
     /// Filters the events of the main kind. All pass by default. Deletions always pass.
     #[doc(alias = "WithPredicates")]
     #[must_use]
     pub fn filter(mut self, predicate: Predicate<T>) -> Self {
-        self.filter = Some(match self.filter.take() {
+        self.main.filter = Some(match self.main.filter.take() {
             Some(before) => before.and(predicate),
             None => predicate,
         });
         self
     }
 
+    /// Lets the controller start before the main kind has synced, for a custom resource whose
+    /// definition may not be installed. It catches up when the list succeeds.
+    #[must_use]
+    pub fn optional_main(mut self) -> Self {
+        self.main.is_optional = true;
+        self
+    }
+
+    /// Watches objects that an object of the main kind controls, by their owner references.
+    #[doc(alias = "EnqueueRequestForOwner")]
+    #[doc(alias = "Owns")]
+    #[must_use]
+    pub fn owns<K: Kind>(self) -> Self {
+        self.owns_with(Owns::<K>::new())
+    }
+
+    /// Like [`owns`](Self::owns), with options: only metadata, a predicate, a selector, namespaces,
+    /// an informer, every owner, a priority, optional; in any combination.
+    #[must_use]
+    pub fn owns_with<K: Object>(self, relation: Owns<K, impl RelationCache<K>>) -> Self {
+        let watch = owned(relation, &self.settings.factory, self.owner());
+        self.related(watch)
+    }
+
+    fn owner(&self) -> OwnerKind {
+        OwnerKind { kind: self.main.kind.clone(), is_namespaced: self.main.is_namespaced }
+    }
+}
+
+impl<T: Subject> Controller<T> {
     /// Filters the events of every watch: of the main kind, and of all related kinds, whether they
     /// are added before or after. All pass by default. Deletions always pass.
     ///
@@ -52,35 +82,12 @@ impl<T: Object> Controller<T> {
         self
     }
 
-    /// Lets the controller start before the main kind has synced, for a custom resource whose
-    /// definition may not be installed. It catches up when the list succeeds.
-    #[must_use]
-    pub fn optional_main(mut self) -> Self {
-        self.is_main_optional = true;
-        self
-    }
-
-    /// Watches objects that an object of the main kind controls, by their owner references.
-    #[doc(alias = "EnqueueRequestForOwner")]
-    #[doc(alias = "Owns")]
-    #[must_use]
-    pub fn owns<K: Kind>(self) -> Self {
-        self.owns_with(Owns::<K>::new())
-    }
-
-    /// Like [`owns`](Self::owns), with options: only metadata, a predicate, a selector, namespaces,
-    /// an informer, every owner, a priority, optional; in any combination.
-    #[must_use]
-    pub fn owns_with<K: Object>(self, relation: Owns<K, impl RelationCache<K>>) -> Self {
-        self.related(relation)
-    }
-
     /// Watches another kind and reconciles the keys that `map` returns; called for the old and the
     /// new state.
     #[doc(alias = "Watches")]
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     #[must_use]
-    pub fn watches<K: Kind>(self, map: impl Fn(&K) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+    pub fn watches<K: Kind>(self, map: impl Fn(&K) -> Vec<T::Key> + Send + Sync + 'static) -> Self {
         self.watches_with(Watches::mapped(map))
     }
 
@@ -89,16 +96,12 @@ impl<T: Object> Controller<T> {
     #[doc(alias = "WatchesRawSource")]
     #[must_use]
     pub fn watches_with<K: Object>(self, relation: Watches<K, impl RelationCache<K>>) -> Self {
-        self.related(relation)
+        let watch = watched(relation, &self.settings.factory);
+        self.related(watch)
     }
 
-    fn related<K: Object, M: RelationMapping<K>, S: RelationCache<K>>(
-        mut self,
-        relation: RelationOptions<K, M, S>,
-    ) -> Self {
-        let owner = OwnerKind { kind: self.kind.clone(), is_namespaced: self.is_namespaced };
-        let watch = watch(relation, &self.settings.factory, &owner);
-        self.settings.relations.push(watch.into());
+    fn related<K: Object>(mut self, relation: Watch<K>) -> Self {
+        self.settings.relations.push(relation.into());
         self
     }
 }

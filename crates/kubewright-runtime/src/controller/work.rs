@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -150,14 +150,17 @@ impl WorkerPlan {
 impl SharedController {
     /// Whether the cache of the main kind could not decode the newest state of this object.
     fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
-        relations.first().is_some_and(|main| main.is_undecodable(key))
+        self.main().is_some_and(|main| main.is_undecodable(key))
     }
 
-    /// This replica's permission to reconcile `key`, according to the main relation.
+    /// This replica's permission to reconcile `key`: that of the object, or of the request if there
+    /// is no main kind.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission {
-        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
-        relations.first().map_or(Permission::Denied, |main| main.right(sharding, key))
+        match self.main() {
+            Some(main) => main.right(sharding, key),
+            None if self.events.has_main => Permission::Denied,
+            None => sharding.permit(key).map_or(Permission::Denied, Permission::Granted),
+        }
     }
 }
 

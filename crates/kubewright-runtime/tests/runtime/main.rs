@@ -22,6 +22,7 @@ mod own_writes;
 mod partial_caches;
 mod relation_options;
 mod relations;
+mod requests;
 mod sharding;
 mod shared_state;
 mod signals;
