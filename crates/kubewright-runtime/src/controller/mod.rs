@@ -22,6 +22,7 @@
 mod context;
 mod health;
 mod main_kind;
+mod mapping;
 mod metrics;
 mod options;
 mod outcome;

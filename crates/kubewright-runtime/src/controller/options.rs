@@ -35,7 +35,7 @@ impl<T: Subject> Controller<T> {
         self
     }
 
-    /// Decides what happens to a key after an error, unless the error is a [`ReconcileError`], or
+    /// Decides what happens to a key after an error, unless the error is a [`ReconcileError`](super::ReconcileError), or
     /// caused by one. Back-off by default.
     ///
     /// Panics, timeouts and undecodable objects are always retried with back-off.
@@ -76,7 +76,7 @@ impl<T: Subject> Controller<T> {
     /// default.
     ///
     /// The error names the kinds that have not synced with their last failures.
-    /// [Optional](RelationOptions::optional) kinds do not count.
+    /// [Optional](super::RelationOptions::optional) kinds do not count.
     #[doc(alias = "CacheSyncTimeout")]
     #[must_use]
     pub fn cache_sync_timeout(mut self, timeout: Duration) -> Self {
@@ -135,8 +135,9 @@ impl<T: Subject> Controller<T> {
     /// Runs on every replica, under a manager with leader election. By default a controller runs only
     /// while its process leads.
     ///
-    /// For controllers that keep state in the process, such as routes, or that write what all
-    /// replicas agree on. Its readiness does not depend on leadership either.
+    /// For controllers that keep state in their process, such as routes. Controllers that write to the
+    /// cluster then do so from every replica. A standby is ready only when the controller works. A manager's
+    /// [sharding](crate::Manager::share) applies as to every controller.
     #[doc(alias = "NeedLeaderElection")]
     #[must_use]
     pub fn without_leader_election(mut self) -> Self {
@@ -151,7 +152,7 @@ impl<T: Subject> Controller<T> {
     #[doc(alias = "EnableWarmup")]
     #[must_use]
     pub fn warm_up(mut self) -> Self {
-        self.settings.leadership = LeadershipNeed::Work;
+        self.settings.leadership = self.settings.leadership.max(LeadershipNeed::Work);
         self
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use kubewright_core::Object;
 use tokio_util::sync::CancellationToken;
 
-use super::relation::{self, Watch};
+use super::mapping::itself;
+use super::relation::Watch;
 use super::{Context, Controller, ControllerError, MainKind, Outcome, RunnableController, run};
 use crate::error::BoxError;
 
@@ -133,14 +134,8 @@ impl<T: Object> Controller<T> {
         R: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
     {
         let MainKind { resource, informer, filter, is_optional, .. } = self.main;
-        let main = Watch {
-            name: resource,
-            informer,
-            predicate: filter,
-            mapping: relation::itself(),
-            priority: None,
-            is_optional,
-        };
+        let main =
+            Watch { name: resource, informer, predicate: filter, mapping: itself(), priority: None, is_optional };
         self.settings.runnable(Some(main.into()), run::places(reconcile))
     }
 }

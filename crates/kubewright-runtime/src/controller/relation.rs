@@ -1,4 +1,4 @@
-//! A watched kind, and the mapping of its events to keys of the main kind.
+//! A watched kind, whose events lead to reconciles of the keys that its mapping names.
 //!
 //! A controller starts when all its required relations have synced.
 
@@ -9,19 +9,16 @@ use kubewright_cache::{
     BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerScope, InformerStopped,
     Unsynced,
 };
-use kubewright_core::meta::v1::OwnerReference;
-use kubewright_core::{GroupKind, Object, ObjectKey, Str};
+use kubewright_core::{Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
+use super::mapping::Mapping;
 use super::predicate::{EventFilter, Predicate};
 use super::reason::{Reason, ReasonKind};
 use super::shared::SharedController;
 use crate::own_writes::{CacheLimits, OwnWrite};
 use crate::sharding::{Permission, Sharding};
 use crate::unwind::caught;
-
-/// The keys of the main kind that an object affects. `None` means unknown: then it affects all.
-pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
 
 /// All keys of the main kind that pass its filter, for events that affect all.
 pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
@@ -218,35 +215,6 @@ fn kind_of<K: Object>(event: &Event<K>) -> ReasonKind {
         Event::Updated { .. } => ReasonKind::Updated,
         Event::Deleted(_) => ReasonKind::Deleted,
     }
-}
-
-/// Maps an object to itself.
-pub(crate) fn itself<K>() -> Mapping<K> {
-    Arc::new(|_, key| Some(vec![key.clone()]))
-}
-
-/// The main kind, to which owner references point.
-#[derive(Debug, Clone)]
-pub(super) struct OwnerKind {
-    pub(super) kind: GroupKind,
-    pub(super) is_namespaced: bool,
-}
-
-/// Maps an object to its owners of this kind: the controller, or all.
-pub(super) fn owner<K: Object>(owner: OwnerKind, every_owner: bool) -> Mapping<K> {
-    Arc::new(move |object, key| {
-        let references = object?.owner_references();
-        let namespace = if owner.is_namespaced { key.namespace().clone() } else { Str::new() };
-        Some(owners(&references, &owner.kind, &namespace, every_owner))
-    })
-}
-
-fn owners(references: &[OwnerReference], kind: &GroupKind, namespace: &Str, every_owner: bool) -> Vec<ObjectKey> {
-    let owners = references.iter().filter(|reference| {
-        let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        reference.kind == kind.kind && kind.group == group && (every_owner || reference.controller == Some(true))
-    });
-    owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect()
 }
 
 /// The path from a watch to the queue, independent of the type.

@@ -21,8 +21,9 @@ use kubewright_cache::{InformerHandle, InformerScope, SharedInformerFactory};
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::{FieldSelector, GroupVersionResource, Kind, Object, ObjectKey, Selector, Str};
 
+use super::mapping::{Mapping, OwnerKind, owner};
 use super::predicate::Predicate;
-use super::relation::{Mapping, OwnerKind, Watch, owner};
+use super::relation::Watch;
 
 /// Options of a kind whose objects the main kind owns, for
 /// [`Controller::owns_with`](crate::Controller::owns_with).
@@ -120,6 +121,7 @@ impl<O: Object> Owns<O, GivenCache<O>> {
     /// The objects of any informer: of a partial type, or of a kind that is known at run time.
     ///
     /// `resource` is the name of the resource, such as `deployments.apps`, to match tracked writes.
+    /// The caller starts informers of another factory than the controller's.
     pub fn informer(resource: impl Into<Str>, informer: InformerHandle<O>) -> Self {
         RelationOptions::over(ToOwner::default(), GivenCache { resource: resource.into(), informer })
     }
@@ -155,6 +157,7 @@ impl<O: Object> Watches<O, GivenCache<O>> {
     /// known at run time.
     ///
     /// `resource` is the name of the resource, such as `deployments.apps`, to match tracked writes.
+    /// The caller starts informers of another factory than the controller's.
     #[doc(alias = "source.Informer")]
     pub fn informer<I: IntoIterator<Item: Into<ObjectKey>>>(
         resource: impl Into<Str>,

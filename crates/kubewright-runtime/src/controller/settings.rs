@@ -52,7 +52,7 @@ pub(super) struct ControllerSettings {
 }
 
 /// What a controller does before this process leads, under a manager with leader election.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum LeadershipNeed {
     /// Nothing; it starts when this process leads.
     #[default]

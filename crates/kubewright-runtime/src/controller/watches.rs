@@ -3,7 +3,8 @@
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::{Kind, Object};
 
-use super::relation::{OwnerKind, Watch};
+use super::mapping::OwnerKind;
+use super::relation::Watch;
 use super::relation_options::{Owns, RelationCache, Watches, owned, watched};
 use super::{Controller, Predicate, Subject};
 
