@@ -114,7 +114,7 @@ impl ObjectDraft {
     pub(crate) fn unstamped(self) -> StoredObject {
         let ObjectDraft { value, layout, .. } = self;
         let labels = value.labels();
-        // The draft's text has a placeholder for the version, so write the text anew.
+        // The draft's text has a placeholder for the version, so write the text again.
         let mut json = Vec::new();
         write_head(tree::text(&value, &["apiVersion"]), tree::text(&value, &["kind"]), &mut json);
         let head = json.len() as u32;
