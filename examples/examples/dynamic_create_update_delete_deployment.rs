@@ -1,8 +1,9 @@
 //! The lifecycle of a Deployment with the dynamic client: the same steps as with types, by field
 //! paths.
 //!
-//! `cargo run -p kubewright-examples --example dynamic_create_update_delete_deployment --
-//! --embedded`
+//! ```sh
+//! cargo run -p kubewright-examples --example dynamic_create_update_delete_deployment -- --embedded
+//! ```
 
 use clap::Parser;
 use kubewright::client::{RetryPolicy, retry_on_conflict};

@@ -149,7 +149,7 @@ impl std::error::Error for RestoreError {}
 ///
 /// The backup is damaged or incomplete, or the directory cannot be used.
 pub fn restore(backup: impl BufRead, directory: &Path) -> Result<Restored, RestoreError> {
-    let mut lines = Lines { source: backup, number: 0, checksum: Hasher::new(), line: Vec::new() };
+    let mut lines = BackupLines { source: backup, number: 0, checksum: Hasher::new(), line: Vec::new() };
     let header = lines.next()?;
     if tree::text(&header, &["format"]) != FORMAT {
         return Err(lines.wrong("not a backup of kubewright"));
@@ -186,14 +186,14 @@ pub fn restore(backup: impl BufRead, directory: &Path) -> Result<Restored, Resto
 }
 
 /// Reads the lines of a backup, and computes the checksum.
-struct Lines<R> {
+struct BackupLines<R> {
     source: R,
     number: usize,
     checksum: Hasher,
     line: Vec<u8>,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> BackupLines<R> {
     fn next(&mut self) -> Result<Value, RestoreError> {
         self.number += 1;
         self.line.clear();

@@ -224,7 +224,7 @@ impl<T> fmt::Debug for ListWatch<T> {
 }
 
 fn items<T: Object>(list: ListStream<T>, how: &Selection) -> ItemStream<T> {
-    Box::pin(Items(Some(list.decode_with(how.decoder()))))
+    Box::pin(ListItems(Some(list.decode_with(how.decoder()))))
 }
 
 fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
@@ -232,9 +232,9 @@ fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
 }
 
 /// The items of a list, and its metadata once the list is complete.
-struct Items<T>(Option<ListStream<T>>);
+struct ListItems<T>(Option<ListStream<T>>);
 
-impl<T: Object> Stream for Items<T> {
+impl<T: Object> Stream for ListItems<T> {
     type Item = Result<ListItem<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

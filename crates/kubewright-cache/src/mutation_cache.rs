@@ -31,11 +31,11 @@ pub struct MutationCache<T> {
 }
 
 struct Entries<T> {
-    entry_of: HashMap<ObjectKey, Entry<T>>,
+    entry_of: HashMap<ObjectKey, MutationEntry<T>>,
     uses: u64,
 }
 
-struct Entry<T> {
+struct MutationEntry<T> {
     object: Arc<T>,
     since: Instant,
     used: u64,
@@ -122,7 +122,8 @@ impl<T: Object> MutationCache<T> {
     pub fn on_delete(&self, object: &T) {
         let key = object.key();
         let mut entries = self.lock();
-        let is_recreated = |entry: &Entry<T>| entry.object.uid() != object.uid() && is_newer(&*entry.object, object);
+        let is_recreated =
+            |entry: &MutationEntry<T>| entry.object.uid() != object.uid() && is_newer(&*entry.object, object);
         if entries.entry_of.get(&key).is_some_and(|entry| !is_recreated(entry)) {
             entries.entry_of.remove(&key);
         }
@@ -169,7 +170,7 @@ impl<T> Entries<T> {
 
     fn put(&mut self, key: ObjectKey, object: Arc<T>) {
         self.uses += 1;
-        self.entry_of.insert(key, Entry { object, since: Instant::now(), used: self.uses });
+        self.entry_of.insert(key, MutationEntry { object, since: Instant::now(), used: self.uses });
         if self.entry_of.len() > ENTRIES {
             let oldest = self.entry_of.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
             oldest.and_then(|key| self.entry_of.remove(&key));

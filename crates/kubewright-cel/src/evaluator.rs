@@ -23,21 +23,21 @@ const AUTHORIZATION_COST: u64 = 350_000;
 /// Evaluates an expression.
 pub(crate) fn evaluate(expression: &Expression, activation: &Activation<'_>, budget: &mut Budget) -> EvaluationResult {
     budget.begin_expression();
-    Scope { activation, name: "", value: &Value::Null, outer: None }.evaluate(expression, budget)
+    VariableScope { activation, name: "", value: &Value::Null, outer: None }.evaluate(expression, budget)
 }
 
 /// The variables in scope: the activation, and one variable per enclosing macro.
 #[derive(Clone, Copy)]
-struct Scope<'a> {
+struct VariableScope<'a> {
     activation: &'a Activation<'a>,
     name: &'a str,
     value: &'a Value,
-    outer: Option<&'a Scope<'a>>,
+    outer: Option<&'a VariableScope<'a>>,
 }
 
-impl<'a> Scope<'a> {
-    fn with(&'a self, name: &'a str, value: &'a Value) -> Scope<'a> {
-        Scope { activation: self.activation, name, value, outer: Some(self) }
+impl<'a> VariableScope<'a> {
+    fn with(&'a self, name: &'a str, value: &'a Value) -> VariableScope<'a> {
+        VariableScope { activation: self.activation, name, value, outer: Some(self) }
     }
 
     fn find(&self, name: &str) -> Option<&Value> {

@@ -105,13 +105,13 @@ pub fn clock(time: Time) -> String {
 
 /// Writes lines of our own crates, up to this level.
 fn subscriber(level: LevelFilter) -> impl Subscriber + Send + Sync {
-    tracing_subscriber::registry().with(Targets::new().with_target("kubewright", level)).with(Lines)
+    tracing_subscriber::registry().with(Targets::new().with_target("kubewright", level)).with(LineLayer)
 }
 
 /// Writes each event as a line. Spans are not shown.
-struct Lines;
+struct LineLayer;
 
-impl<S: Subscriber> Layer<S> for Lines {
+impl<S: Subscriber> Layer<S> for LineLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);

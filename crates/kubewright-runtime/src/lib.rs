@@ -28,7 +28,10 @@ mod unwind;
 pub mod webhook;
 
 pub use consistency::{Freshness, OperationResult, OwnApi};
-pub use controller::{Context, Controller, ControllerHandle, Outcome, Predicate};
+pub use controller::{
+    Context, Controller, ControllerHandle, Outcome, Owns, Predicate, ReconcileError, Reconciler, Requests, ResultExt,
+    Watches,
+};
 pub use election::{LeaderElector, Leadership};
 pub use error::BoxError;
 pub use expectations::Expectations;

@@ -17,7 +17,13 @@ pub(crate) fn check(path: &str, schema: &Value, causes: &mut Vec<StatusCause>) {
     let parsed = Schema::parse(schema);
     if parsed.has_rules {
         let mut checker = RuleChecker { costs: RuleCosts::default(), causes };
-        checker.check(path, schema, &parsed, true, Context { uncorrelatable: None, cardinality: Cardinality::ONE });
+        checker.check(
+            path,
+            schema,
+            &parsed,
+            true,
+            InheritedContext { uncorrelatable: None, cardinality: Cardinality::ONE },
+        );
         checker.costs.finish(path, causes);
     }
 }
@@ -30,7 +36,7 @@ struct RuleChecker<'a> {
 
 /// The context that a schema inherits from those above it.
 #[derive(Clone, Copy)]
-struct Context<'a> {
+struct InheritedContext<'a> {
     /// The path of the innermost schema whose parts cannot be correlated with the old object.
     uncorrelatable: Option<&'a str>,
     cardinality: Cardinality,
@@ -41,11 +47,11 @@ struct Subject<'a> {
     schema: &'a Schema,
     ty: Option<Type>,
     size: Option<ValueSize>,
-    context: Context<'a>,
+    context: InheritedContext<'a>,
 }
 
 impl RuleChecker<'_> {
-    fn check(&mut self, path: &str, json: &Value, schema: &Schema, is_root: bool, context: Context<'_>) {
+    fn check(&mut self, path: &str, json: &Value, schema: &Schema, is_root: bool, context: InheritedContext<'_>) {
         let rules = tree::items(json, &[FIELD]);
         if !rules.is_empty() {
             let (ty, size) = (schema.cel_type(is_root), schema.value_size(is_root));
@@ -57,7 +63,7 @@ impl RuleChecker<'_> {
         let cardinality = context.cardinality.of_children(schema);
         let inner = |is_uncorrelatable: bool| {
             let uncorrelatable = context.uncorrelatable.or(is_uncorrelatable.then_some(path));
-            Context { uncorrelatable, cardinality }
+            InheritedContext { uncorrelatable, cardinality }
         };
         let of_items = inner(schema.list_type != ListType::Map);
         let of_fields = inner(schema.is_atomic);

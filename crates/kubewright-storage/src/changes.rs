@@ -4,28 +4,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Counts changes, and wakes tasks that wait for the next one.
+/// A change counter that wakes the tasks waiting for the next change.
 ///
 /// Many watches of one task cost one wake-up. A listener without a new change takes no lock, and
 /// its task is registered once.
 #[derive(Default)]
 pub(crate) struct Changes {
     count: AtomicU64,
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<Vec<WaitingTask>>,
 }
 
-/// A task, and for how many it waits. A task may be there more than once.
-struct Waiting {
+/// A waiting task, and the number of its listeners. A task may have several entries.
+struct WaitingTask {
     task: Waker,
     listeners: usize,
 }
 
 impl Changes {
     /// Counts a change, and wakes the waiting tasks.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn notify(&self) {
         let mut waiting = self.lock();
-        // Under the lock, so that a task which starts to wait after this change hears of the next
-        // one.
+        // Under the lock, so that a task that registers after this change is woken by the next one.
         self.count.fetch_add(1, Ordering::AcqRel);
         let waiting_now = std::mem::take(&mut *waiting);
         // Outside the lock: a woken task may lock it immediately.
@@ -33,46 +32,47 @@ impl Changes {
         waiting_now.into_iter().for_each(|waiting| waiting.task.wake());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Waiting>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<WaitingTask>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Hears of changes.
+/// Listens for changes.
 pub(crate) struct ChangeListener {
     changes: Arc<Changes>,
-    /// All changes up to this one have been heard of.
-    heard: u64,
-    /// The task that waits, and since which change: still so if there was none since.
+    /// The count of changes that the listener has seen.
+    seen: u64,
+    /// The registered task, and the count at its registration. It is registered until the next
+    /// change.
     waits: Option<(u64, Waker)>,
 }
 
 impl ChangeListener {
-    /// Hears of changes from now on.
+    /// Listens for changes from now on.
     pub(crate) fn new(changes: &Arc<Changes>) -> Self {
-        ChangeListener { changes: Arc::clone(changes), heard: changes.count.load(Ordering::Acquire), waits: None }
+        ChangeListener { changes: Arc::clone(changes), seen: changes.count.load(Ordering::Acquire), waits: None }
     }
 
-    /// Whether there was a change that it has not heard of.
+    /// Whether there was a change that the listener has not seen.
     pub(crate) fn has_changed(&self) -> bool {
-        self.changes.count.load(Ordering::Acquire) != self.heard
+        self.changes.count.load(Ordering::Acquire) != self.seen
     }
 
-    /// Takes note of all changes up to now.
-    pub(crate) fn hear(&mut self) {
-        self.heard = self.changes.count.load(Ordering::Acquire);
+    /// Marks all changes so far as seen.
+    pub(crate) fn mark_seen(&mut self) {
+        self.seen = self.changes.count.load(Ordering::Acquire);
     }
 
-    /// Waits for a change that it has not heard of.
+    /// Waits for a change that the listener has not seen.
     pub(crate) fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.has_changed() {
             return Poll::Ready(());
         }
-        let (heard, task) = (self.heard, context.waker());
-        if matches!(&self.waits, Some((since, known)) if *since == heard && known.will_wake(task)) {
+        let (seen, task) = (self.seen, context.waker());
+        if matches!(&self.waits, Some((since, known)) if *since == seen && known.will_wake(task)) {
             return Poll::Pending;
         }
-        self.sign_off();
+        self.unregister();
         let mut waiting = self.changes.lock();
         // Under the lock, so that a later change finds the waiting task.
         if self.has_changed() {
@@ -80,19 +80,19 @@ impl ChangeListener {
         }
         match waiting.last_mut().filter(|last| last.task.will_wake(task)) {
             Some(last) => last.listeners += 1,
-            None => waiting.push(Waiting { task: task.clone(), listeners: 1 }),
+            None => waiting.push(WaitingTask { task: task.clone(), listeners: 1 }),
         }
         drop(waiting);
         match &mut self.waits {
-            Some((since, known)) if known.will_wake(task) => *since = heard,
-            waits => *waits = Some((heard, task.clone())),
+            Some((since, known)) if known.will_wake(task) => *since = seen,
+            waits => *waits = Some((seen, task.clone())),
         }
         Poll::Pending
     }
 
-    /// Takes back that somebody waits, if there was no change since.
-    fn sign_off(&mut self) {
-        let Some((_, task)) = self.waits.as_ref().filter(|(since, _)| *since == self.heard) else { return };
+    /// Unregisters the task, unless a change has already done so.
+    fn unregister(&mut self) {
+        let Some((_, task)) = self.waits.as_ref().filter(|(since, _)| *since == self.seen) else { return };
         let mut waiting = self.changes.lock();
         if self.has_changed() {
             return;
@@ -107,7 +107,7 @@ impl ChangeListener {
 
 impl Drop for ChangeListener {
     fn drop(&mut self) {
-        self.sign_off();
+        self.unregister();
     }
 }
 
@@ -136,14 +136,14 @@ mod tests {
         for _ in 0..2 {
             assert!(listeners.iter_mut().all(|listener| listener.poll_changed(&mut context).is_pending()));
         }
-        changes.tell();
+        changes.notify();
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         for listener in &mut listeners {
             assert!(listener.poll_changed(&mut context).is_ready());
-            listener.hear();
+            listener.mark_seen();
             assert!(listener.poll_changed(&mut context).is_pending());
         }
-        changes.tell();
+        changes.notify();
         assert_eq!(woken.0.load(Ordering::Relaxed), 2);
     }
 
@@ -158,7 +158,7 @@ mod tests {
         assert!(listener.poll_changed(&mut Context::from_waker(&two)).is_pending());
         drop(other);
         assert_eq!(changes.lock().len(), 1);
-        changes.tell();
+        changes.notify();
         assert_eq!((first.0.load(Ordering::Relaxed), second.0.load(Ordering::Relaxed)), (0, 1));
     }
 }

@@ -160,7 +160,7 @@ impl Disk {
     /// Waits until the writes from revision `first` to `last` are durable.
     ///
     /// # Errors
-    /// If one of them was undone. With [`Durability::Eventual`], nobody waits.
+    /// If one of them was undone. With [`Durability::Eventual`], writers do not wait.
     pub async fn wait(&self, first: u64, last: u64) -> io::Result<()> {
         if self.queue.durability == Durability::Eventual {
             return Ok(());

@@ -1,15 +1,15 @@
-//! Why a read or a write did not happen.
+//! Errors of reads and writes.
 
 use std::{error::Error, fmt, io};
 
 use crate::event::VersionedValue;
 
-/// The log no longer reaches back to the revision asked for; only a fresh list helps.
+/// The log no longer has all events after the requested revision. List again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compacted {
-    /// The revision asked for, or the one that a slow watcher had reached.
+    /// The requested revision, or the position of a slow watcher.
     pub requested: u64,
-    /// The oldest revision that could be asked for at that moment.
+    /// The oldest available revision at the time of the error.
     pub oldest: u64,
 }
 
@@ -21,15 +21,15 @@ impl fmt::Display for Compacted {
 
 impl Error for Compacted {}
 
-/// Why a list at a given revision is not possible.
+/// Why a list at a given revision failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The revision is too old.
     Compacted(Compacted),
-    /// No write has taken this revision yet; see [`Store::wait_until`](crate::Store::wait_until).
+    /// No write has this revision yet; see [`Store::wait_until`](crate::Store::wait_until).
     Future {
-        /// The revision asked for.
+        /// The requested revision.
         requested: u64,
         /// The revision of the last write.
         current: u64,
@@ -55,21 +55,21 @@ impl fmt::Display for ReadError {
 
 impl Error for ReadError {}
 
-/// Why a write did not happen. It has then left no trace and consumed no revision.
+/// Why a write failed. A failed write changes nothing and uses no revision.
 #[non_exhaustive]
 pub enum WriteError<V> {
-    /// The object to create is there already.
+    /// The object to create already exists.
     AlreadyExists(VersionedValue<V>),
-    /// The object to change or delete is not there.
+    /// The object to change or delete does not exist.
     NotFound,
-    /// The object has changed since the caller looked.
+    /// The object has changed since the caller read it.
     Conflict {
         /// The revision that the caller expected to find.
         expected: u64,
         /// The current entry.
         found: VersionedValue<V>,
     },
-    /// The backend cannot take writes now.
+    /// The backend rejects writes at present.
     Backend(io::Error),
 }
 
@@ -86,7 +86,7 @@ impl<V> fmt::Display for WriteError<V> {
     }
 }
 
-/// Leaves the object out, so that any value can be stored.
+/// Omits the object, so that values need not implement `Debug`.
 impl<V> fmt::Debug for WriteError<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

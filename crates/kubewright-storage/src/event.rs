@@ -6,12 +6,12 @@ use kubewright_core::Str;
 
 use crate::key::{Key, name_in, namespace_of};
 
-/// A value and the revision of the write that made it.
+/// A value and the revision of its write.
 #[derive(Debug)]
 pub struct VersionedValue<V> {
     /// The value, shared with the store, the log and all other readers.
     pub object: Arc<V>,
-    /// The revision of the write that made this value.
+    /// The revision of the write of this value.
     pub revision: u64,
 }
 
@@ -32,9 +32,9 @@ pub struct StoreEvent<V> {
     pub object: Arc<V>,
     /// The entry before the write. Absent exactly when the object was created.
     pub previous: Option<VersionedValue<V>>,
-    /// The revision of the write. No other event has the same.
+    /// The revision of the write. It is unique.
     pub revision: u64,
-    /// The topics of the indexed values that the object has, and had before if it was another.
+    /// The topics of the object's indexed value, and of its previous one if it differs.
     pub(crate) indexed: [Option<Str>; 2],
 }
 
@@ -75,10 +75,10 @@ impl<V> Clone for StoreEvent<V> {
 /// The kinds of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// There was none, now there is one.
+    /// The object was created.
     Created,
-    /// It has a new value.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }

@@ -1,18 +1,17 @@
-//! Where an object lies, and which objects a list or a watch is about.
+//! Keys of objects, and the ranges of keys that lists and watches cover.
 
 use std::{fmt, ops::Bound};
 
 use kubewright_core::Str;
 
-/// The place of one object: its resource, its namespace if it has one, and its name.
+/// The key of an object: its resource, its namespace if it has one, and its name.
 ///
-/// Keys sort by resource, then by the path `namespace/name`, byte by byte. This is the order in
-/// which a Kubernetes server lists (`kube-system/a` before `kube/a`, because `-` sorts before
-/// `/`), and it makes a resource, a namespace of a resource and a page of either one contiguous
-/// range.
+/// Keys sort by resource, then by the path `namespace/name`, byte by byte. This is the order of
+/// lists in Kubernetes (`kube-system/a` before `kube/a`, because `-` sorts before `/`). A resource,
+/// a namespace of a resource and a page of either are contiguous ranges.
 ///
-/// The parts are not checked. The caller makes sure that namespace and name are not empty and
-/// contain no `/`, and that all keys of a resource are namespaced or none is.
+/// The parts are not validated. The caller ensures that namespace and name are not empty and
+/// contain no `/`, and that either all keys of a resource are namespaced or none.
 ///
 /// ```
 /// use kubewright_storage::Key;
@@ -32,7 +31,7 @@ impl Key {
         Key { resource: resource.into(), path: [namespace, "/", name].concat().into() }
     }
 
-    /// The key of an object that belongs to no namespace.
+    /// The key of a cluster-scoped object.
     pub fn cluster(resource: impl Into<Str>, name: impl Into<Str>) -> Self {
         Key { resource: resource.into(), path: name.into() }
     }
@@ -42,7 +41,7 @@ impl Key {
         &self.resource
     }
 
-    /// The namespace, unless the object belongs to none.
+    /// The namespace. `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
         Some(self.path.split_once('/')?.0)
     }
@@ -52,7 +51,7 @@ impl Key {
         self.path.split_once('/').map_or(&self.path, |(_, name)| name)
     }
 
-    /// The two texts that the key is made of.
+    /// The resource and the path, which make up the key.
     pub fn parts(&self) -> (&str, &str) {
         (&self.resource, &self.path)
     }
@@ -89,7 +88,7 @@ impl fmt::Display for Key {
 /// A contiguous range of keys: everything, a resource, one namespace of a resource, or one object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyRange {
-    /// No resource means all of them, with an empty path.
+    /// `None` for all resources; the path is then empty.
     resource: Option<Str>,
     /// Empty for a whole resource, `namespace/` for a namespace, a key's path for one object.
     path: Str,
@@ -126,7 +125,7 @@ impl KeyRange {
         KeyRange { resource: Some(resource.into()), path: indexed_path(value) }
     }
 
-    /// Whether `key` lies in this range.
+    /// Whether `key` is in this range.
     pub fn contains(&self, key: &Key) -> bool {
         self.resource.as_ref().is_none_or(|resource| *resource == key.resource) && self.covers(&key.path)
     }
@@ -139,7 +138,7 @@ impl KeyRange {
         &self.path
     }
 
-    /// Whether a path of the right resource lies in this range.
+    /// Whether a path of the range's resource is in this range.
     pub(crate) fn covers(&self, path: &str) -> bool {
         if self.path.is_empty() || self.path.ends_with('/') {
             path.starts_with(self.path.as_str())
@@ -148,7 +147,7 @@ impl KeyRange {
         }
     }
 
-    /// Where the paths that this range covers end.
+    /// The end of the range, as a path.
     pub(crate) fn end(&self) -> Bound<Str> {
         match self.path.strip_suffix('/') {
             // No path sorts between `namespace/…` and `namespace0`, the character after the slash.
@@ -159,7 +158,7 @@ impl KeyRange {
     }
 }
 
-/// The path of the namespace scope that a path lies in, such as `default/` of `default/web`.
+/// The path of the namespace of an object, such as `default/` of `default/web`.
 pub(crate) fn namespace_of(path: &str) -> Option<&str> {
     path.find('/').map(|slash| &path[..=slash])
 }

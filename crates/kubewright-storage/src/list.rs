@@ -1,4 +1,4 @@
-//! Lists of one moment, current or past, read in short steps.
+//! Consistent lists at the current or a past revision, read in short steps.
 
 use std::collections::BTreeMap;
 use std::{cmp::Ordering, iter::Peekable, ops::Bound};
@@ -11,10 +11,10 @@ use crate::key::{Key, KeyRange};
 use crate::state::State;
 use crate::store::Store;
 
-/// How many entries or events are looked at before the lock is released for a moment.
+/// Number of entries or events that are read before the lock is released for a moment.
 const STEP: usize = 512;
 
-/// Counting entries is that much quicker than sharing them.
+/// Ratio of the cost of sharing an entry to the cost of counting it.
 const COUNT_FACTOR: usize = 8;
 
 /// Minimum number of entries that a short page scans at a time, in case few of them match.
@@ -39,17 +39,17 @@ impl StoreListOptions {
         self
     }
 
-    /// Starts behind `key`, as [`Page::resume`] of the page before says.
+    /// Starts after `key`, which is [`Page::resume`] of the previous page.
     #[must_use]
     pub fn after(mut self, key: Key) -> Self {
         self.after = Some(key);
         self
     }
 
-    /// Says how many entries lie behind [`after`](Self::after) at the revision that is listed, as
-    /// [`Page::remaining`] of the page before does.
+    /// Sets the number of entries after [`after`](Self::after) at the listed revision:
+    /// [`Page::remaining`] of the previous page.
     ///
-    /// Without it, a page that starts behind a key counts all entries that follow it.
+    /// Without it, a page that starts after a key counts all entries that follow.
     #[must_use]
     pub fn remaining(mut self, remaining: usize) -> Self {
         self.remaining = Some(remaining);
@@ -72,33 +72,33 @@ impl StoreListOptions {
     }
 }
 
-/// A part of a scope as it was at one revision.
+/// A page of the entries of a scope at one revision.
 #[derive(Debug)]
 pub struct Page<V> {
     /// The entries in the order of their keys.
     pub entries: Vec<(Key, VersionedValue<V>)>,
-    /// The moment that this page shows. A watch from here misses nothing.
+    /// The revision of this page. A watch from here misses no event.
     pub revision: u64,
-    /// Where the next page starts; `None` if this one reaches the end of the scope.
+    /// The start of the next page. `None` if this page reaches the end of the scope.
     pub resume: Option<Key>,
-    /// How many entries lie behind [`resume`](Page::resume), whether they match or not.
+    /// Number of entries after [`resume`](Page::resume), matching or not.
     pub remaining: usize,
 }
 
 impl<V> Store<V> {
-    /// The entries of `scope` at one moment.
+    /// Lists the entries of `scope` at one revision.
     ///
-    /// The page shows exactly what was there at its revision, however many writes happen
-    /// meanwhile, and does not keep them waiting.
+    /// The page is consistent, even if writes happen meanwhile. It does not block them.
     ///
     /// # Errors
-    /// If [`StoreListOptions::at`] is outside of the window: [`ReadError::Compacted`] before it,
-    /// [`ReadError::Future`] behind it. Without it, none.
+    /// If [`StoreListOptions::at`] is outside of the window: [`ReadError::Compacted`] for an older
+    /// revision, [`ReadError::Future`] for a newer one. A list of the current revision does not
+    /// fail.
     pub fn list(&self, scope: &KeyRange, options: StoreListOptions) -> Result<Page<V>, ReadError> {
         self.list_where(scope, options, |_, _| true)
     }
 
-    /// The entries of `scope` that `matches` picks; a limit counts only those.
+    /// Lists the entries of `scope` that satisfy `matches`. A limit counts only these.
     ///
     /// `matches` runs without the lock. It may see an entry more than once.
     ///
@@ -110,58 +110,59 @@ impl<V> Store<V> {
         options: StoreListOptions,
         mut matches: impl FnMut(&Key, &VersionedValue<V>) -> bool,
     ) -> Result<Page<V>, ReadError> {
-        match self.list_in_steps(scope, &options, Filling::new(&options, &mut matches)) {
-            // The whole window went by in the middle of our reading. No moment was asked for, so
-            // take one that nobody can disturb.
+        match self.list_in_steps(scope, &options, PageBuilder::new(&options, &mut matches)) {
+            // The revision was compacted while we read it. The caller requested none, so read the
+            // current revision under one lock.
             Err(ReadError::Compacted(_)) if options.at.is_none() => {
-                self.list_at_once(scope, &options, Filling::new(&options, &mut matches))
+                self.list_at_once(scope, &options, PageBuilder::new(&options, &mut matches))
             }
             result => result,
         }
     }
 
-    /// Reads a page and lets writers in again and again on the way.
+    /// Reads a page, and releases the lock between steps.
     fn list_in_steps<F: FnMut(&Key, &VersionedValue<V>) -> bool>(
         &self,
         scope: &KeyRange,
         options: &StoreListOptions,
-        mut page: Filling<'_, V, F>,
+        mut page: PageBuilder<'_, V, F>,
     ) -> Result<Page<V>, ReadError> {
-        let (revision, resources) = moment(&self.read_in_turn(), scope, options)?;
-        let look = STEP.min(page.limit.max(SHORT_STEP));
+        let (revision, resources) = listed_revision(&self.read_in_turn(), scope, options)?;
+        let budget = STEP.min(page.limit.max(SHORT_STEP));
         for resource in resources {
-            let mut walk = Walk::new(&resource, scope, options, revision);
+            let mut cursor = ResourceCursor::new(&resource, scope, options, revision);
             let mut found = Vec::new();
-            while !walk.is_done && !page.is_full() {
-                walk.advance(&self.read_in_turn(), look, |path, entry| found.push((path.clone(), entry.clone())))?;
+            while !cursor.is_done && !page.is_full() {
+                cursor
+                    .advance(&self.read_in_turn(), budget, |path, entry| found.push((path.clone(), entry.clone())))?;
                 found.drain(..).for_each(|(path, entry)| page.offer(Key::at(&resource, &path), entry));
             }
             if page.is_full() && options.remaining.is_some() {
                 break;
             }
-            while !walk.is_done {
-                page.remaining += walk.count_rest(&self.read_in_turn(), STEP * COUNT_FACTOR)?;
+            while !cursor.is_done {
+                page.remaining += cursor.count_rest(&self.read_in_turn(), STEP * COUNT_FACTOR)?;
             }
         }
         Ok(page.finish(revision, options.remaining))
     }
 
-    /// Reads a page while writers wait.
+    /// Reads a page under one lock.
     fn list_at_once<F: FnMut(&Key, &VersionedValue<V>) -> bool>(
         &self,
         scope: &KeyRange,
         options: &StoreListOptions,
-        mut page: Filling<'_, V, F>,
+        mut page: PageBuilder<'_, V, F>,
     ) -> Result<Page<V>, ReadError> {
         let mut found = Vec::new();
         let state = self.read_in_turn();
-        let (revision, resources) = moment(&state, scope, options)?;
+        let (revision, resources) = listed_revision(&state, scope, options)?;
         for resource in resources {
-            let mut walk = Walk::new(&resource, scope, options, revision);
-            while !walk.is_done {
+            let mut cursor = ResourceCursor::new(&resource, scope, options, revision);
+            while !cursor.is_done {
                 let keep =
                     |path: &Str, entry: &VersionedValue<V>| found.push((Key::at(&resource, path), entry.clone()));
-                walk.advance(&state, STEP, keep)?;
+                cursor.advance(&state, STEP, keep)?;
             }
         }
         drop(state);
@@ -170,8 +171,12 @@ impl<V> Store<V> {
     }
 }
 
-/// The revision to show, and the resources to walk through for it.
-fn moment<V>(state: &State<V>, scope: &KeyRange, options: &StoreListOptions) -> Result<(u64, Vec<Str>), ReadError> {
+/// The revision to list, and the resources to visit.
+fn listed_revision<V>(
+    state: &State<V>,
+    scope: &KeyRange,
+    options: &StoreListOptions,
+) -> Result<(u64, Vec<Str>), ReadError> {
     let current = if options.newest { state.revision } else { state.committed };
     if let Some(requested) = options.at.filter(|at| *at > current) {
         return Err(ReadError::Future { requested, current });
@@ -192,24 +197,24 @@ fn moment<V>(state: &State<V>, scope: &KeyRange, options: &StoreListOptions) -> 
     Ok((at, resources))
 }
 
-/// A page that takes what matches until it is full, and counts the rest.
-struct Filling<'a, V, F> {
+/// Collects matching entries until the page is full, and counts the rest.
+struct PageBuilder<'a, V, F> {
     matches: &'a mut F,
     /// At least one.
     limit: usize,
     entries: Vec<(Key, VersionedValue<V>)>,
-    /// The entry that made the page full.
+    /// The last entry of a full page.
     last: Option<Key>,
-    /// Entries offered after the page was full, and those that nobody offered.
+    /// Number of entries after the page was full, offered or skipped.
     remaining: usize,
-    /// Entries offered before the page was full.
+    /// Number of entries offered before the page was full.
     offered: usize,
 }
 
-impl<'a, V, F: FnMut(&Key, &VersionedValue<V>) -> bool> Filling<'a, V, F> {
+impl<'a, V, F: FnMut(&Key, &VersionedValue<V>) -> bool> PageBuilder<'a, V, F> {
     fn new(options: &StoreListOptions, matches: &'a mut F) -> Self {
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
-        Filling { matches, limit, entries: Vec::new(), last: None, remaining: 0, offered: 0 }
+        PageBuilder { matches, limit, entries: Vec::new(), last: None, remaining: 0, offered: 0 }
     }
 
     fn is_full(&self) -> bool {
@@ -230,7 +235,7 @@ impl<'a, V, F: FnMut(&Key, &VersionedValue<V>) -> bool> Filling<'a, V, F> {
         }
     }
 
-    /// The page, of which `known` entries lay ahead if that is known.
+    /// Completes the page. `known` is the number of entries from its start, if known.
     fn finish(self, revision: u64, known: Option<usize>) -> Page<V> {
         let remaining = match known {
             Some(known) if self.last.is_some() => known.saturating_sub(self.offered),
@@ -241,15 +246,16 @@ impl<'a, V, F: FnMut(&Key, &VersionedValue<V>) -> bool> Filling<'a, V, F> {
     }
 }
 
-/// A way through one resource as it was at a past revision, with the lock released between steps.
-struct Walk<'a, V> {
+/// Iterates over one resource at a past revision, and releases the lock between steps.
+struct ResourceCursor<'a, V> {
     resource: &'a Str,
     scope: &'a KeyRange,
-    /// Everything up to here has been visited. Lies in the scope.
+    /// The last visited path. It is in the scope.
     cursor: Option<Str>,
-    /// Entries visited on the way from the start of the scope; unknown if it started further on.
+    /// Number of entries visited since the start of the scope. Unknown if the iteration started
+    /// later.
     visited: Option<usize>,
-    /// Where the scope ends.
+    /// The end of the scope.
     end: Bound<Str>,
     at: u64,
     /// Events up to here are undone.
@@ -259,21 +265,21 @@ struct Walk<'a, V> {
     is_done: bool,
 }
 
-impl<'a, V> Walk<'a, V> {
+impl<'a, V> ResourceCursor<'a, V> {
     fn new(resource: &'a Str, scope: &'a KeyRange, options: &StoreListOptions, at: u64) -> Self {
         let after = options.after.as_ref().filter(|after| after.resource_str() == resource).map(Key::path);
         let is_done = after.is_some_and(|after| after > scope.path() && !scope.covers(after));
         let cursor = after.filter(|after| scope.covers(after)).cloned();
         let (end, past) = (scope.end(), BTreeMap::new());
         let visited = cursor.is_none().then_some(0);
-        Walk { resource, scope, cursor, visited, end, at, undone_until: at, past, is_done }
+        ResourceCursor { resource, scope, cursor, visited, end, at, undone_until: at, past, is_done }
     }
 
-    /// Visits up to `look` further entries, in order, or none while there are events to undo.
+    /// Visits up to `budget` further entries in order, or none while there are events to undo.
     fn advance(
         &mut self,
         state: &State<V>,
-        look: usize,
+        budget: usize,
         mut visit: impl FnMut(&Str, &VersionedValue<V>),
     ) -> Result<(), Compacted> {
         if !self.undo(state)? {
@@ -283,7 +289,7 @@ impl<'a, V> Walk<'a, V> {
         let mut current = state.shards.get(self.resource).map(|shard| shard.objects.range::<str, _>(range).peekable());
         let mut past = self.past.range::<str, _>(range).peekable();
         let (mut last, mut visited) = (None, 0);
-        for _ in 0..look {
+        for _ in 0..budget {
             let order = match (current.as_mut().and_then(Peekable::peek), past.peek()) {
                 (Some((current, _)), Some((past, _))) => current.cmp(past),
                 (Some(_), None) => Ordering::Less,
@@ -312,13 +318,13 @@ impl<'a, V> Walk<'a, V> {
         Ok(())
     }
 
-    /// Counts entries that have not been visited: all of them at once where the number of all is
-    /// known, otherwise some of the next.
-    fn count_rest(&mut self, state: &State<V>, look: usize) -> Result<usize, Compacted> {
+    /// Counts entries that have not been visited: all at once if the total is known, otherwise up
+    /// to `budget` of them.
+    fn count_rest(&mut self, state: &State<V>, budget: usize) -> Result<usize, Compacted> {
         if !self.undo(state)? {
             return Ok(0);
         }
-        let Some(visited) = self.visited else { return Ok(self.count(state, look)) };
+        let Some(visited) = self.visited else { return Ok(self.count(state, budget)) };
         self.is_done = true;
         let shard = state.shards.get(self.resource);
         let exists = |path: &&Str| shard.is_some_and(|shard| shard.objects.contains_key(*path));
@@ -328,17 +334,17 @@ impl<'a, V> Walk<'a, V> {
         Ok(then.saturating_sub(visited))
     }
 
-    /// Passes over up to `look` entries of the present, and counts those that were there.
-    fn count(&mut self, state: &State<V>, look: usize) -> usize {
+    /// Skips up to `budget` current entries, and counts those that existed at revision `at`.
+    fn count(&mut self, state: &State<V>, budget: usize) -> usize {
         let (start, end) = self.range();
         let nothing = BTreeMap::new();
         let objects = state.shards.get(self.resource).map_or(&nothing, |shard| &shard.objects);
         let (mut count, mut last) = (0, None);
-        for (path, _) in objects.range::<str, _>((start, end)).take(look) {
+        for (path, _) in objects.range::<str, _>((start, end)).take(budget) {
             count += 1;
             last = Some(path);
         }
-        let last = last.filter(|_| count == look);
+        let last = last.filter(|_| count == budget);
         let passed = last.map_or(end, |last| Bound::Included(last));
         let (mut added, mut removed) = (0, 0);
         for (path, entry) in self.past.range::<str, _>((start, passed)) {
@@ -362,7 +368,7 @@ impl<'a, V> Walk<'a, V> {
         (start, self.end.as_ref().map(Str::as_str))
     }
 
-    /// Undoes the next events since `at`, and says whether these were all.
+    /// Undoes the next events since `at`. Returns whether all are undone.
     fn undo(&mut self, state: &State<V>) -> Result<bool, Compacted> {
         let shard = state.shards.get(self.resource);
         let forgotten = shard.map_or(state.log.forgotten(), |shard| shard.topic.forgotten());
@@ -374,7 +380,7 @@ impl<'a, V> Walk<'a, V> {
             let is_all = later.len() <= STEP;
             for event in later.take(STEP).filter_map(|revision| state.log.get(revision)) {
                 if self.scope.covers(event.key.path()) {
-                    // The first event after `at` knows what was there; later ones do not.
+                    // Only the first event after `at` has the value at that revision.
                     self.past.entry(event.key.path().clone()).or_insert_with(|| event.previous.clone());
                 }
                 self.undone_until = event.revision;

@@ -8,8 +8,8 @@ use crate::event::{EventKind, StoreEvent};
 use crate::key::Key;
 use crate::options::{Archive, Recent, WeightLimit};
 
-/// The maximum number of aged events that one write forgets, so that a write after a long pause is
-/// quick.
+/// Maximum number of aged events that one write drops. It bounds the time of a write after a long
+/// pause.
 const AGED_AT_ONCE: usize = 16;
 
 /// A bounded queue of events.
@@ -27,7 +27,7 @@ pub(crate) struct Log<V> {
     begun: Instant,
     /// The last reading of the clock.
     now: u32,
-    /// The number of events forgotten because of their age since then.
+    /// Number of events dropped for their age since that reading.
     aged: usize,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Archived<V> {
     pub(crate) revision: u64,
     /// The written value, in its shorter form.
     pub(crate) object: Arc<V>,
-    /// The long forms of the value and of the one before. The caller frees them without the lock.
+    /// The long forms of the value and of the previous one. The caller frees them without the lock.
     _long: (Arc<V>, Option<Arc<V>>),
 }
 
@@ -98,7 +98,7 @@ impl<V> Log<V> {
         events.take_while(move |event| event.revision <= last)
     }
 
-    /// An event that may be changed, without a change for those who hold it already.
+    /// A mutable event. It is copied if readers share it.
     fn get_mut(&mut self, revision: u64) -> Option<&mut StoreEvent<V>> {
         let index = self.index(revision)?;
         self.events.get_mut(index).map(|logged| Arc::make_mut(&mut logged.event))
@@ -109,8 +109,8 @@ impl<V> Log<V> {
         self.events.iter().map(|logged| logged.event.revision)
     }
 
-    /// The weight of the values that only this event holds: the value that it replaced, and for a
-    /// deletion also its own. The sum over the log is the memory that the history takes.
+    /// The weight of values that only this event holds: the replaced value, and the deleted one.
+    /// Their sum is the memory of the history.
     pub(crate) fn weigh(&self, event: &StoreEvent<V>) -> usize {
         let Some(WeightLimit { weigh, .. }) = &self.weight_limit else { return 0 };
         let previous = event.previous.as_ref().map_or(0, |previous| weigh(&previous.object));
@@ -118,16 +118,16 @@ impl<V> Log<V> {
         previous.saturating_add(own)
     }
 
-    /// Adds the event of the next revision, of the weight that [`Log::weigh`] gave it.
+    /// Adds the event of the next revision with its weight from [`Log::weigh`].
     pub(crate) fn push(&mut self, event: Arc<StoreEvent<V>>, weight: usize) {
         debug_assert!(self.events.back().is_none_or(|newest| newest.event.revision < event.revision));
         self.weight = self.weight.saturating_add(weight);
-        self.look_at_the_clock();
+        self.read_clock();
         self.events.push_back(Logged { event, weight, second: self.now });
     }
 
-    /// Shortens the values of the one event that has just become old enough for it. To be called
-    /// after each [`push`](Self::push).
+    /// Shortens the values of the event that has just become old enough. Call it after each
+    /// [`push`](Self::push).
     pub(crate) fn archive(&mut self) -> Option<Archived<V>> {
         let Archive { after, shorten } = *self.archive.as_ref()?;
         let index = self.events.len().checked_sub(after.saturating_add(1))?;
@@ -135,12 +135,13 @@ impl<V> Log<V> {
         let revision = event.revision;
         let (key, object) = (event.key.clone(), Arc::new(shorten(&event.object)));
         let long = std::mem::replace(&mut event.object, Arc::clone(&object));
-        // The previous value may be long again, because its writer has read it.
+        // The previous value may still be in its long form: its writer read it before it was
+        // shortened.
         let superseded = event.previous.as_mut().map(|previous| {
             let short = Arc::new(shorten(&previous.object));
             (previous.revision, std::mem::replace(&mut previous.object, Arc::clone(&short)), short)
         });
-        // The event that brought it has it as well.
+        // Shorten it in the event that wrote it, too.
         if let Some((maker, _, short)) = &superseded
             && let Some(event) = self.get_mut(*maker)
         {
@@ -149,15 +150,14 @@ impl<V> Log<V> {
         Some(Archived { key, revision, object, _long: (long, superseded.map(|(_, long, _)| long)) })
     }
 
-    /// The value of an event that was forgotten, in its shorter form if it was not old enough for
-    /// it yet.
+    /// The short form of the value of a dropped event that was never archived.
     pub(crate) fn late_archive(&self, event: &StoreEvent<V>) -> Option<Arc<V>> {
         let Archive { after, shorten } = *self.archive.as_ref()?;
         (self.events.len() < after).then(|| Arc::new(shorten(&event.object)))
     }
 
-    /// Reads the clock, so that events can become too old.
-    pub(crate) fn look_at_the_clock(&mut self) {
+    /// Reads the clock, by which events expire.
+    pub(crate) fn read_clock(&mut self) {
         if self.recent.is_some() {
             self.now = u32::try_from(self.begun.elapsed().as_secs()).unwrap_or(u32::MAX);
             self.aged = 0;
@@ -181,8 +181,7 @@ impl<V> Log<V> {
         Some(logged.event)
     }
 
-    /// Whether the oldest event is outside of the window, and not recent enough to be kept
-    /// nevertheless.
+    /// Whether the oldest event is outside of the window and not recent.
     fn is_too_long(&mut self) -> bool {
         let length = self.events.len();
         let Some(recent) = self.recent.filter(|recent| length > self.window && length <= recent.most) else {

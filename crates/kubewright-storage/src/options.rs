@@ -1,4 +1,4 @@
-//! How much of the past a store keeps, and where its writes go.
+//! Options of a store: the size of its history, its backend and its index.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct WeightLimit<V> {
 
 /// Keeps older values in a shorter form.
 pub(crate) struct Archive<V> {
-    /// The newest events, of this number, keep their values as they are.
+    /// Number of newest events whose values are not shortened.
     pub(crate) after: usize,
     pub(crate) shorten: fn(&V) -> V,
 }
@@ -69,8 +69,8 @@ impl<V> StoreOptions<V> {
         self
     }
 
-    /// Keeps more events than the window, up to `most` in all, as long as they are younger than
-    /// `age`, in whole seconds. Off by default.
+    /// Keeps events beyond the window while they are younger than `age` (whole seconds), up to
+    /// `most` events in total. Off by default.
     ///
     /// Without it, a burst of writes makes watches that are a few seconds behind
     /// [`Compacted`](crate::Compacted). Each write drops events that have become too old. Call
@@ -82,21 +82,21 @@ impl<V> StoreOptions<V> {
         self
     }
 
-    /// Keeps fewer events when the values that only the log still holds would weigh more than
-    /// `limit`. No limit by default.
+    /// Limits the total weight of values that only the log holds. Older events are dropped above
+    /// it. No limit by default.
     ///
-    /// `weigh` is called under the write lock and must give the same answer each time. The newest
-    /// event stays, whatever it weighs.
+    /// `weigh` is called under the write lock and must be deterministic. The newest event is kept
+    /// regardless of its weight.
     #[must_use]
     pub fn window_weight(mut self, limit: usize, weigh: fn(&V) -> usize) -> Self {
         self.weight = Some(WeightLimit { limit, weigh });
         self
     }
 
-    /// Keeps values that are older than the newest `after` writes in the form that `shorten` gives
-    /// them. All values stay as they are by default.
+    /// Keeps values older than the newest `after` writes in the form that `shorten` returns. Off by
+    /// default.
     ///
-    /// The short form means the same and takes less memory. `shorten` is called under the write
+    /// The short form is equivalent and takes less memory. `shorten` is called under the write
     /// lock.
     #[must_use]
     pub fn archive(mut self, after: usize, shorten: fn(&V) -> V) -> Self {
@@ -107,7 +107,7 @@ impl<V> StoreOptions<V> {
     /// Indexes events by a value of the object before and after, for
     /// [`Store::watch_indexed`](crate::Store::watch_indexed). No index by default.
     ///
-    /// `index` gives the value of an object, or `None` for a resource without an index. It is
+    /// `index` returns the value of an object, or `None` for a resource without an index. It is
     /// called under the write lock.
     #[must_use]
     pub fn index(mut self, index: fn(&Key, &V) -> Option<Str>) -> Self {
@@ -117,7 +117,7 @@ impl<V> StoreOptions<V> {
 
     /// The revision of the empty store; the first write takes the next one. 100 by default.
     ///
-    /// Clients use small numbers to mean "long ago" and expect to hear that it is too long ago.
+    /// Clients use small numbers for old revisions, and expect the error that they have expired.
     #[must_use]
     pub fn start_revision(mut self, revision: u64) -> Self {
         self.start_revision = revision;
@@ -132,15 +132,15 @@ impl<V> StoreOptions<V> {
         self
     }
 
-    /// Tells `observer` of each write that the store accepts or undoes. None by default.
+    /// Notifies `observer` of each write that the store accepts or undoes. None by default.
     #[must_use]
     pub fn observer(mut self, observer: impl Observer<V> + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// Hides writes from readers and watchers until [`Store::commit`](crate::Store::commit) says
-    /// that they are durable. By default, readers see writes at once.
+    /// Hides writes from readers and watchers until [`Store::commit`](crate::Store::commit)
+    /// declares them durable. By default, readers see writes at once.
     #[must_use]
     pub fn commit_when_durable(mut self) -> Self {
         self.commits_at_once = false;

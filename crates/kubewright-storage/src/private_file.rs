@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Replaces a file with one that only its owner can read.
 ///
 /// Atomic: a crash leaves either the old file or the new one. A symbolic link at `path` is
-/// replaced, not followed, so that nobody can direct a key to another place.
+/// replaced, not followed, so that no one can redirect a key to another file.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = draft_of(path);
     let mut file = create(&draft)?;
@@ -17,16 +17,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     publish(&draft, path)
 }
 
-/// Where the next content of a file is written before it replaces the file.
+/// The path of the draft that replaces a file.
 pub fn draft_of(path: &Path) -> PathBuf {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".new");
     draft.into()
 }
 
-/// Creates an empty file that only its owner can read, in place of whatever was there.
+/// Creates an empty file that only its owner can read. Replaces an existing file or link.
 pub fn create(path: &Path) -> io::Result<File> {
-    // A draft that a crashed process left, or a link that somebody else laid.
+    // It may be the draft of a crashed process, or a link by another user.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -43,7 +43,7 @@ pub fn publish(draft: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a directory that only its owner can open, or takes others' rights from an existing one.
+/// Creates a directory that only its owner can open, or restricts an existing one to its owner.
 ///
 /// # Errors
 /// If it cannot be created or changed.
@@ -52,7 +52,7 @@ pub fn directory(path: &Path) -> io::Result<()> {
     restrict(path, 0o700)
 }
 
-/// Takes from everybody but the owner all rights to a file or directory.
+/// Restricts a file or directory to its owner.
 pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     if is_open_to_others(path)? {
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -60,7 +60,7 @@ pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether others than the owner have any right to a file or directory.
+/// Whether users other than the owner have any right to a file or directory.
 pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
     Ok(std::fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }

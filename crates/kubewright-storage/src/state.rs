@@ -24,11 +24,11 @@ use crate::topic::Topic;
 /// Removes the oldest event of a log if it should go, given the committed revision.
 type Pop<V> = fn(&mut Log<V>, u64) -> Option<Arc<StoreEvent<V>>>;
 
-/// The newest objects of a store, and the events that lead back to older ones.
+/// The newest objects of a store, and the events that restore older ones.
 pub(crate) struct State<V> {
     /// The revision of the newest write, committed or not.
     pub(crate) revision: u64,
-    /// The newest revision that was used, by a write that was rolled back perhaps.
+    /// The highest revision ever used, including writes that were rolled back.
     used: u64,
     /// All writes up to this revision are committed.
     pub(crate) committed: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Shard<V> {
     pub(crate) objects: BTreeMap<Str, VersionedValue<V>>,
     /// The number of objects of each namespace that has some, by the path of its scope.
     namespaces: HashMap<Str, usize>,
-    /// The retained events of the whole resource, watched or not: lists of the past undo them.
+    /// The retained events of the whole resource, watched or not. Past lists undo them.
     pub(crate) topic: Topic,
     /// The topics of namespaces, objects, names and indexed values, by the path of their scope,
     /// while watched.
@@ -109,12 +109,12 @@ impl<V> Shard<V> {
         }
     }
 
-    /// Whether nothing is known of the resource that the log does not say as well.
+    /// Whether the shard has no object, watcher or event, so that it can be dropped.
     fn is_idle(&self) -> bool {
         self.objects.is_empty() && self.topic.is_idle() && self.narrow.is_empty()
     }
 
-    /// Puts a shorter form in the place of the current object, if it is of this revision.
+    /// Replaces the current object by its short form if it has this revision.
     fn shorten(&mut self, path: &str, revision: u64, short: impl FnOnce() -> Option<Arc<V>>) {
         let entry = self.objects.get_mut(path).filter(|entry| entry.revision == revision);
         if let Some((entry, short)) = entry.and_then(|entry| Some((entry, short()?))) {
@@ -122,7 +122,7 @@ impl<V> Shard<V> {
         }
     }
 
-    /// Calls `act` for each topic that an event belongs to.
+    /// Calls `act` for each topic of an event.
     fn for_each_topic(&mut self, event: &StoreEvent<V>, mut act: impl FnMut(&mut Topic)) {
         act(&mut self.topic);
         if !self.narrow.is_empty() {
@@ -203,7 +203,7 @@ impl<V> State<V> {
         }
     }
 
-    /// The topics of the indexed values that an object has, and had before if it was another.
+    /// The topics of an object's indexed value, and of its previous one if it differs.
     pub(crate) fn indexed(&self, key: &Key, object: &V, previous: Option<&VersionedValue<V>>) -> [Option<Str>; 2] {
         let Some(index) = self.index else { return [None, None] };
         let value = |object: &V| index(key, object).map(|value| indexed_path(&value));
@@ -215,7 +215,7 @@ impl<V> State<V> {
 
     /// Makes `event`, of the next revision, part of the state and of the log, or of neither.
     pub(crate) fn propose(&mut self, event: StoreEvent<V>) -> io::Result<Aftermath<V>> {
-        // The caller's code comes first: if it fails or panics, nothing has changed.
+        // The caller's code runs first. If it fails or panics, nothing has changed.
         let weight = self.log.weigh(&event);
         if let Some(backend) = &mut self.backend {
             backend.propose(&event, self.log.forgotten())?;
@@ -248,7 +248,7 @@ impl<V> State<V> {
         Ok(Aftermath { _archived: archived, ..aftermath })
     }
 
-    /// Commits all writes up to `revision`: readers see them from now on.
+    /// Commits all writes up to `revision`, which makes them visible to readers.
     pub(crate) fn commit(&mut self, revision: u64) -> Aftermath<V> {
         let mut wake = Vec::new();
         for event in self.log.range(self.committed, revision) {
@@ -270,8 +270,8 @@ impl<V> State<V> {
         Aftermath { wake, _archived: None, _dropped: self.trim() }
     }
 
-    /// Undoes all uncommitted writes, and returns them, the newest first. Their revisions are not
-    /// used again.
+    /// Undoes all uncommitted writes and returns them, newest first. Their revisions are not
+    /// reused.
     pub(crate) fn roll_back(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         let mut undone = Vec::new();
         while let Some(event) = self.log.pop_uncommitted(self.committed) {
@@ -296,7 +296,7 @@ impl<V> State<V> {
         undone
     }
 
-    /// Keeps what was written some time ago in its shorter form.
+    /// Shortens the values of the event that has become old enough.
     fn archive(&mut self) -> Option<Archived<V>> {
         let archived = self.log.archive()?;
         if let Some(shard) = self.shards.get_mut(archived.key.resource()) {
@@ -305,18 +305,18 @@ impl<V> State<V> {
         Some(archived)
     }
 
-    /// Forgets some of what has become too old since the last write.
+    /// Drops some of the events that expired since the last write.
     pub(crate) fn age(&mut self) -> Vec<Arc<StoreEvent<V>>> {
-        self.log.look_at_the_clock();
+        self.log.read_clock();
         self.trim()
     }
 
-    /// Forgets what is outside of the window.
+    /// Drops events outside of the window.
     fn trim(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         self.forget(Log::pop_surplus)
     }
 
-    /// Forgets all committed events.
+    /// Drops all committed events.
     pub(crate) fn compact(&mut self) -> Vec<Arc<StoreEvent<V>>> {
         self.forget(Log::pop)
     }
@@ -337,9 +337,9 @@ impl<V> State<V> {
         dropped
     }
 
-    /// The oldest revision whose successors are all known for `scope`.
+    /// The oldest revision after which the log has all events of `scope`.
     ///
-    /// Known for each resource; the topics of narrower scopes know it from their first watcher on.
+    /// It is recorded for each resource, and for a narrower scope once it has a watcher.
     pub(crate) fn oldest(&self, scope: &KeyRange) -> u64 {
         let shard = scope.resource_str().and_then(|resource| self.shards.get(resource));
         shard.map_or(self.log.forgotten(), |shard| shard.topic.forgotten())
@@ -367,15 +367,15 @@ impl<V> State<V> {
         if scope.path().is_empty() {
             return Ok(shard.topic.subscribe());
         }
-        // Few watchers want more than what is new, and everybody waits while the past is searched.
+        // Few watchers start in the past, and searching it blocks all writers.
         let narrow = shard.narrow.entry(scope.path().clone()).or_insert_with(|| Topic::since(self.revision, oldest));
         let belongs = |event: &StoreEvent<V>| event.topic_paths().any(|path| path == scope.path());
         let concerns = |revision| self.log.get(revision).is_some_and(|event| belongs(event));
-        narrow.reach_back(from, &shard.topic, concerns);
+        narrow.extend_back(from, &shard.topic, concerns);
         Ok(narrow.subscribe())
     }
 
-    /// Removes a watcher, and with the last one all that was kept for its scope.
+    /// Removes a watcher, and the topic of its scope after the last one.
     pub(crate) fn unsubscribe(&mut self, scope: &KeyRange) {
         let Some(resource) = scope.resource_str() else {
             self.everything.as_mut().map(Topic::unsubscribe);
@@ -399,7 +399,7 @@ impl<V> State<V> {
         self.everything.as_ref().map_or(0, Topic::watchers) + self.shards.values().map(all).sum::<usize>()
     }
 
-    /// How many topics exist, those of resources included.
+    /// Number of topics, including those of resources.
     pub(crate) fn topics(&self) -> usize {
         usize::from(self.everything.is_some()) + self.shards.values().map(|shard| 1 + shard.narrow.len()).sum::<usize>()
     }
@@ -415,7 +415,7 @@ impl<V> State<V> {
     }
 }
 
-/// The work that is left after a write, for when the lock is free again.
+/// Work of a write that follows after the lock is released.
 #[must_use]
 pub(crate) struct Aftermath<V> {
     wake: Vec<Arc<Changes>>,
@@ -431,8 +431,8 @@ impl<V> Default for Aftermath<V> {
 }
 
 impl<V> Aftermath<V> {
-    /// Wakes the watchers concerned. To be called without the lock, which they will want.
+    /// Wakes the affected watchers. Call it without the lock, which they take.
     pub(crate) fn settle(self) {
-        self.wake.iter().for_each(|changes| changes.tell());
+        self.wake.iter().for_each(|changes| changes.notify());
     }
 }

@@ -12,9 +12,9 @@ use crate::key::{Key, KeyRange};
 use crate::options::StoreOptions;
 use crate::state::{Aftermath, State};
 
-/// Objects under one revision, with a bounded memory of the past.
+/// Objects under one global revision, with a bounded history.
 ///
-/// A handle: clones share the same store. The [crate](crate) says how it works.
+/// A handle: clones share the same store. The [crate documentation](crate) describes how it works.
 ///
 /// A write names the revision that its caller has read. Read the object, prepare the new value as a
 /// [`Draft`] without any lock, and propose it. After a [conflict](WriteError::Conflict), start
@@ -65,7 +65,7 @@ impl<V> Store<V> {
         Self::start(State::new(options, [], []))
     }
 
-    /// A store that goes on from `revision` with the objects that existed then.
+    /// A store that continues at `revision` with the objects of that revision.
     ///
     /// `events` are the newest ones up to `revision`, ascending and complete. A watch can start
     /// before the first of them, or at `revision` if there are none.
@@ -99,11 +99,11 @@ impl<V> Store<V> {
     /// A read that must not be older than `revision` waits here first. Cancel safe.
     pub async fn wait_until(&self, revision: u64) {
         let mut committed = self.shared.committed.subscribe();
-        // Fails only if the sender is gone, and we hold it.
+        // Cannot fail: it needs a dropped sender, and we hold it.
         let _ = committed.wait_for(|committed| *committed >= revision).await;
     }
 
-    /// Shows readers and watchers all writes up to `revision`, which are durable now.
+    /// Makes all writes up to `revision` visible to readers and watchers, because they are durable.
     ///
     /// Only for a store whose writes [wait](StoreOptions::commit_when_durable) for it.
     pub fn commit(&self, revision: u64) {
@@ -111,7 +111,7 @@ impl<V> Store<V> {
         let aftermath = state.commit(revision);
         let committed = state.committed;
         drop(state);
-        self.tell(aftermath, committed);
+        self.notify(aftermath, committed);
     }
 
     /// Undoes all writes that are not committed, and returns their events, the newest first.
@@ -124,17 +124,17 @@ impl<V> Store<V> {
         state.roll_back()
     }
 
-    /// Forgets all events up to now. A watch or list that still needs one is
+    /// Drops all events so far. A watch or list that still needs one is
     /// [`Compacted`](crate::Compacted).
     pub fn compact(&self) {
-        // Dropped after the lock is free: there may be many.
+        // Dropped after the lock is released, because there may be many.
         let _events = self.write().compact();
     }
 
-    /// Forgets events that are no longer [recent](StoreOptions::keep_recent), in short steps.
+    /// Drops events that are no longer [recent](StoreOptions::keep_recent), in short steps.
     pub fn age(&self) {
         loop {
-            // Bound to a name, so that the lock is free again when they are dropped.
+            // Bound to a variable, so that they are dropped after the lock is released.
             let forgotten = self.write().age();
             if forgotten.is_empty() {
                 return;
@@ -149,7 +149,7 @@ impl<V> Store<V> {
 
     /// The newest value of a key, which may not be committed yet.
     ///
-    /// This is what a write is compared with. An answer that is based on it must wait until
+    /// This is what a write is compared with. A response that is based on it must wait until
     /// [`newest_revision`](Store::newest_revision) is committed.
     pub fn newest(&self, key: &Key) -> Option<VersionedValue<V>> {
         self.read().newest(key).cloned()
@@ -191,7 +191,7 @@ impl<V> Store<V> {
         self.propose(state, EventKind::Deleted, key, last, Some(found))
     }
 
-    /// Counts what the store holds. Walks over resources and watched scopes, not over objects.
+    /// Counts objects, events and watchers. Visits resources and watched scopes, not objects.
     pub fn usage(&self) -> StoreUsage {
         let state = self.read();
         StoreUsage {
@@ -204,7 +204,7 @@ impl<V> Store<V> {
     }
 
     /// The number of objects of the resource of `scope`, or of all resources. The scope itself may
-    /// have fewer. Does not walk over objects.
+    /// have fewer. Does not visit objects.
     pub fn resource_len(&self, scope: &KeyRange) -> usize {
         let state = self.read();
         match scope.resource_str() {
@@ -230,12 +230,12 @@ impl<V> Store<V> {
         let aftermath = state.propose(event).map_err(WriteError::Backend)?;
         let committed = state.committed;
         drop(state);
-        self.tell(aftermath, committed);
+        self.notify(aftermath, committed);
         Ok(entry)
     }
 
     /// Wakes watchers and tasks that wait for a revision.
-    fn tell(&self, aftermath: Aftermath<V>, revision: u64) {
+    fn notify(&self, aftermath: Aftermath<V>, revision: u64) {
         aftermath.settle();
         // Two writers may arrive here in either order.
         self.shared.committed.send_if_modified(|committed| {
@@ -252,7 +252,7 @@ impl<V> Store<V> {
         self.shared.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`read`](Store::read), behind the writers that wait already.
+    /// The same as [`read`](Store::read), but after the writers that are already waiting.
     pub(crate) fn read_in_turn(&self) -> RwLockReadGuard<'_, State<V>> {
         drop(self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner));
         self.read()
@@ -264,7 +264,7 @@ impl<V> Store<V> {
     }
 }
 
-/// The current entry, if it is there and at the expected revision.
+/// The current entry, if it exists and has the expected revision.
 fn expect<V>(state: &State<V>, key: &Key, expected: u64) -> Result<VersionedValue<V>, WriteError<V>> {
     let found = state.newest(key).cloned().ok_or(WriteError::NotFound)?;
     if found.revision == expected { Ok(found) } else { Err(WriteError::Conflict { expected, found }) }

@@ -1,17 +1,17 @@
-//! The revisions that concern one scope, and those who wait for the next.
+//! The events of one scope, by revision, and the watchers to wake.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::changes::{ChangeListener, Changes};
 
-/// Below this many revisions a topic does not give memory back.
+/// A topic with fewer revisions does not release memory.
 const SMALL: usize = 64;
 
 /// The retained events of one scope, by revision, and its watchers.
 pub(crate) struct Topic {
-    /// Invariant: ascending, each one is in the log, and none of the scope after `since` is missing
-    /// that the log has.
+    /// Invariant: ascending. They are the revisions after `since` of the events in the log that
+    /// belong to the scope.
     revisions: VecDeque<u64>,
     since: u64,
     /// No event of this scope after this revision has been dropped from the log.
@@ -21,25 +21,25 @@ pub(crate) struct Topic {
 }
 
 impl Topic {
-    /// A topic of the given revisions that has lost none after `forgotten`.
+    /// A topic with these revisions. No event after `forgotten` was dropped.
     pub(crate) fn new(forgotten: u64, revisions: VecDeque<u64>) -> Self {
         Topic { revisions, since: forgotten, forgotten, watchers: 0, changes: Arc::default() }
     }
 
-    /// A topic of what is to come after `since`. The log has lost none of its scope after
+    /// A topic of future events after `since`. The log has dropped no event of its scope after
     /// `forgotten`.
     pub(crate) fn since(since: u64, forgotten: u64) -> Self {
         Topic { since, ..Topic::new(forgotten, VecDeque::new()) }
     }
 
-    /// Learns of earlier revisions, for a watcher that wants all after `from`: those of its scope
-    /// that `wider` has, which `concern` it.
-    pub(crate) fn reach_back(&mut self, from: u64, wider: &Topic, concern: impl Fn(u64) -> bool) {
+    /// Adds earlier revisions, for a watcher that starts at `from`: the revisions of the `wider`
+    /// topic that `is_in_scope` accepts.
+    pub(crate) fn extend_back(&mut self, from: u64, wider: &Topic, is_in_scope: impl Fn(u64) -> bool) {
         if from < self.since {
             let until = wider.revisions.partition_point(|revision| *revision <= self.since);
             let start = wider.revisions.partition_point(|revision| *revision <= from);
             let earlier = wider.revisions.range(start..until).rev().copied();
-            earlier.filter(|revision| concern(*revision)).for_each(|revision| self.revisions.push_front(revision));
+            earlier.filter(|revision| is_in_scope(*revision)).for_each(|revision| self.revisions.push_front(revision));
             self.since = from;
         }
     }
@@ -94,7 +94,7 @@ impl Topic {
         }
     }
 
-    /// Adds the topic to those to wake, if it has watchers.
+    /// Adds the topic's watchers, if any, to `wake`.
     pub(crate) fn wake(&self, wake: &mut Vec<Arc<Changes>>) {
         if self.has_watchers() {
             wake.push(Arc::clone(&self.changes));
@@ -132,7 +132,7 @@ mod tests {
         let mut topic = Topic::since(20, 0);
         for (from, known) in [(20, vec![]), (12, vec![15]), (14, vec![15]), (4, vec![5, 10, 15]), (3, vec![5, 10, 15])]
         {
-            topic.reach_back(from, &wider, |revision| revision < 20 && revision % 5 == 0);
+            topic.extend_back(from, &wider, |revision| revision < 20 && revision % 5 == 0);
             assert_eq!(topic.after(0).collect::<Vec<_>>(), known);
         }
     }

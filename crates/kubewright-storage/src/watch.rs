@@ -21,11 +21,11 @@ const BATCH: usize = 64;
 pub struct Watcher<V> {
     store: Store<V>,
     scope: KeyRange,
-    /// All events of the scope up to here have been taken from the log.
+    /// All events of the scope up to this revision have been taken from the log.
     position: u64,
-    /// Taken, not yet given out.
+    /// Events taken from the log and not yet returned.
     taken: VecDeque<Arc<StoreEvent<V>>>,
-    /// The log may have events for which no further notification comes.
+    /// Whether the log may have events without a pending notification.
     is_behind: bool,
     changes: ChangeListener,
 }
@@ -68,7 +68,7 @@ impl<V> Watcher<V> {
 
     /// Waits for the next event.
     ///
-    /// Cancel safe: a dropped future has taken nothing.
+    /// Cancel safe: a dropped future loses no event.
     ///
     /// # Errors
     /// [`Compacted`] if the watcher was too slow; start again with a list.
@@ -76,7 +76,7 @@ impl<V> Watcher<V> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// As [`next`](Self::next), for a task that waits for other things too.
+    /// The same as [`next`](Self::next), as a poll function.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Arc<StoreEvent<V>>, Compacted>> {
         loop {
             if let Some(event) = self.try_next()? {
@@ -94,27 +94,27 @@ impl<V> Watcher<V> {
         // A watcher that has taken all events is notified of the next: without a notification,
         // there is no need to take the lock.
         if self.taken.is_empty() && (self.is_behind || self.changes.has_changed()) {
-            // Before the look at the log, so that a later write notifies again.
-            self.changes.hear();
+            // Before reading the log, so that a later write notifies again.
+            self.changes.mark_seen();
             self.take()?;
         }
         Ok(self.taken.pop_front())
     }
 
-    /// The current revision of the store, if the caller has been given all events up to it.
+    /// The current revision of the store, if all events up to it were returned.
     ///
-    /// This is what a bookmark says. `None` means that there are events to take first, or that
-    /// they are lost, or that the watch starts in the future.
+    /// This is the revision of a bookmark. `None` if there are events to return first, if events
+    /// were dropped, or if the watch starts in the future.
     pub fn progress(&mut self) -> Option<u64> {
         if self.taken.is_empty() {
             self.take().ok()?;
         }
-        // `take` has gone to the current revision exactly if it found nothing on the way; newer
-        // revisions do not matter, the caller has seen everything up to this one.
+        // If `take` finds no event, `position` is the revision that was current then. A newer
+        // revision does not invalidate it.
         (self.taken.is_empty() && self.position <= self.store.current_revision()).then_some(self.position)
     }
 
-    /// Moves the next events from the log to ourselves.
+    /// Moves the next events from the log to `taken`.
     fn take(&mut self) -> Result<(), Compacted> {
         self.is_behind = true;
         let state = self.store.read();

@@ -540,7 +540,7 @@ async fn an_indexed_watch_sees_only_events_of_its_value() {
     assert_eq!(quiet.try_next().expect("nothing is lost").map(|event| event.revision), Some(205));
     // The event that it has missed is evicted.
     assert!(slow.try_next().is_err());
-    assert!(store.watch_indexed("pods", "9", 4).is_err(), "nobody can tell any more");
+    assert!(store.watch_indexed("pods", "9", 4).is_err(), "the log no longer has the events");
     drop((quiet, slow, named));
     assert_eq!((store.usage().watchers, store.usage().topics), (0, 1));
 }

@@ -1,7 +1,7 @@
 //! Decides which queued key is handed out next.
 //!
-//! Keys form one line, or one line per group with round-robin between groups. With groups, a group
-//! of a thousand keys delays a group of one by a single key at a time. A line is ordered by arrival
+//! Keys form one queue, or one queue per group with round-robin between groups. With groups, a group
+//! of a thousand keys delays a group of one by a single key at a time. A queue is ordered by arrival
 //! or by rank (see `ageing`).
 
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, Hash, RandomState};
 use crate::ageing::{Ageing, RankedKeys};
 use crate::table::{KeyDetails, KeyTable};
 
-/// Lines up to this length keep their memory when they are emptied.
+/// Queues up to this length keep their memory when they are emptied.
 const RETAINED_CAPACITY: usize = 4096;
 
 /// Maps a key to the number of its group. Two groups may share a number; they then share their
@@ -27,35 +27,35 @@ pub(crate) fn numbered<T, G: Hash>(group_of: impl Fn(&T) -> G + Send + Sync + 's
 /// Numbers of queued keys in the order in which they are handed out.
 pub(crate) struct Order<T> {
     ageing: Option<Ageing>,
-    lines: Lines<T>,
+    queues: KeyQueues<T>,
     len: usize,
     arrivals: u32,
 }
 
-enum Lines<T> {
-    One(Line),
+enum KeyQueues<T> {
+    One(KeyQueue),
     ByGroup {
         group_of: GroupOf<T>,
-        /// Invariant: contains no empty line, and its groups are exactly those of `turns`, each
+        /// Invariant: contains no empty queue, and its groups are exactly those of `turns`, each
         /// once.
-        line_of: HashMap<u64, Line>,
+        queue_of: HashMap<u64, KeyQueue>,
         turns: VecDeque<u64>,
     },
 }
 
 #[derive(Debug)]
-enum Line {
+enum KeyQueue {
     Fifo(VecDeque<u32>),
     Ranked(RankedKeys),
 }
 
 impl<T> Order<T> {
     pub(crate) fn new(ageing: Option<Ageing>, group_of: Option<GroupOf<T>>) -> Self {
-        let lines = match group_of {
-            None => Lines::One(Line::new(ageing)),
-            Some(group_of) => Lines::ByGroup { group_of, line_of: HashMap::new(), turns: VecDeque::new() },
+        let queues = match group_of {
+            None => KeyQueues::One(KeyQueue::new(ageing)),
+            Some(group_of) => KeyQueues::ByGroup { group_of, queue_of: HashMap::new(), turns: VecDeque::new() },
         };
-        Self { ageing, lines, len: 0, arrivals: 0 }
+        Self { ageing, queues, len: 0, arrivals: 0 }
     }
 
     /// Number of queued keys.
@@ -70,31 +70,31 @@ impl<T> Order<T> {
             self.arrivals = self.arrivals.wrapping_add(1);
             details.arrival = self.arrivals;
         }
-        match &mut self.lines {
-            Lines::One(line) => line.push(number, table.details(number)),
-            Lines::ByGroup { group_of, line_of, turns } => {
+        match &mut self.queues {
+            KeyQueues::One(queue) => queue.push(number, table.details(number)),
+            KeyQueues::ByGroup { group_of, queue_of, turns } => {
                 let group = group_of(table[number].key());
-                let line = line_of.entry(group).or_insert_with(|| {
+                let queue = queue_of.entry(group).or_insert_with(|| {
                     turns.push_back(group);
-                    Line::new(self.ageing)
+                    KeyQueue::new(self.ageing)
                 });
-                line.push(number, table.details(number));
+                queue.push(number, table.details(number));
             }
         }
     }
 
     /// Removes and returns the next key.
     pub(crate) fn pop(&mut self) -> Option<u32> {
-        let number = match &mut self.lines {
-            Lines::One(line) => line.pop()?,
-            Lines::ByGroup { line_of, turns, .. } => {
+        let number = match &mut self.queues {
+            KeyQueues::One(queue) => queue.pop()?,
+            KeyQueues::ByGroup { queue_of, turns, .. } => {
                 let group = turns.pop_front()?;
-                let line = line_of.get_mut(&group).expect("a group with a turn has a line");
-                let number = line.pop().expect("no line is empty");
-                if line.len() > 0 {
+                let queue = queue_of.get_mut(&group).expect("a group with a turn has a queue");
+                let number = queue.pop().expect("no queue is empty");
+                if queue.len() > 0 {
                     turns.push_back(group);
                 } else {
-                    line_of.remove(&group);
+                    queue_of.remove(&group);
                 }
                 number
             }
@@ -106,12 +106,12 @@ impl<T> Order<T> {
     /// Moves a queued key to the position of its new priority. Its arrival time, and so its age,
     /// stays.
     pub(crate) fn change_priority(&mut self, number: u32, table: &mut KeyTable<T>, priority: i32) {
-        let line = match &mut self.lines {
-            Lines::One(line) => Some(line),
-            Lines::ByGroup { group_of, line_of, .. } => line_of.get_mut(&group_of(table[number].key())),
+        let queue = match &mut self.queues {
+            KeyQueues::One(queue) => Some(queue),
+            KeyQueues::ByGroup { group_of, queue_of, .. } => queue_of.get_mut(&group_of(table[number].key())),
         };
         let Some(details) = table.details_mut(number) else { return };
-        if let Some(Line::Ranked(ranked)) = line {
+        if let Some(KeyQueue::Ranked(ranked)) = queue {
             ranked.remove(number, details);
             details.priority = priority;
             ranked.push(number, details);
@@ -119,16 +119,16 @@ impl<T> Order<T> {
         details.priority = priority;
     }
 
-    /// The queued keys in order, if there is one line ordered by arrival.
+    /// The queued keys in order, if there is one queue ordered by arrival.
     pub(crate) fn fifo(&self) -> Option<impl Iterator<Item = u32>> {
-        match &self.lines {
-            Lines::One(Line::Fifo(numbers)) => Some(numbers.iter().copied()),
+        match &self.queues {
+            KeyQueues::One(KeyQueue::Fifo(numbers)) => Some(numbers.iter().copied()),
             _ => None,
         }
     }
 }
 
-impl Line {
+impl KeyQueue {
     fn new(ageing: Option<Ageing>) -> Self {
         match ageing {
             None => Self::Fifo(VecDeque::new()),

@@ -28,7 +28,7 @@ pub struct Get<'a, T> {
 }
 
 /// How to continue when no key is queued.
-enum Idle {
+enum WhenEmpty {
     Closed,
     Pending,
     Retry,
@@ -74,9 +74,9 @@ impl<'a, T: Clone + Eq> Future for Get<'a, T> {
                     return Poll::Ready(Some(Claim::new(shared, taken)));
                 }
                 None => match this.wait(locked, is_uncontended, context) {
-                    Idle::Closed => return Poll::Ready(None),
-                    Idle::Pending => return Poll::Pending,
-                    Idle::Retry => {}
+                    WhenEmpty::Closed => return Poll::Ready(None),
+                    WhenEmpty::Pending => return Poll::Pending,
+                    WhenEmpty::Retry => {}
                 },
             }
         }
@@ -112,16 +112,16 @@ impl<T: Clone + Eq> Get<'_, T> {
     /// Registers as a waiter, since no key is queued.
     #[cold]
     #[inline(never)]
-    fn wait(&mut self, mut locked: Guard<'_, Locked<T>>, is_uncontended: bool, context: &mut Context<'_>) -> Idle {
+    fn wait(&mut self, mut locked: Guard<'_, Locked<T>>, is_uncontended: bool, context: &mut Context<'_>) -> WhenEmpty {
         if is_uncontended && locked.state.is_after_burst() {
             drop(locked);
             // After a burst, more keys are likely. Yielding once costs less than a sleep and a
             // wake-up.
-            return if pin!(yield_now()).poll(context).is_ready() { Idle::Retry } else { Idle::Pending };
+            return if pin!(yield_now()).poll(context).is_ready() { WhenEmpty::Retry } else { WhenEmpty::Pending };
         }
         if locked.state.is_over() {
             change(locked, |locked| locked.waiters.pick_all());
-            return Idle::Closed;
+            return WhenEmpty::Closed;
         }
         let deadline = change(locked, |locked| {
             let id = locked.waiters.register(self.waiter, context.waker());
@@ -135,10 +135,10 @@ impl<T: Clone + Eq> Get<'_, T> {
         match deadline.map(|deadline| self.sleep(deadline, context)) {
             None => {
                 self.timer = None;
-                Idle::Pending
+                WhenEmpty::Pending
             }
-            Some(Poll::Pending) => Idle::Pending,
-            Some(Poll::Ready(())) => Idle::Retry,
+            Some(Poll::Pending) => WhenEmpty::Pending,
+            Some(Poll::Ready(())) => WhenEmpty::Retry,
         }
     }
 

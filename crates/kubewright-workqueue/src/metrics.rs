@@ -37,12 +37,12 @@ const OTHER_PRIORITIES: &str = "exceeded_cardinality_limit";
 /// values; further priorities share the value `exceeded_cardinality_limit`.
 ///
 /// ```
-/// use kubewright_workqueue::{QueueMetrics, Options, WorkQueue};
+/// use kubewright_workqueue::{QueueMetrics, QueueOptions, WorkQueue};
 /// use prometheus_client::{encoding::text::encode, registry::Registry};
 ///
 /// let mut registry = Registry::default();
 /// let metrics = QueueMetrics::register(&mut registry);
-/// let queue = WorkQueue::new(Options::new().name("pods").metrics(&metrics));
+/// let queue = WorkQueue::new(QueueOptions::new().name("pods").metrics(&metrics));
 /// queue.add("default/web");
 ///
 /// let mut text = String::new();

@@ -36,6 +36,7 @@ mod book {
 
     chapters! {
         control_loop: "control-loop.md",
+        controllers: "controllers.md",
         from_controller_runtime: "from-controller-runtime.md",
         from_kube_rs: "from-kube-rs.md",
         operations: "operations.md",

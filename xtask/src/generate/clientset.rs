@@ -42,8 +42,8 @@ pub fn file(gv: &GroupVersion) -> String {
          instead.\n\nuse kubewright_api::{module}::{version}::{{{kinds}}};\n{text}\nuse crate::api::{{{used}}};\n\
          use crate::rest::Client;\n\n/// The resources of `{group}/{version}`.\n#[derive(Debug, Clone, Copy)]\n\
          #[doc(alias = \"{go}Client\")]\npub struct {client}<'a>(&'a Client);\n\nimpl Client {{\n\
-         /// The resources of `{group}/{version}`.\n#[doc(alias = \"{go}\")]\npub fn {module}_{version}(&self) -> {client}<'_> \
-         {{\n{client}(self)\n}}\n}}\n\nimpl {client}<'_> {{\n{body}}}\n\n{traits}",
+         /// The resources of `{group}/{version}`.\n#[doc(alias = \"{go}\")]\n\
+         pub fn {module}_{version}(&self) -> {client}<'_> {{\n{client}(self)\n}}\n}}\n\nimpl {client}<'_> {{\n{body}}}\n\n{traits}",
         version = gv.version,
         module = gv.module,
         kinds = kinds.join(", "),

@@ -22,16 +22,21 @@ use modules::Modules;
 /// one folder.
 pub fn run(shows_files: bool) -> Result<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
-    let sources = source_folders(root)?;
-    let mut problems = table::problems(root)?;
-    for source in &sources {
-        problems.extend(cycles(root, source, shows_files)?);
-    }
+    let problems = problems(root, shows_files)?;
     if problems.is_empty() {
-        return Ok(format!("{} crates use what ARCHITECTURE.md lists, without cycles between folders", sources.len()));
+        return Ok("the crates use what ARCHITECTURE.md lists, without cycles between folders".to_owned());
     }
     problems.iter().for_each(|problem| println!("{problem}"));
     Err(format!("{} problems with layers", problems.len()))
+}
+
+/// The problems of the workspace in the folder `root`, as text.
+fn problems(root: &Path, shows_files: bool) -> Result<Vec<String>, String> {
+    let mut problems = table::problems(root)?;
+    for source in &source_folders(root)? {
+        problems.extend(cycles(root, source, shows_files)?);
+    }
+    Ok(problems)
 }
 
 /// The `src` folders of all crates of the workspace, sorted.
@@ -69,4 +74,52 @@ fn cycles(root: &Path, source: &Path, shows_files: bool) -> Result<Vec<String>, 
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The problems of a workspace of two crates, where `a` has a folder `disk` beside `store.rs`.
+    fn problems_of(test: &str, manifest: &str, disk: &str, store: &str) -> Vec<String> {
+        let root = std::env::temp_dir().join(format!("xtask-layers-{test}-{}", std::process::id()));
+        let table = "## Layers\n\n| crate | uses |\n|---|---|\n| `kubewright-a` | |\n| `kubewright-b` | |\n";
+        for (file, text) in [
+            ("ARCHITECTURE.md", table),
+            ("crates/kubewright-a/Cargo.toml", manifest),
+            ("crates/kubewright-a/src/lib.rs", "mod disk;\nmod store;\n"),
+            ("crates/kubewright-a/src/disk/mod.rs", "mod file;\n"),
+            ("crates/kubewright-a/src/disk/file.rs", disk),
+            ("crates/kubewright-a/src/store.rs", store),
+            ("crates/kubewright-b/Cargo.toml", ""),
+        ] {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().expect("it is in the root")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        let problems = problems(&root, false);
+        std::fs::remove_dir_all(root).expect("it was created above");
+        problems.expect("the workspace is readable")
+    }
+
+    #[test]
+    fn an_unlisted_dependency_is_a_problem() {
+        let problems = problems_of("dependency", "[dependencies]\nkubewright-b.workspace = true\n", "", "");
+        assert_eq!(
+            problems,
+            ["kubewright-a uses kubewright-b, which the layer table of ARCHITECTURE.md does not list"]
+        );
+    }
+
+    #[test]
+    fn a_cycle_through_a_folder_is_a_problem() {
+        let problems = problems_of("cycle", "", "use crate::store::Store;", "use crate::disk::file::File;");
+        let imports = "  disk -> store: crate::store::Store\n  store -> disk: crate::disk::file::File";
+        assert_eq!(problems, [format!("crates/kubewright-a/src: disk, store import each other:\n{imports}")]);
+    }
+
+    #[test]
+    fn imports_in_one_direction_are_no_problem() {
+        assert_eq!(problems_of("downwards", "", "", "use crate::disk::file::File;"), [""; 0]);
+    }
 }

@@ -65,17 +65,20 @@ fn used(crates: &Path) -> Result<Dependencies, String> {
     Ok(used)
 }
 
+/// Crates of the workspace in the sections `dependencies` and `build-dependencies`, of any target.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
-    let mut section = "";
+    let mut in_dependencies = false;
     let mut found = BTreeSet::new();
     for line in manifest.lines() {
-        if line.starts_with('[') {
-            section = line.trim();
-        } else if section == "[dependencies]" {
-            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            if name.starts_with("kubewright") {
-                found.insert(name.to_owned());
-            }
+        let mut name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        if let Some(section) = line.trim().strip_prefix('[') {
+            // A section such as `[dependencies.kubewright-core]` names its dependency.
+            let (table, dependency) = section.split_once("dependencies").unwrap_or(("dev-", ""));
+            in_dependencies = !table.ends_with("dev-");
+            name = dependency.trim_matches(['.', ']']);
+        }
+        if in_dependencies && name.starts_with("kubewright") {
+            found.insert(name.to_owned());
         }
     }
     found
@@ -98,8 +101,21 @@ mod tests {
     #[test]
     fn dependencies_of_tests_do_not_count() {
         let manifest = "[dependencies]\nkubewright-core.workspace = true\nbytes = \"1\"\n\
-                        kubewright-api = { workspace = true }\n[dev-dependencies]\nkubewright-cli.workspace = true\n";
+                        kubewright-api = { workspace = true }\n[dev-dependencies]\nkubewright-cli.workspace = true\n\
+                        [features]\nkubewright-derive = []\n";
         let expected = ["kubewright-api", "kubewright-core"].map(str::to_owned);
         assert_eq!(dependencies(manifest), BTreeSet::from(expected));
+    }
+
+    #[test]
+    fn dependencies_count_in_any_notation() {
+        for manifest in [
+            "[build-dependencies]\nkubewright-core.workspace = true\n",
+            "[target.'cfg(unix)'.dependencies]\nkubewright-core = { path = \"../kubewright-core\" }\n",
+            "[dependencies.kubewright-core]\nworkspace = true\n",
+        ] {
+            assert_eq!(dependencies(manifest), BTreeSet::from(["kubewright-core".to_owned()]), "{manifest}");
+        }
+        assert_eq!(dependencies("[dev-dependencies.kubewright-core]\nworkspace = true\n"), BTreeSet::new());
     }
 }

@@ -44,7 +44,7 @@ const BATCH: usize = 64;
 const EXAMINED_WHOLE: [&str; 5] = ["events", "persistentvolumeclaims", "persistentvolumes", "pods", "resourcequotas"];
 
 /// Why following the log ended.
-enum End {
+enum FollowEnd {
     /// The server stops.
     Stopped,
     /// The log dropped events that had not been followed yet.
@@ -71,13 +71,13 @@ pub(crate) async fn run(registry: Arc<Registry>, recovery: Option<Recovery>, mut
                 housekeeper.begin(page.entries).await;
                 housekeeper.follow_log(&mut watcher, recovery.as_ref()).await
             } => end,
-            _ = stop.wait_for(|stopped| *stopped) => End::Stopped,
+            _ = stop.wait_for(|stopped| *stopped) => FollowEnd::Stopped,
         };
         match end {
-            End::Stopped => return,
-            End::Compacted => {}
+            FollowEnd::Stopped => return,
+            FollowEnd::Compacted => {}
             // The rejected writes are unknown, so all objects are examined again.
-            End::Recovered => housekeeper.garbage = GarbageCollector::default(),
+            FollowEnd::Recovered => housekeeper.garbage = GarbageCollector::default(),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Housekeeper {
     }
 
     /// Follows the log and does the resulting work, until a reason to end occurs.
-    async fn follow_log(&mut self, watcher: &mut Watcher<StoredObject>, recovery: Option<&Recovery>) -> End {
+    async fn follow_log(&mut self, watcher: &mut Watcher<StoredObject>, recovery: Option<&Recovery>) -> FollowEnd {
         let registry = Arc::clone(&self.registry);
         let mut is_busy = true;
         loop {
@@ -149,12 +149,12 @@ impl Housekeeper {
                 () = yield_now(), if is_busy => {}
                 event = watcher.next(), if !is_busy => match event {
                     Ok(event) => self.follow(&event),
-                    Err(_) => return End::Compacted,
+                    Err(_) => return FollowEnd::Compacted,
                 },
                 deletion = self.deletions.next() => self.reconsider(&deletion),
                 () = self.expiry.due() => self.expiry.expire(&registry),
                 () = self.content.refresh_due() => self.content.refresh(),
-                () = recovered(recovery) => return End::Recovered,
+                () = recovered(recovery) => return FollowEnd::Recovered,
                 _ = self.compaction.tick() => registry.store.age(),
             }
             // Run tasks before reading the log, so that a housekeeper that always falls behind
@@ -171,7 +171,7 @@ impl Housekeeper {
                 match watcher.try_next() {
                     Ok(Some(event)) => self.follow(&event),
                     Ok(None) => break,
-                    Err(_) => return End::Compacted,
+                    Err(_) => return FollowEnd::Compacted,
                 }
                 followed += 1;
             }

@@ -99,7 +99,7 @@ mod tests {
         let mut lingering = LingeringClose::new(server, leftover);
         lingering.write_all(b"too much").await.expect("there is room");
         let (_, heard) = tokio::join!(lingering.shutdown(), async move {
-            client.write_all(&[0; 1000]).await.expect("somebody reads");
+            client.write_all(&[0; 1000]).await.expect("the peer reads");
             let mut heard = String::new();
             client.read_to_string(&mut heard).await.expect("it was not reset");
             heard

@@ -16,7 +16,7 @@ use crate::rejection::Rejection;
 
 /// The maximum size of a body.
 const BODY_MAX: usize = 3 << 20;
-/// A body of HTTP/1.1 that nobody wants is read up to this size, so that its connection can be used
+/// An unread HTTP/1.1 body is discarded up to this size, so that its connection can be used
 /// again. As in Go's servers.
 const DISCARDED_MAX: u64 = 256 << 10;
 /// Time limit for draining.

@@ -97,8 +97,8 @@ impl ApiResponse {
         let status = match rejection {
             Rejection::NoSuchPage => return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
-            // Unreachable: callers that do not handle `NeedsWebhook` write resources without webhooks.
-            Rejection::NeedsWebhook => Box::new(Status::internal("webhooks were not asked")),
+            // Unreachable: callers handle it, or write resources without webhooks.
+            Rejection::NeedsWebhook => Box::new(Status::internal("a webhook was not called")),
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());

@@ -118,7 +118,7 @@ impl ObjectDraft {
             value.set_meta("resourceVersion", version);
         }
         let labels = value.labels();
-        // The draft's text has a placeholder for the version, so write the text anew.
+        // The draft's text has a placeholder for the version, so write the text again.
         let mut json = Vec::new();
         write_head(tree::text(&value, &["apiVersion"]), tree::text(&value, &["kind"]), &mut json);
         let head = json.len() as u32;

@@ -168,7 +168,7 @@ async fn a_conversion_does_not_cache_trees() {
     assert!(v2.needs_webhook());
     let objects = registry.all(&KeyRange::resource("widgets.example.com"));
     let objects = objects.into_iter().map(|entry| entry.object).collect();
-    assert!(in_version(&registry.webhook_clients, &v2, objects).await.is_err(), "nobody listens at this address");
+    assert!(in_version(&registry.webhook_clients, &v2, objects).await.is_err(), "no server listens at this address");
     assert_eq!(trees(&registry, "widgets.example.com"), 0);
 }
 
@@ -262,7 +262,7 @@ async fn an_event_wakes_only_the_watches_of_its_node() {
     let key = resource(&registry, "pods").key("default", "web");
     let made = registry.store.newest(&key).expect("it was stored").revision;
     let moved =
-        registry.store.update(&key, made, ObjectDraft::new(tree(&pod("web", "n9")))).expect("nobody else writes");
+        registry.store.update(&key, made, ObjectDraft::new(tree(&pod("web", "n9")))).expect("there is no other writer");
     assert_eq!(woken(&watches), [7, 9]);
     assert_eq!((watches[7].events(), watches[9].events()), ("DELETED web".to_owned(), "ADDED web".to_owned()));
     let gone = registry.store.delete(&key, moved.revision, ObjectDraft::new(moved.object.value().clone()));

@@ -74,8 +74,8 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
     let in_words = |rejection| match rejection {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
-        // The server itself asks nobody.
-        Rejection::NeedsWebhook => "webhooks were not asked".to_owned(),
+        // The server calls no webhooks for its own objects.
+        Rejection::NeedsWebhook => "a webhook was not called".to_owned(),
     };
     let decoded = decoding::normalize(ExpectedType::from(&**resource), value).map_err(|status| status.to_string())?;
     let namespace = match (resource.namespaced, value.namespace()) {

@@ -53,7 +53,7 @@ impl Transport for InProcess {
                 return Err(TransportError::new(TransportErrorKind::Connect, "the server has stopped"));
             }
             match service.call(request).await {
-                Ok(response) => Ok(response.map(|body| Body::new(Chunks(body)))),
+                Ok(response) => Ok(response.map(|body| Body::new(DataFrames(body)))),
                 Err(error) => Err(TransportError::new(TransportErrorKind::Disconnected, error)),
             }
         })
@@ -61,9 +61,9 @@ impl Transport for InProcess {
 }
 
 /// The data frames of a body. There are no trailers.
-struct Chunks(crate::http::ResponseBody);
+struct DataFrames(crate::http::ResponseBody);
 
-impl Stream for Chunks {
+impl Stream for DataFrames {
     type Item = Result<Bytes, TransportError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -358,7 +358,7 @@ async fn the_failure_policy_decides_about_a_failed_condition() {
     assert_eq!(client.call("DELETE", &path, "").await.0, 200);
     hook.register(&mut client, "Validating", &format!(r#"{condition},"failurePolicy":"Ignore""#)).await;
     assert_eq!(client.call("POST", CONFIG_MAPS, &config_map("a", "")).await.0, 201);
-    assert!(hook.seen.lock().expect("no panic before").is_empty(), "nobody is asked");
+    assert!(hook.seen.lock().expect("no panic before").is_empty(), "no webhook is called");
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn the_namespace_is_checked_before_and_after_webhook_calls() {
     hook.register(&mut client, "Mutating", "").await;
     let (code, refused) = client.call("POST", "/api/v1/namespaces/nowhere/configmaps", &config_map("a", "")).await;
     assert_eq!((code, text(&refused, "message").as_str()), (404, r#"namespaces "nowhere" not found"#));
-    assert!(hook.seen.lock().expect("no panic before").is_empty(), "nobody is asked");
+    assert!(hook.seen.lock().expect("no panic before").is_empty(), "no webhook is called");
     let mut other = Client::over(server.connect()).await;
     let slow =
         tokio::spawn(

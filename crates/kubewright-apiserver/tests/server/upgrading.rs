@@ -15,7 +15,7 @@ const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("kubewright")
 /// Converts the data file to format 1.
 fn downgrade(directory: &Directory) {
     let database = Database::open(directory.0.join("objects.redb")).expect("its server has stopped");
-    let transaction = database.begin_write().expect("nobody else writes");
+    let transaction = database.begin_write().expect("there is no other writer");
     {
         let objects = transaction.open_table(OBJECTS).expect("it has objects");
         let mut older = transaction.open_table(OBJECTS_1).expect("it can be created");
@@ -33,7 +33,7 @@ fn downgrade(directory: &Directory) {
 /// Replaces text in all stored objects of a resource. Fails if a text is missing.
 fn rewrite(directory: &Directory, resource: &str, words: &[(&str, &str)]) {
     let database = Database::open(directory.0.join("objects.redb")).expect("its server has stopped");
-    let transaction = database.begin_write().expect("nobody else writes");
+    let transaction = database.begin_write().expect("there is no other writer");
     {
         let mut objects = transaction.open_table(OBJECTS_1).expect("it has objects");
         let all = objects.iter().expect("they can be read").map(|entry| entry.expect("it can be read"));
@@ -86,7 +86,7 @@ async fn objects_without_current_defaults_can_be_updated() {
     for path in [format!("{PODS}/p"), format!("{JOBS}/j")] {
         let (code, changed) = client.call("PATCH", &path, r#"{"metadata":{"labels":{"a":"b"}}}"#).await;
         assert_eq!(code, 200, "{changed}");
-        assert_eq!(text(&changed, "metadata/generation"), "1", "nobody has changed what it says: {changed}");
+        assert_eq!(text(&changed, "metadata/generation"), "1", "the spec is unchanged: {changed}");
         assert!(changed.to_string().contains(r#"{"cpu":"3m"}"#), "{changed}");
     }
     let (code, refused) = client.call("PATCH", &format!("{PODS}/p"), r#"{"spec":{"hostname":"h"}}"#).await;

@@ -60,7 +60,7 @@ impl<T> fmt::Debug for Config<T> {
 pub struct Controller<T> {
     queue: Arc<dyn Queue<T>>,
     reflector: Reflector<T>,
-    processing: Mutex<Option<Processing<T>>>,
+    processing: Mutex<Option<DeltaConsumer<T>>>,
     /// Part of the initial list was popped but not fully processed.
     is_in_initial_list: AtomicBool,
     /// Set when part of the initial list was lost: the number of lists completed at that time. The
@@ -70,17 +70,17 @@ pub struct Controller<T> {
 }
 
 /// The consumer of the deltas.
-enum Processing<T> {
+enum DeltaConsumer<T> {
     /// A user-provided function.
     Own(Box<TryProcess<T>>),
     Informer(SingleHandler<T>),
 }
 
-impl<T: Object> Processing<T> {
+impl<T: Object> DeltaConsumer<T> {
     fn process(&mut self, deltas: Vec<Delta<T>>, is_in_initial_list: bool) -> Result<(), Box<dyn Error + Send + Sync>> {
         match self {
-            Processing::Own(process) => process(deltas, is_in_initial_list),
-            Processing::Informer(single) => {
+            DeltaConsumer::Own(process) => process(deltas, is_in_initial_list),
+            DeltaConsumer::Informer(single) => {
                 single.apply(deltas, is_in_initial_list);
                 Ok(())
             }
@@ -89,7 +89,7 @@ impl<T: Object> Processing<T> {
 
     /// Asynchronous work after the deltas were taken out of the queue.
     async fn finish(&mut self) {
-        if let Processing::Informer(single) = self {
+        if let DeltaConsumer::Informer(single) = self {
             single.deliver_all().await;
         }
     }
@@ -99,14 +99,14 @@ impl<T: Object> Controller<T> {
     /// A controller that has not been run.
     pub fn new(config: Config<T>) -> Self {
         let Config { queue, lister_watcher, process, reflector, retry_on_error } = config;
-        let controller = Self::over(queue, lister_watcher, Processing::Own(process), reflector);
+        let controller = Self::over(queue, lister_watcher, DeltaConsumer::Own(process), reflector);
         Controller { retry_on_error, ..controller }
     }
 
     fn over(
         queue: Arc<dyn Queue<T>>,
         lister_watcher: Box<dyn ListerWatcher<T>>,
-        processing: Processing<T>,
+        processing: DeltaConsumer<T>,
         reflector: ReflectorOptions<T>,
     ) -> Self {
         let feed: Arc<dyn ReflectorStore<T>> = queue.clone();
@@ -146,7 +146,7 @@ impl<T: Object> Controller<T> {
     }
 
     /// Processes popped deltas. Returns only if a cache missed some of them.
-    async fn consume(&self, processing: &mut Processing<T>) {
+    async fn consume(&self, processing: &mut DeltaConsumer<T>) {
         loop {
             let mut has_panicked = false;
             let mut unprocessed = None;
@@ -172,7 +172,7 @@ impl<T: Object> Controller<T> {
                 continue;
             }
             processing.finish().await;
-            let is_lost = has_panicked && matches!(processing, Processing::Informer(_));
+            let is_lost = has_panicked && matches!(processing, DeltaConsumer::Informer(_));
             if is_lost && !self.has_synced() {
                 *self.lost_after() = Some(self.health().lists);
             } else if self.lost_after().is_some_and(|lists| lists < self.health().lists && self.queue.is_empty()) {
@@ -278,7 +278,7 @@ impl<T: Object> Informer<T> {
             reflector = reflector.resync_every(period);
         }
         let single = SingleHandler { store: store.clone(), handler: Box::new(handler), recreated, applied: None };
-        let controller = Controller::over(queue, Box::new(lister_watcher), Processing::Informer(single), reflector);
+        let controller = Controller::over(queue, Box::new(lister_watcher), DeltaConsumer::Informer(single), reflector);
         Ok(Informer { store, controller })
     }
 

@@ -1,8 +1,8 @@
 //! Synchronises a store with the server: lists all objects, then watches changes.
 //!
 //! ```text
-//! run ─> round (retry_loop.rs): stream (watch.rs) or list (list.rs) ─> watch (watch.rs) ─> back off ─> round …
-//!                             └── Intake (intake.rs): server ─> object ─> store (typed.rs) ──┘
+//! run ─> round (retry_loop.rs): stream (watch.rs) or list (list.rs) ─> watch (watch.rs) ─> round …
+//!                               └─ Intake (intake.rs): server ─> object ─> store (typed.rs) ─┘
 //! ```
 //! A round starts with all objects, from a streaming list or, if the server does not support it,
 //! from a plain list. An object that the store already has at the same version is reused, so it is

@@ -65,8 +65,8 @@ impl<T: Object> Contents<T> {
     }
 
     fn slot(&self, hash: u32, namespace: &str, name: &str) -> Option<u32> {
-        let is_it = |object: &Arc<T>| object.name() == name && object.namespace() == namespace;
-        self.slot_of.find(hash, |slot| self.objects.get(*slot).is_some_and(is_it)).copied()
+        let has_key = |object: &Arc<T>| object.name() == name && object.namespace() == namespace;
+        self.slot_of.find(hash, |slot| self.objects.get(*slot).is_some_and(has_key)).copied()
     }
 
     pub(super) fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {

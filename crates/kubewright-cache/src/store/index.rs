@@ -1,4 +1,4 @@
-//! Named indices: which objects have which value.
+//! Named indices, which map values to objects.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,8 @@ type Function<T> = Arc<dyn Fn(&T, &mut dyn FnMut(Str)) + Send + Sync>;
 
 /// Index functions by name.
 ///
-/// A function gives 0 to n values for an object. It cannot fail: an object that has no sensible
-/// value has none. It is called by the writer of the store, so it should be quick; if it panics,
-/// the write has not happened.
+/// A function returns any number of values of an object, or none. The writer of the store calls it,
+/// so it should be fast. If it panics, the write is discarded.
 ///
 /// ```
 /// use kubewright_cache::Indexers;
@@ -38,13 +37,13 @@ impl<T> Clone for Indexers<T> {
 }
 
 impl<T> Indexers<T> {
-    /// None.
+    /// No indices.
     #[must_use]
     pub fn new() -> Self {
         Indexers { functions: Vec::new() }
     }
 
-    /// One, by namespace, as informers have it.
+    /// The index by namespace, which informers have by default.
     #[must_use]
     #[doc(alias = "MetaNamespaceIndexFunc")]
     pub fn by_namespace() -> Self
@@ -54,7 +53,7 @@ impl<T> Indexers<T> {
         Self::new().with(NAMESPACE_INDEX, |object: &T| [Str::from(object.namespace())])
     }
 
-    /// Adds an index; of two with one name the last counts.
+    /// Adds an index. It replaces an index with the same name.
     #[must_use]
     pub fn with<I, V>(mut self, name: impl Into<Str>, values: impl Fn(&T) -> I + Send + Sync + 'static) -> Self
     where
@@ -69,7 +68,7 @@ impl<T> Indexers<T> {
         self
     }
 
-    /// These and those of `others`; of two with one name the other one counts.
+    /// Adds the indices of `others`. They replace indices with the same names.
     pub(crate) fn and(mut self, others: Self) -> Self {
         self.functions.retain(|(name, _)| !others.names().any(|other| other == name));
         self.functions.extend(others.functions);
@@ -105,7 +104,7 @@ pub struct UnknownIndex {
     pub(super) name: Str,
 }
 
-/// An index of this name exists already; none was added.
+/// Indices with these names exist already. No index was added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("indexer conflict: {}", .names.join(", "))]
 pub struct IndexerConflict {
@@ -183,11 +182,11 @@ impl<T> Index<T> {
 
     fn remove(&mut self, value: &Str, slot: u32) {
         let hash = hash::text(value);
-        let is_it = |bucket: &Bucket| bucket.value == *value;
-        let Some(bucket) = self.buckets.get_mut(hash, is_it) else { return };
+        let has_value = |bucket: &Bucket| bucket.value == *value;
+        let Some(bucket) = self.buckets.get_mut(hash, has_value) else { return };
         bucket.members.remove(slot, |()| true);
         if bucket.members.len() == 0 {
-            self.buckets.remove(hash, is_it);
+            self.buckets.remove(hash, has_value);
         }
     }
 

@@ -8,8 +8,8 @@ use kubewright_core::{ObjectKey, Str};
 
 /// Keys of objects whose newest state could not be decoded or transformed, with their uids.
 ///
-/// The map is shared by all copies of a state. It is copied once for each transaction that changes
-/// it, which is cheap as long as such objects are rare.
+/// Snapshots share the map. A transaction that changes it copies it once, which is cheap because
+/// such objects are rare.
 #[derive(Default, Clone)]
 pub(super) struct Marks {
     uid_of: Option<Arc<BTreeMap<ObjectKey, Str>>>,
@@ -43,7 +43,7 @@ impl Marks {
         }
     }
 
-    /// Removes the marks of a namespace; of all, if it is empty.
+    /// Removes the marks of a namespace, or all marks if it is empty.
     pub(super) fn clear(&mut self, namespace: &str) {
         let Some(uid_of) = &mut self.uid_of else { return };
         if !namespace.is_empty() {

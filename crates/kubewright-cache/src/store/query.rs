@@ -1,4 +1,4 @@
-//! Questions over several indices at once.
+//! Queries over several indices.
 
 use kubewright_core::Str;
 
@@ -25,9 +25,9 @@ pub enum Query {
         /// The value.
         value: Str,
     },
-    /// Objects that all of these select; all objects if there are none.
+    /// The intersection of these queries. All objects if there are none.
     All(Vec<Query>),
-    /// Objects that any of these selects.
+    /// The union of these queries.
     Any(Vec<Query>),
 }
 
@@ -62,7 +62,7 @@ impl Query {
         }
     }
 
-    /// The names of all indices that are asked.
+    /// The names of all indices in the query.
     pub(super) fn names(&self) -> Vec<&Str> {
         match self {
             Query::Index { name, .. } => vec![name],

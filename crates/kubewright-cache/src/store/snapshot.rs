@@ -1,4 +1,4 @@
-//! The whole store at one moment.
+//! Immutable snapshots of a store, and their differences.
 
 use std::any::Any;
 use std::fmt;
@@ -12,11 +12,10 @@ use super::objects::Objects;
 use super::query::Query;
 use crate::typed::typed;
 
-/// All objects and indices of a store at one version; making one costs nothing, and it never
-/// changes.
+/// All objects and indices of a store at one version. Immutable, and created in constant time.
 ///
-/// Objects are shared, not copied. A snapshot keeps alive what it holds: let go of it when it is
-/// old.
+/// Objects are shared, not copied. A snapshot keeps its objects in memory, so drop it when it is no
+/// longer needed.
 pub struct Snapshot<T> {
     pub(super) contents: Arc<Contents<T>>,
 }
@@ -34,12 +33,12 @@ impl<T: Object> Snapshot<T> {
         self.contents.get_by_key(key)
     }
 
-    /// The object of this namespace, empty for objects of the cluster, and name.
+    /// The object with this namespace and name. The namespace of cluster-scoped objects is empty.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.contents.get(namespace, name)
     }
 
-    /// All objects, in no order that means anything.
+    /// All objects, in arbitrary order.
     #[doc(alias = "List")]
     pub fn iter(&self) -> Objects<'_, T> {
         Objects::all(&self.contents.objects)
@@ -50,7 +49,7 @@ impl<T: Object> Snapshot<T> {
         self.contents.objects.iter_from(slot).next()
     }
 
-    /// The same without its type, for those who only keep it.
+    /// The snapshot without its object type, for storage.
     pub(crate) fn into_any(self) -> Arc<dyn Any + Send + Sync> {
         self.contents
     }
@@ -60,12 +59,12 @@ impl<T: Object> Snapshot<T> {
         Snapshot { contents: typed(any.clone()) }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.contents.objects.len()
     }
 
-    /// Whether there are none.
+    /// Whether the snapshot has no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,39 +75,39 @@ impl<T: Object> Snapshot<T> {
         self.iter().map(|object| object.key())
     }
 
-    /// All objects as a list of one's own.
+    /// All objects as a vector.
     pub fn to_vec(&self) -> Vec<Arc<T>> {
         self.iter().to_vec()
     }
 
-    /// The version of the last change, list or bookmark that is part of this; empty if none had
-    /// one.
+    /// The resource version of the last change, list or bookmark in this snapshot. Empty if none
+    /// had a version.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> &ResourceVersion {
         &self.contents.versions.last
     }
 
-    /// The version up to which all that happened in a namespace is part of this. That of the last
-    /// change, unless namespaces are [watched one by one](crate::FactoryOptions::namespaces); then
-    /// empty, if this one is not among them.
+    /// The resource version up to which the snapshot includes all changes of a namespace. Equal to
+    /// [`resource_version`](Self::resource_version) unless the informer watches [selected
+    /// namespaces](crate::FactoryOptions::namespaces). Then it is empty for other namespaces.
     pub fn resource_version_of(&self, namespace: &str) -> &ResourceVersion {
         self.contents.versions.of(namespace)
     }
 
     /// Whether the newest state of this object could not be decoded or transformed.
     ///
-    /// Then [`get_by_key`](Self::get_by_key) returns an older state, or nothing although the object
-    /// exists.
+    /// If so, [`get_by_key`](Self::get_by_key) returns the last good state, or `None` although the
+    /// object exists.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.contents.marks.contains(key)
     }
 
-    /// The keys of all objects whose newest state could not be decoded or transformed, in order.
+    /// The sorted keys of all objects whose newest state could not be decoded or transformed.
     pub fn undecodable_keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.contents.marks.keys()
     }
 
-    /// Objects with this value in an index. Takes as long as there are hits.
+    /// The objects with this value in an index. Takes time proportional to their number.
     ///
     /// # Errors
     /// If there is no such index.
@@ -116,8 +115,8 @@ impl<T: Object> Snapshot<T> {
         self.contents.by_index(name, value)
     }
 
-    /// Objects that have a value in common with `object` in an index, each once; `object` need not
-    /// be in the store.
+    /// The objects that share a value with `object` in an index, without duplicates. `object` need
+    /// not be in the store.
     ///
     /// # Errors
     /// If there is no such index.
@@ -127,7 +126,7 @@ impl<T: Object> Snapshot<T> {
         self.select(&query)
     }
 
-    /// The values of an object, stored or not, in an index.
+    /// The values of an object in an index. The object need not be in the store.
     ///
     /// # Errors
     /// If there is no such index.
@@ -145,7 +144,7 @@ impl<T: Object> Snapshot<T> {
         Ok(keys)
     }
 
-    /// All values that objects have in an index; none if there is no such index.
+    /// All values in an index. Empty if there is no such index.
     pub fn list_index_func_values(&self, name: &str) -> Vec<Str> {
         let index = self.contents.index(name);
         index.map_or_else(|_| Vec::new(), |index| index.all_values().cloned().collect())
@@ -157,7 +156,7 @@ impl<T: Object> Snapshot<T> {
         self.contents.indices.iter().map(|index| index.name.as_str())
     }
 
-    /// Objects that a question over several indices selects, each once.
+    /// The objects that a query over several indices selects, without duplicates.
     ///
     /// # Errors
     /// If there is no such index.
@@ -166,15 +165,15 @@ impl<T: Object> Snapshot<T> {
         Ok(self.contents.select(query))
     }
 
-    /// The changes from this snapshot to `later`, a snapshot of the same store. Takes as long as
-    /// there are changes.
+    /// The changes from this snapshot to `later`, a snapshot of the same store. Takes time
+    /// proportional to the number of changes.
     pub fn changes<'a>(&'a self, later: &'a Snapshot<T>) -> Vec<Change<'a, T>> {
         let mut changes = Vec::new();
         self.contents.objects.differences(&later.contents.objects, &mut |old, new| match (old, new) {
             (Some(old), Some(new)) if Arc::ptr_eq(old, new) => {}
             (Some(old), Some(new)) if has_key_of(&**old, &**new) => changes.push(Change::Updated { old, new }),
             (old, new) => {
-                // A slot passes from a removed object to an added one.
+                // An added object has reused the slot of a removed one.
                 if let Some(old) = old {
                     match later.get(old.namespace(), old.name()) {
                         Some(new) if Arc::ptr_eq(old, new) => {}
@@ -198,16 +197,16 @@ fn has_key_of<T: Object>(one: &T, other: &T) -> bool {
 /// One difference between two snapshots.
 #[derive(Debug)]
 pub enum Change<'a, T> {
-    /// Only the later one has it.
+    /// Only the later snapshot has the object.
     Added(&'a Arc<T>),
-    /// Both have one of this key, and not the same.
+    /// Both snapshots have an object with this key, in different states.
     Updated {
-        /// The earlier one's.
+        /// The state in the earlier snapshot.
         old: &'a Arc<T>,
-        /// The later one's.
+        /// The state in the later snapshot.
         new: &'a Arc<T>,
     },
-    /// Only the earlier one has it.
+    /// Only the earlier snapshot has the object.
     Removed(&'a Arc<T>),
 }
 

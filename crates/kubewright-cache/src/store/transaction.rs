@@ -14,23 +14,23 @@ use super::index::{IndexerConflict, Indexers};
 use super::snapshot::Snapshot;
 use crate::{Deleted, ObjectSet};
 
-/// Changes that readers see together, once the transaction is published.
+/// Changes to a store that become visible atomically, when the transaction is published.
 pub struct Transaction<T> {
     pub(super) contents: Contents<T>,
 }
 
 impl<T: Object> Transaction<T> {
-    /// The object of this namespace and name, changes so far included.
+    /// The object with this namespace and name, including changes of this transaction.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.contents.get(namespace, name)
     }
 
-    /// Whether the store has no object, changes so far included.
+    /// Whether the store has no objects, including changes of this transaction.
     pub fn is_empty(&self) -> bool {
         self.contents.objects.len() == 0
     }
 
-    /// Adds an object, or puts it in the place of the one with its key, which is returned.
+    /// Adds an object. Replaces and returns the stored object with the same key, if any.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         self.move_to(&object);
         let contents = &mut self.contents;
@@ -40,8 +40,8 @@ impl<T: Object> Transaction<T> {
         contents.put(object)
     }
 
-    /// Notes that an object exists in a state that cannot be decoded. Its last good state stays. If
-    /// the one in the store has another uid, it was deleted: it is removed and returned.
+    /// Marks an object as undecodable, and keeps its last good state. If the stored object has
+    /// another uid, it was deleted: it is removed and returned.
     pub fn mark_undecodable(&mut self, object: ObjectIdentity) -> Option<Arc<T>> {
         let ObjectIdentity { key, resource_version, .. } = &object;
         let contents = &mut self.contents;
@@ -52,12 +52,13 @@ impl<T: Object> Transaction<T> {
         removed
     }
 
-    /// Removes the marks of a namespace; of all, if it is empty.
+    /// Removes the marks of a namespace, or all marks if it is empty.
     pub(crate) fn clear_marks(&mut self, namespace: &str) {
         self.contents.marks.clear(namespace);
     }
 
-    /// Removes an object. A last known state, unlike a final one, does not move the version.
+    /// Removes an object. Only a final state updates the resource version, a last known state does
+    /// not.
     pub fn delete(&mut self, deleted: &Deleted<T>) -> Option<Arc<T>> {
         match deleted {
             Deleted::Final(object) => {
@@ -68,8 +69,7 @@ impl<T: Object> Transaction<T> {
         }
     }
 
-    /// Holds exactly these objects from now on, and the last good states of those that cannot be
-    /// decoded.
+    /// Replaces all objects with these. Undecodable objects keep their last good state.
     pub fn replace(&mut self, list: ObjectSet<T>) {
         let ObjectSet { objects, undecodable, version } = list;
         let contents = &mut self.contents;
@@ -85,17 +85,19 @@ impl<T: Object> Transaction<T> {
         self.listed("", version);
     }
 
-    /// Nothing has changed in a namespace up to this version; in none, if it is empty.
+    /// Sets the resource version up to which nothing changed in a namespace, or in any namespace if
+    /// it is empty.
     pub fn bookmark(&mut self, namespace: &str, version: ResourceVersion) {
         self.contents.versions.bookmark(namespace, version);
     }
 
-    /// A namespace is now what was listed at this version; all of them, if it is empty.
+    /// Sets the resource version of a complete list of a namespace, or of all namespaces if it is
+    /// empty.
     pub(crate) fn listed(&mut self, namespace: &str, version: ResourceVersion) {
         self.contents.versions.list(namespace, version);
     }
 
-    /// The changes so far, as they will be seen.
+    /// A snapshot that includes the changes of this transaction.
     pub fn snapshot(&mut self) -> Snapshot<T> {
         Snapshot { contents: Arc::new(self.contents.clone()) }
     }

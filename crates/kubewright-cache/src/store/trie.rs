@@ -6,7 +6,6 @@
 //! trie is their only owner. Copying a node increments the reference count of each child, so nodes
 //! are narrow.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::{array, iter, mem, slice};
 
@@ -17,7 +16,7 @@ const WIDTH: usize = 1 << BITS;
 /// A leaf with more entries becomes a branch. A branch with half as many becomes a leaf again.
 const LEAF: usize = 16;
 
-/// A map from `u32` to any number of values, which callers recognise by their content.
+/// A map from `u32` to any number of values, which callers find by their content.
 #[derive(Clone)]
 pub(crate) struct Trie<V> {
     root: Node<V>,
@@ -40,8 +39,8 @@ impl<V> Default for Trie<V> {
     }
 }
 
-/// The child that leads to `key`, of a branch at this level.
-fn way(key: u32, level: u32) -> usize {
+/// The index of the child that leads to `key`, in a branch at this level.
+fn child_index(key: u32, level: u32) -> usize {
     (key >> (BITS * level)) as usize % WIDTH
 }
 
@@ -55,8 +54,8 @@ impl<V> Trie<V> {
         self.find(key, |_| true)
     }
 
-    /// The value of this key that `is_it` recognises.
-    pub(crate) fn find(&self, key: u32, is_it: impl Fn(&V) -> bool) -> Option<&V> {
+    /// The value of this key that `matches` accepts.
+    pub(crate) fn find(&self, key: u32, matches: impl Fn(&V) -> bool) -> Option<&V> {
         if !self.covers(key) {
             return None;
         }
@@ -64,8 +63,8 @@ impl<V> Trie<V> {
         loop {
             match node {
                 Node::Empty => return None,
-                Node::Leaf(entries) => return Some(&entries[position(entries, key, is_it)?].1),
-                Node::Branch(children) => node = &children[way(key, level)],
+                Node::Leaf(entries) => return Some(&entries[position(entries, key, matches)?].1),
+                Node::Branch(children) => node = &children[child_index(key, level)],
             }
             level = level.wrapping_sub(1);
         }
@@ -87,7 +86,7 @@ impl<V> Trie<V> {
         if self.covers(from) {
             let (mut node, mut level) = (&self.root, self.top);
             while let Node::Branch(children) = node {
-                let (_, rest) = children.split_at(way(from, level));
+                let (_, rest) = children.split_at(child_index(from, level));
                 iter.branches.push(rest[1..].iter());
                 (node, level) = (&rest[0], level.wrapping_sub(1));
             }
@@ -110,27 +109,12 @@ impl<V> Trie<V> {
     }
 }
 
-/// The position of the entry of this key that `is_it` recognises.
-fn position<V>(entries: &[(u32, V)], key: u32, is_it: impl Fn(&V) -> bool) -> Option<usize> {
-    let is_it = |(other, value): &(u32, V)| *other == key && is_it(value);
+/// The position of the entry of this key that `matches` accepts.
+fn position<V>(entries: &[(u32, V)], key: u32, matches: impl Fn(&V) -> bool) -> Option<usize> {
+    let matches = |(other, value): &(u32, V)| *other == key && matches(value);
     // Slot numbers are mostly consecutive, and then the low bits of the key are its position.
-    let guess = way(key, 0);
-    if entries.get(guess).is_some_and(is_it) { Some(guess) } else { entries.iter().position(is_it) }
-}
-
-/// The children of a branch, copied if the branch has other owners.
-fn owned<V: Clone>(children: &mut Arc<[Node<V>; WIDTH]>) -> &mut [Node<V>; WIDTH] {
-    if Arc::strong_count(children) > 1 {
-        // A copy increments the count of each child, and atomic operations do not overlap. Plain
-        // reads do, and bring the counts into the processor's cache.
-        let count = |node: &Node<V>| match node {
-            Node::Empty => 0,
-            Node::Leaf(entries) => Arc::strong_count(entries),
-            Node::Branch(children) => Arc::strong_count(children),
-        };
-        black_box(children.iter().map(count).sum::<usize>());
-    }
-    Arc::make_mut(children)
+    let guess = child_index(key, 0);
+    if entries.get(guess).is_some_and(matches) { Some(guess) } else { entries.iter().position(matches) }
 }
 
 impl<V: Clone> Trie<V> {
@@ -147,7 +131,7 @@ impl<V: Clone> Trie<V> {
         self.len += 1;
         let (mut node, mut level) = (&mut self.root, self.top);
         while let Node::Branch(children) = node {
-            node = &mut owned(children)[way(key, level)];
+            node = &mut Arc::make_mut(children)[child_index(key, level)];
             level = level.wrapping_sub(1);
         }
         let entries = match node {
@@ -159,8 +143,8 @@ impl<V: Clone> Trie<V> {
         *node = Node::of(all.collect(), Some(level).filter(|level| *level <= self.top));
     }
 
-    /// The value of this key that `is_it` recognises, to be changed in place. A miss copies nodes.
-    pub(crate) fn get_mut(&mut self, key: u32, is_it: impl Fn(&V) -> bool) -> Option<&mut V> {
+    /// A mutable reference to the value of this key that `matches` accepts. A miss copies nodes.
+    pub(crate) fn get_mut(&mut self, key: u32, matches: impl Fn(&V) -> bool) -> Option<&mut V> {
         if !self.covers(key) {
             return None;
         }
@@ -169,20 +153,20 @@ impl<V: Clone> Trie<V> {
             match node {
                 Node::Empty => return None,
                 Node::Leaf(entries) => {
-                    let at = position(entries, key, is_it)?;
+                    let at = position(entries, key, matches)?;
                     return Some(&mut Arc::make_mut(entries)[at].1);
                 }
-                Node::Branch(children) => node = &mut owned(children)[way(key, level)],
+                Node::Branch(children) => node = &mut Arc::make_mut(children)[child_index(key, level)],
             }
             level = level.wrapping_sub(1);
         }
     }
 
-    /// Removes the value of this key that `is_it` recognises.
-    pub(crate) fn remove(&mut self, key: u32, is_it: impl Fn(&V) -> bool) -> Option<V> {
-        self.find(key, &is_it)?;
+    /// Removes the value of this key that `matches` accepts.
+    pub(crate) fn remove(&mut self, key: u32, matches: impl Fn(&V) -> bool) -> Option<V> {
+        self.find(key, &matches)?;
         self.len -= 1;
-        self.root.remove(key, self.top, &is_it)
+        self.root.remove(key, self.top, &matches)
     }
 }
 
@@ -193,25 +177,25 @@ impl<V: Clone> Node<V> {
         let Some(level) = level.filter(|_| entries.len() > LEAF) else { return Node::Leaf(entries) };
         let mut rest = &*entries;
         Node::Branch(Arc::new(array::from_fn(|child| {
-            let (here, higher) = rest.split_at(rest.partition_point(|entry| way(entry.0, level) <= child));
+            let (here, higher) = rest.split_at(rest.partition_point(|entry| child_index(entry.0, level) <= child));
             rest = higher;
             if here.is_empty() { Node::Empty } else { Node::of(here.into(), level.checked_sub(1)) }
         })))
     }
 
-    fn remove(&mut self, key: u32, level: u32, is_it: &impl Fn(&V) -> bool) -> Option<V> {
+    fn remove(&mut self, key: u32, level: u32, matches: &impl Fn(&V) -> bool) -> Option<V> {
         match self {
             Node::Empty => None,
             Node::Leaf(entries) => {
-                let at = position(entries, key, is_it)?;
+                let at = position(entries, key, matches)?;
                 let removed = entries[at].1.clone();
                 let others = entries[..at].iter().chain(&entries[at + 1..]).cloned();
                 *self = if entries.len() == 1 { Node::Empty } else { Node::Leaf(others.collect()) };
                 Some(removed)
             }
             Node::Branch(children) => {
-                let child = &mut Arc::make_mut(children)[way(key, level)];
-                let removed = child.remove(key, level.wrapping_sub(1), is_it);
+                let child = &mut Arc::make_mut(children)[child_index(key, level)];
+                let removed = child.remove(key, level.wrapping_sub(1), matches);
                 if let Some(leaf) = Node::merged(children) {
                     *self = leaf;
                 }
@@ -340,16 +324,16 @@ mod tests {
                 if at == clone_at {
                     clone = Some((trie.clone(), model.clone()));
                 }
-                let (key, is_it) = (key(name), |value: &(u16, usize)| value.0 == name);
-                prop_assert_eq!(trie.find(key, is_it).map(|value| &value.1), model.get(&(key, name)));
+                let (key, matches) = (key(name), |value: &(u16, usize)| value.0 == name);
+                prop_assert_eq!(trie.find(key, matches).map(|value| &value.1), model.get(&(key, name)));
                 if action < 3 {
-                    match trie.get_mut(key, is_it) {
+                    match trie.get_mut(key, matches) {
                         Some(value) => value.1 = at,
                         None => trie.insert(key, (name, at)),
                     }
                     model.insert((key, name), at);
                 } else {
-                    prop_assert_eq!(trie.remove(key, is_it).map(|value| value.1), model.remove(&(key, name)));
+                    prop_assert_eq!(trie.remove(key, matches).map(|value| value.1), model.remove(&(key, name)));
                 }
                 prop_assert_eq!(trie.len(), model.len());
             }

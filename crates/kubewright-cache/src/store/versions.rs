@@ -5,56 +5,55 @@ use std::collections::HashMap;
 
 use kubewright_core::{ResourceVersion, Str, compare_resource_versions};
 
-/// Up to which version a store has seen what happened.
+/// The resource versions that a store has reached.
 #[derive(Default, Clone)]
 pub(super) struct Versions {
     /// The version of the last change, list or bookmark.
     pub(super) last: ResourceVersion,
-    /// Once namespaces are listed one by one. In a box, since most stores do without.
-    apart: Option<Box<Apart>>,
+    /// Set once namespaces are listed separately. Boxed, because it is rarely used.
+    namespaces: Option<Box<NamespaceVersions>>,
 }
 
-/// Versions of namespaces that are watched one by one: what is heard of one says nothing of what
-/// has been seen in others.
+/// Versions of namespaces that are watched separately. An event of one namespace does not advance
+/// the versions of others.
 #[derive(Default, Clone)]
-struct Apart {
+struct NamespaceVersions {
     of: HashMap<Str, ResourceVersion>,
-    /// The version of namespaces that have not been listed.
+    /// The empty version, of namespaces that have not been listed.
     none: ResourceVersion,
 }
 
 impl Versions {
-    /// A change of this version has been seen.
+    /// Records a change.
     pub(super) fn change(&mut self, namespace: &str, version: &str) {
         if !version.is_empty() {
             self.last = version.into();
-            if let Some(apart) = &mut self.apart {
-                apart.set(namespace, &self.last);
+            if let Some(namespaces) = &mut self.namespaces {
+                namespaces.set(namespace, &self.last);
             }
         }
     }
 
-    /// All objects of a namespace have been seen; of all, if it is empty.
+    /// Records a complete list of a namespace, or of all namespaces if it is empty.
     pub(super) fn list(&mut self, namespace: &str, version: ResourceVersion) {
         match namespace {
-            "" => self.apart = None,
-            namespace => self.apart.get_or_insert_default().set(namespace, &version),
+            "" => self.namespaces = None,
+            namespace => self.namespaces.get_or_insert_default().set(namespace, &version),
         }
         self.last = version;
     }
 
-    /// All that happened in a namespace up to this version has been seen; in all, if it is empty.
+    /// Records a bookmark of a namespace, or of all namespaces if it is empty.
     ///
-    /// A queue may deliver a bookmark behind events that are newer. Such a bookmark changes
-    /// nothing.
+    /// A queue may deliver a bookmark after newer events. Such a bookmark is ignored.
     pub(super) fn bookmark(&mut self, namespace: &str, version: ResourceVersion) {
         let is_older = |than: &ResourceVersion| {
             compare_resource_versions(version.as_str(), than.as_str()).is_some_and(Ordering::is_lt)
         };
         if !namespace.is_empty() {
-            let apart = self.apart.get_or_insert_default();
-            if !apart.of.get(namespace).is_some_and(is_older) {
-                apart.set(namespace, &version);
+            let namespaces = self.namespaces.get_or_insert_default();
+            if !namespaces.of.get(namespace).is_some_and(is_older) {
+                namespaces.set(namespace, &version);
             }
         }
         if !is_older(&self.last) {
@@ -62,16 +61,16 @@ impl Versions {
         }
     }
 
-    /// Up to where all that happened in a namespace has been seen.
+    /// The version up to which all changes of a namespace are known.
     pub(super) fn of(&self, namespace: &str) -> &ResourceVersion {
-        match &self.apart {
-            Some(apart) => apart.of.get(namespace).unwrap_or(&apart.none),
+        match &self.namespaces {
+            Some(namespaces) => namespaces.of.get(namespace).unwrap_or(&namespaces.none),
             None => &self.last,
         }
     }
 }
 
-impl Apart {
+impl NamespaceVersions {
     fn set(&mut self, namespace: &str, version: &ResourceVersion) {
         match self.of.get_mut(namespace) {
             Some(reached) => reached.clone_from(version),
@@ -89,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_heard_of_one_namespace_says_nothing_of_others_that_are_listed_on_their_own() {
+    fn an_event_of_one_namespace_does_not_advance_the_versions_of_others() {
         let mut versions = Versions::default();
         versions.list("a", "5".into());
         versions.list("b", "6".into());
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_namespaces_together_there_is_one_version() {
+    fn namespaces_that_are_watched_together_have_one_version() {
         let mut versions = Versions::default();
         versions.list("", "5".into());
         versions.change("a", "7");
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bookmark_behind_newer_events_changes_nothing() {
+    fn a_bookmark_after_newer_events_is_ignored() {
         let mut versions = Versions::default();
         versions.change("a", "12");
         versions.bookmark("", "10".into());

@@ -154,12 +154,12 @@ async fn a_cache_survives_broken_connections_and_expired_versions() {
     let waiting = tokio::spawn(until_with_sync(ListWatch::new(maps.clone()), None, vec![Box::new(is_ready)]));
     for round in 0..3 {
         map.data.insert("round", format!("{round}").into());
-        maps.update(&map).await.expect("nobody else writes");
+        maps.update(&map).await.expect("there is no other writer");
         server.faults().compact();
         server.faults().cut_watches();
     }
     map.data.insert("ready", "yes".into());
-    maps.update(&map).await.expect("nobody else writes");
+    maps.update(&map).await.expect("there is no other writer");
     let met = timeout(Duration::from_secs(60), waiting).await.expect("it is seen").expect("no panic");
     assert!(met.expect("it happened").is_some());
 }

@@ -26,7 +26,7 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs the demo.
 pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let mut stage = Stage::set(context, story).await?;
+    let mut stage = DemoObjects::set(context, story).await?;
 
     story.step("A ReplicaSet that wants one pod").await;
     story.tell("Only the object is written. Its controller hears of it by an informer, and finds one pod too few.");
@@ -44,8 +44,9 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
         "kubectl delete pod {victim}: no command for the controller; it sees the deletion in its cache."
     ));
     stage.api::<Pod>().delete_with(&victim, &DeleteOptions::default()).await?;
-    let is_back =
-        |stage: &Stage| stage.ready("hello") == 2 && stage.pods_of("hello").iter().all(|pod| pod.name() != victim);
+    let is_back = |stage: &DemoObjects| {
+        stage.ready("hello") == 2 && stage.pods_of("hello").iter().all(|pod| pod.name() != victim)
+    };
     stage.until("hello", is_back).await?;
 
     story.step("A Deployment of 8").await;
@@ -70,7 +71,7 @@ pub async fn play(context: &ControllerContext, story: &Story) -> Result<(), Box<
 }
 
 /// The objects of the demo, and their events.
-struct Stage {
+struct DemoObjects {
     story: Story,
     sets: Api<ReplicaSet>,
     deployments: Api<Deployment>,
@@ -89,7 +90,7 @@ struct PodChange {
     is_gone: bool,
 }
 
-impl Stage {
+impl DemoObjects {
     /// Removes objects of an earlier demo, and starts to observe.
     async fn set(context: &ControllerContext, story: &Story) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let (client, factory) = (context.client(), context.factory());
@@ -115,7 +116,7 @@ impl Stage {
             wake(&seen_sets, sender.clone())?,
             wake(&seen_deployments, sender)?,
         ];
-        let mut stage = Stage {
+        let mut stage = DemoObjects {
             story: story.clone(),
             sets: Api::namespaced(client, NAMESPACE),
             deployments: Api::namespaced(client, NAMESPACE),
@@ -147,7 +148,7 @@ impl Stage {
     }
 
     /// Reports observations of pods of `app`, until the condition holds.
-    async fn until(&mut self, app: &str, holds: impl Fn(&Stage) -> bool) -> Result<(), String> {
+    async fn until(&mut self, app: &str, holds: impl Fn(&DemoObjects) -> bool) -> Result<(), String> {
         let waiting = async {
             loop {
                 if holds(self) {

@@ -27,11 +27,11 @@ pub struct Backoff<K> {
     maximum: Duration,
     jitter: f64,
     expires_after: Duration,
-    entry_of: HashMap<K, Entry>,
+    entry_of: HashMap<K, BackoffEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct BackoffEntry {
     pause: Duration,
     failed_at: Instant,
 }
@@ -64,7 +64,7 @@ impl<K: Hash + Eq> Backoff<K> {
         let now = Instant::now();
         let (initial, maximum, jitter, expires_after) = (self.initial, self.maximum, self.jitter, self.expires_after);
         let extra = |pause: Duration| pause.mul_f64(jitter * fastrand::f64());
-        let entry = self.entry_of.entry(key).or_insert(Entry { pause: Duration::ZERO, failed_at: now });
+        let entry = self.entry_of.entry(key).or_insert(BackoffEntry { pause: Duration::ZERO, failed_at: now });
         let expired = now.saturating_duration_since(entry.failed_at) > expires_after;
         entry.pause = match entry.pause {
             pause if pause.is_zero() || expired => initial.saturating_add(extra(initial)),
@@ -108,7 +108,7 @@ impl<K: Hash + Eq> Backoff<K> {
         self.entry_of.retain(|_, entry| now.saturating_duration_since(entry.failed_at) <= limit);
     }
 
-    fn has_expired(&self, entry: &Entry, at: Instant) -> bool {
+    fn has_expired(&self, entry: &BackoffEntry, at: Instant) -> bool {
         at.saturating_duration_since(entry.failed_at) > self.expires_after
     }
 }

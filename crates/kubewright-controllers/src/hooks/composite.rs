@@ -8,7 +8,7 @@ use kubewright_client::discovery::RestMapping;
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::{DynamicObject, GroupResource, GroupVersion, GroupVersionResource, Object, Value};
 use kubewright_runtime::controller::RunnableController;
-use kubewright_runtime::{BoxError, Context, Controller, Finalizing, Outcome, finalize};
+use kubewright_runtime::{BoxError, Context, Controller, Finalizing, Outcome, Owns, finalize};
 
 use super::children::{ChildResource, bring_about, observed};
 use super::resource::{CompositeController, ResourceRule};
@@ -53,7 +53,8 @@ pub(super) async fn prepare(
     let mut controller =
         Controller::dynamic(name, &factory, informer, kind, resource.into(), parent.namespaced).workers(workers);
     for child in &children {
-        controller = controller.owns_informer(child.resource.group_resource().to_string(), child.informer.clone());
+        let resource = child.resource.group_resource().to_string();
+        controller = controller.owns_with(Owns::informer(resource, child.informer.clone()));
     }
     if let Some(seconds) = spec.resync_period_seconds.filter(|seconds| *seconds > 0) {
         controller = controller.every(Duration::from_secs(seconds.into()));

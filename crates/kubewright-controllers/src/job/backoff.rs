@@ -22,12 +22,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 #[doc(alias = "backoffStore")]
 pub(super) struct Backoffs {
-    records: Mutex<HashMap<ObjectKey, Backoff>>,
+    records: Mutex<HashMap<ObjectKey, FailureHistory>>,
 }
 
 /// Failures of a job since its last success.
 #[derive(Debug, Clone, Default)]
-struct Backoff {
+struct FailureHistory {
     /// The uid of the job: another job of its name starts over.
     uid: Str,
     failures: u32,
@@ -50,7 +50,7 @@ impl Backoffs {
         let mut records = self.lock();
         let record = records.entry(job.key()).or_default();
         if record.uid != job.uid() {
-            *record = Backoff { uid: job.uid().into(), ..Backoff::default() };
+            *record = FailureHistory { uid: job.uid().into(), ..FailureHistory::default() };
         }
         record.note(spec, pods);
         (record.failures, record.last_failure)
@@ -67,12 +67,12 @@ impl Backoffs {
         !self.lock().contains_key(job)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Backoff>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, FailureHistory>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Backoff {
+impl FailureHistory {
     #[doc(alias = "newBackoffRecord")]
     fn note(&mut self, spec: &JobSpec, pods: &[Arc<Pod>]) {
         let held = pods.iter().filter(|pod| is_tracked(pod));

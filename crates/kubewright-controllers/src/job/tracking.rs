@@ -25,7 +25,7 @@ pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
 
 /// How an ended pod counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum PodOutcome {
     Succeeded,
     Failed,
     /// Not by uid: its index is in the completed list, or its failure is ignored.
@@ -49,17 +49,17 @@ pub(super) fn settle(status: &mut JobStatus, spec: &JobSpec, pods: &[Arc<Pod>]) 
     settle(&mut uncounted.succeeded, &mut status.succeeded);
     settle(&mut uncounted.failed, &mut status.failed);
     let listed = listed(&uncounted);
-    let fresh: Vec<End> = pods
+    let fresh: Vec<PodOutcome> = pods
         .iter()
         .filter(|pod| is_tracked(pod) && !listed.contains(pod.uid()))
         .filter_map(|pod| end_of(pod, spec))
         .collect();
-    let total = |uids: &List<Str>, number: Option<i32>, end: End| {
+    let total = |uids: &List<Str>, number: Option<i32>, end: PodOutcome| {
         number.unwrap_or_default() + number_of(uids.len() + fresh.iter().filter(|one| **one == end).count())
     };
     let counts = PodCounts {
-        succeeded: total(&uncounted.succeeded, status.succeeded, End::Succeeded),
-        failed: total(&uncounted.failed, status.failed, End::Failed),
+        succeeded: total(&uncounted.succeeded, status.succeeded, PodOutcome::Succeeded),
+        failed: total(&uncounted.failed, status.failed, PodOutcome::Failed),
     };
     put_uncounted(status, uncounted);
     counts
@@ -85,9 +85,9 @@ impl CountingRules<'_> {
                 break;
             }
             match self.end_of(pod) {
-                Some(End::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
-                Some(End::Failed) => uncounted.failed.push(pod.uid().into()),
-                Some(End::NotListed) | None => {}
+                Some(PodOutcome::Succeeded) => uncounted.succeeded.push(pod.uid().into()),
+                Some(PodOutcome::Failed) => uncounted.failed.push(pod.uid().into()),
+                Some(PodOutcome::NotListed) | None => {}
             }
         }
         put_uncounted(status, uncounted);
@@ -96,13 +96,13 @@ impl CountingRules<'_> {
     /// Whether the end of a pod is fully recorded in the status.
     pub(super) fn is_told(&self, status: &JobStatus) -> impl Fn(&Pod) -> bool + Send {
         let listed = status.uncounted_terminated_pods.as_deref().map(listed).unwrap_or_default();
-        move |pod| listed.contains(pod.uid()) || self.end_of(pod) == Some(End::NotListed)
+        move |pod| listed.contains(pod.uid()) || self.end_of(pod) == Some(PodOutcome::NotListed)
     }
 
-    fn end_of(&self, pod: &Pod) -> Option<End> {
+    fn end_of(&self, pod: &Pod) -> Option<PodOutcome> {
         match (end_of(pod, self.spec), self.outcome) {
             (Some(_), None) if self.awaiting.contains(pod.uid()) => None,
-            (None, Some(outcome)) if outcome.is_success => Some(End::NotListed),
+            (None, Some(outcome)) if outcome.is_success => Some(PodOutcome::NotListed),
             (None, Some(_)) => Some(failure_of(pod, self.spec)),
             (end, _) => end,
         }
@@ -128,18 +128,18 @@ pub(super) fn waits_for_the_end(spec: &JobSpec) -> bool {
     spec.pod_replacement_policy.as_deref() == Some("Failed") || spec.pod_failure_policy.is_some()
 }
 
-fn end_of(pod: &Pod, spec: &JobSpec) -> Option<End> {
+fn end_of(pod: &Pod, spec: &JobSpec) -> Option<PodOutcome> {
     match phase(pod) {
-        "Succeeded" if indexed::completions(spec).is_some() => Some(End::NotListed),
-        "Succeeded" => Some(End::Succeeded),
+        "Succeeded" if indexed::completions(spec).is_some() => Some(PodOutcome::NotListed),
+        "Succeeded" => Some(PodOutcome::Succeeded),
         _ => is_failed(pod, spec).then(|| failure_of(pod, spec)),
     }
 }
 
 /// How an unsuccessful pod counts. A pod without a valid index does not belong to the job.
-fn failure_of(pod: &Pod, spec: &JobSpec) -> End {
+fn failure_of(pod: &Pod, spec: &JobSpec) -> PodOutcome {
     let belongs = indexed::completions(spec).is_none_or(|count| indexed::index_of(pod, count).is_some());
-    if belongs && failure_policy::is_counted(spec, pod) { End::Failed } else { End::NotListed }
+    if belongs && failure_policy::is_counted(spec, pod) { PodOutcome::Failed } else { PodOutcome::NotListed }
 }
 
 fn number_of(count: usize) -> i32 {

@@ -108,40 +108,40 @@ impl FromStr for Duration {
 }
 
 #[inline]
-fn parse(text: &str) -> Result<Duration, Reason> {
+fn parse(text: &str) -> Result<Duration, DurationErrorKind> {
     let negative = text.starts_with('-');
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
         return Ok(Duration::ZERO);
     }
     if rest.is_empty() {
-        return Err(Reason::Invalid);
+        return Err(DurationErrorKind::Invalid);
     }
     let mut total = 0u64;
     while !rest.is_empty() {
         let part;
         (part, rest) = parse_part(rest)?;
-        total = total.checked_add(part).filter(|total| *total <= LARGEST).ok_or(Reason::Invalid)?;
+        total = total.checked_add(part).filter(|total| *total <= LARGEST).ok_or(DurationErrorKind::Invalid)?;
     }
     let nanoseconds = if negative { 0i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() };
-    nanoseconds.map(Duration).ok_or(Reason::Invalid)
+    nanoseconds.map(Duration).ok_or(DurationErrorKind::Invalid)
 }
 
 /// Parses one number with its unit, in nanoseconds.
 #[inline]
-fn parse_part(text: &str) -> Result<(u64, &str), Reason> {
+fn parse_part(text: &str) -> Result<(u64, &str), DurationErrorKind> {
     let (whole, rest) = take_while(text, |byte| byte.is_ascii_digit());
     let (decimals, rest) = match rest.strip_prefix('.') {
         Some(rest) => take_while(rest, |byte| byte.is_ascii_digit()),
         None => ("", rest),
     };
     if whole.is_empty() && decimals.is_empty() {
-        return Err(Reason::Invalid);
+        return Err(DurationErrorKind::Invalid);
     }
-    let value = parse_whole(whole).ok_or(Reason::Invalid)?;
+    let value = parse_whole(whole).ok_or(DurationErrorKind::Invalid)?;
     let (name, rest) = take_while(rest, |byte| byte != b'.' && !byte.is_ascii_digit());
     let unit = match name {
-        "" => return Err(Reason::MissingUnit),
+        "" => return Err(DurationErrorKind::MissingUnit),
         "ns" => 1,
         // The micro sign and the Greek letter mu.
         "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND,
@@ -149,13 +149,13 @@ fn parse_part(text: &str) -> Result<(u64, &str), Reason> {
         "s" => SECOND,
         "m" => 60 * SECOND,
         "h" => 3600 * SECOND,
-        _ => return Err(Reason::UnknownUnit(name.into())),
+        _ => return Err(DurationErrorKind::UnknownUnit(name.into())),
     };
-    let nanoseconds = value.checked_mul(unit).filter(|nanos| *nanos <= LARGEST).ok_or(Reason::Invalid)?;
+    let nanoseconds = value.checked_mul(unit).filter(|nanos| *nanos <= LARGEST).ok_or(DurationErrorKind::Invalid)?;
     let (fraction, scale) = parse_decimals(decimals);
     // Go computes the fraction in floating point, so the same precision is lost here.
     let fraction = (fraction as f64 * (unit as f64 / scale)) as u64;
-    Ok((nanoseconds.checked_add(fraction).ok_or(Reason::Invalid)?, rest))
+    Ok((nanoseconds.checked_add(fraction).ok_or(DurationErrorKind::Invalid)?, rest))
 }
 
 #[inline]
@@ -244,12 +244,12 @@ impl<'de> serde_core::Deserialize<'de> for Duration {
 /// Why a text is not a duration. Its messages are those of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseDurationError {
-    reason: Reason,
+    reason: DurationErrorKind,
     text: Str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Reason {
+enum DurationErrorKind {
     Invalid,
     MissingUnit,
     UnknownUnit(Str),
@@ -258,11 +258,13 @@ enum Reason {
 impl fmt::Display for ParseDurationError {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = Quoted(&self.text);
+        let text = HexQuoted(&self.text);
         match &self.reason {
-            Reason::Invalid => write!(f, "time: invalid duration {text}"),
-            Reason::MissingUnit => write!(f, "time: missing unit in duration {text}"),
-            Reason::UnknownUnit(unit) => write!(f, "time: unknown unit {} in duration {text}", Quoted(unit)),
+            DurationErrorKind::Invalid => write!(f, "time: invalid duration {text}"),
+            DurationErrorKind::MissingUnit => write!(f, "time: missing unit in duration {text}"),
+            DurationErrorKind::UnknownUnit(unit) => {
+                write!(f, "time: unknown unit {} in duration {text}", HexQuoted(unit))
+            }
         }
     }
 }
@@ -270,9 +272,9 @@ impl fmt::Display for ParseDurationError {
 impl std::error::Error for ParseDurationError {}
 
 /// Quoted text; everything but printable ASCII is escaped in hexadecimal.
-struct Quoted<'a>(&'a str);
+struct HexQuoted<'a>(&'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for HexQuoted<'_> {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
-//! requirement = [ "!" ] KEY | KEY ( "in" | "notin" ) "(" values ")" | KEY ( "=" | "==" | "!=" | ">" | "<" ) [ VALUE ]
+//! requirement = [ "!" ] KEY
+//!             | KEY ( "in" | "notin" ) "(" values ")"
+//!             | KEY ( "=" | "==" | "!=" | ">" | "<" ) [ VALUE ]
 //! values      = [ VALUE ] { "," [ VALUE ] }
 //! ```
 //! A missing value is the empty value; `in` and `notin` are keywords only after a key. White space

@@ -143,7 +143,7 @@ impl ErasedListDecoder {
             );
             let step = if is_protobuf { self.protobuf(decoder, slot) } else { self.json(decoder, slot) };
             match step.map_err(|error| self.failed(error, is_protobuf, slot))? {
-                Step::Item => {
+                Progress::Item => {
                     self.count += 1;
                     let (api_version, kind) = &self.type_;
                     if let Some(kind) = kind.strip_suffix("List").filter(|kind| !kind.is_empty()) {
@@ -151,12 +151,12 @@ impl ErasedListDecoder {
                     }
                     return Ok(());
                 }
-                Step::Going => {}
+                Progress::Going => {}
                 // Protobuf parts have a length prefix.
-                Step::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => {
+                Progress::Waiting if !is_protobuf && self.buffer.bytes().len() > ITEM_MAX => {
                     return Err(StreamError::Unreadable(too_long()));
                 }
-                Step::Waiting => return Ok(()),
+                Progress::Waiting => return Ok(()),
             }
         }
     }
@@ -177,7 +177,7 @@ impl ErasedListDecoder {
         }
     }
 
-    fn json(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Step, DecodeError> {
+    fn json(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Progress, DecodeError> {
         let (state, index) = (self.state, self.count);
         let (metadata, type_) = (&mut self.metadata, &mut self.type_);
         // Waits for one item at a time, never for all of them.
@@ -262,16 +262,16 @@ impl ErasedListDecoder {
             _ => self.buffer.forget_skipped(),
         })?;
         Ok(match step {
-            None => Step::Waiting,
-            Some(ListState::JsonEnd) if state == ListState::JsonEnd => Step::Waiting,
+            None => Progress::Waiting,
+            Some(ListState::JsonEnd) if state == ListState::JsonEnd => Progress::Waiting,
             Some(next) => {
                 self.state = next;
-                if state == ListState::JsonItem { Step::Item } else { Step::Going }
+                if state == ListState::JsonItem { Progress::Item } else { Progress::Going }
             }
         })
     }
 
-    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Step, DecodeError> {
+    fn protobuf(&mut self, decoder: &mut Decoder, slot: &mut dyn ObjectSlot) -> Result<Progress, DecodeError> {
         self.buffer.forget_skipped();
         let bytes = self.buffer.bytes();
         if self.state == ListState::ProtobufMagic {
@@ -280,19 +280,19 @@ impl ErasedListDecoder {
                 return Err(DecodeError::new("not a Kubernetes protobuf object: the bytes `k8s\\0` are missing"));
             }
             if length < MAGIC.len() {
-                return Ok(Step::Waiting);
+                return Ok(Progress::Waiting);
             }
             self.buffer.consume(MAGIC.len());
             self.state = ListState::ProtobufEnvelope;
-            return Ok(Step::Going);
+            return Ok(Progress::Going);
         }
         if self.state == (ListState::ProtobufList { remaining: 0 }) {
             self.state = ListState::ProtobufEnd;
-            return Ok(Step::Going);
+            return Ok(Progress::Going);
         }
         // All fields of the envelope and of a list are length-delimited.
-        let Some((tag, tag_length)) = varint(bytes)? else { return Ok(Step::Waiting) };
-        let Some((length, length_length)) = varint(&bytes[tag_length..])? else { return Ok(Step::Waiting) };
+        let Some((tag, tag_length)) = varint(bytes)? else { return Ok(Progress::Waiting) };
+        let Some((length, length_length)) = varint(&bytes[tag_length..])? else { return Ok(Progress::Waiting) };
         if tag & 7 != 2 {
             return Err(DecodeError::new(format!("unexpected wire type {} in a list", tag & 7)));
         }
@@ -300,7 +300,7 @@ impl ErasedListDecoder {
         if (self.state, tag >> 3) == (ListState::ProtobufEnvelope, 2) {
             self.buffer.consume(head);
             self.state = ListState::ProtobufList { remaining: length };
-            return Ok(Step::Going);
+            return Ok(Progress::Going);
         }
         let field = match (self.state, head.checked_add(length)) {
             (_, None) => return Err(DecodeError::new("length of a field is out of range")),
@@ -308,10 +308,10 @@ impl ErasedListDecoder {
                 return Err(DecodeError::new("a field reaches beyond the end of its list"));
             }
             _ if length > ITEM_MAX => return Err(too_long()),
-            (_, Some(end)) if bytes.len() < end => return Ok(Step::Waiting),
+            (_, Some(end)) if bytes.len() < end => return Ok(Progress::Waiting),
             (_, Some(end)) => &bytes[head..end],
         };
-        let mut step = Ok(Step::Going);
+        let mut step = Ok(Progress::Going);
         match (self.state, tag >> 3) {
             (ListState::ProtobufEnvelope, 1) => check_kind(&type_meta(field, decoder)?.1)?,
             (ListState::ProtobufList { .. }, 1) => decoder
@@ -322,7 +322,7 @@ impl ErasedListDecoder {
                     .read_protobuf(field, decoder)
                     .ok_or_else(|| DecodeError::new("the type has no protobuf form"))?
                     .map_err(|error| error.within_item(self.count).within_field("items"));
-                step = item.map(|()| Step::Item);
+                step = item.map(|()| Progress::Item);
             }
             _ => {}
         }
@@ -346,7 +346,7 @@ fn too_long() -> DecodeError {
     DecodeError::new(format!("a part of a list is longer than {ITEM_MAX} bytes"))
 }
 
-enum Step {
+enum Progress {
     /// An object is in the slot.
     Item,
     Going,

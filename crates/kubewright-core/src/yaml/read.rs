@@ -244,14 +244,14 @@ fn number(text: &str) -> Option<Value> {
 
 /// The size of a value when it is copied.
 #[derive(Default)]
-struct Extent {
+struct CopySize {
     values: usize,
     /// The approximate length of its JSON.
     bytes: usize,
 }
 
-fn extent(value: &Value) -> Extent {
-    let mut total = Extent { values: 1, bytes: 4 };
+fn extent(value: &Value) -> CopySize {
+    let mut total = CopySize { values: 1, bytes: 4 };
     let mut add = |key: &str, inner: &Value| {
         let inner = extent(inner);
         total.values += inner.values;

@@ -43,7 +43,7 @@ pub fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
     if operations.len() > MAX_JSON_PATCH_OPERATIONS {
         return Err(PatchError::TooManyOperations(operations.len()));
     }
-    let mut document = Document { root: target.clone().into(), copied: 0, moved: 0 };
+    let mut document = PatchedDocument { root: target.clone().into(), copied: 0, moved: 0 };
     for (index, operation) in operations.iter().enumerate() {
         document.apply(operation).map_err(|message| PatchError::DoesNotApply { operation: index, message })?;
     }
@@ -97,7 +97,7 @@ fn cannot_unmarshal(value: &Value, target: &str) -> PatchError {
     PatchError::Malformed(format!("error decoding patch: json: cannot unmarshal {kind} into Go value of type {target}"))
 }
 
-struct Document {
+struct PatchedDocument {
     root: MutableValue,
     /// Bytes added by `copy` operations.
     copied: usize,
@@ -105,7 +105,7 @@ struct Document {
     moved: usize,
 }
 
-impl Document {
+impl PatchedDocument {
     fn apply(&mut self, operation: &PatchOperation<'_>) -> Result<(), String> {
         match operation.op {
             "add" => self.add(operation.op, operation.path()?, operation.node()),

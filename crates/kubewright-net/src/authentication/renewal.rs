@@ -98,7 +98,7 @@ mod tests {
             ((), ())
         };
         tokio::select! {
-            _ = renewal.run(Box::pin(work)) => panic!("nobody has released it"),
+            _ = renewal.run(Box::pin(work)) => panic!("it was not released"),
             _ = &mut has_begun => {}
         }
         release.send(()).unwrap();

@@ -45,7 +45,7 @@ pub(super) struct Pool {
 
 struct PoolState {
     http2: Vec<Http2>,
-    idle: Vec<Idle>,
+    idle: Vec<IdleConnection>,
     /// Whether the server chose HTTP/1.1 last time, so that waiting for a shared connection is
     /// useless.
     is_http1: bool,
@@ -59,7 +59,7 @@ struct PoolState {
     maintenance: Option<JoinHandle<()>>,
 }
 
-struct Idle {
+struct IdleConnection {
     connection: Http1,
     /// Whether it has carried a request before, so that the server may be closing it.
     is_reused: bool,
@@ -89,7 +89,7 @@ enum Dialed {
     Http2(Http2, PoolReturn),
 }
 
-enum Step {
+enum NextStep {
     Take(RequestPermit),
     DialAlone,
     Wait(watch::Receiver<Outcome>),
@@ -125,15 +125,15 @@ impl Pool {
             // Bound to a name, so that the lock is released before any await.
             let step = self.step();
             match step {
-                Step::Take(lease) => return Ok(lease),
-                Step::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
-                Step::DialAlone => match self.dial().await? {
+                NextStep::Take(lease) => return Ok(lease),
+                NextStep::Settle => tokio::time::sleep(Duration::from_millis(2)).await,
+                NextStep::DialAlone => match self.dial().await? {
                     Dialed::Http1(connection, home) => {
                         return Ok(RequestPermit::Http1 { connection, is_reused: false, home });
                     }
                     dialed => self.keep(dialed),
                 },
-                Step::Wait(mut dialing) => {
+                NextStep::Wait(mut dialing) => {
                     let outcome = dialing.wait_for(Option::is_some).await.map(|outcome| outcome.clone());
                     match outcome {
                         Ok(Some(Err(error))) => return Err(error),
@@ -149,17 +149,17 @@ impl Pool {
         Err(TransportError::new(TransportErrorKind::Connect, problem))
     }
 
-    fn step(self: &Arc<Self>) -> Step {
+    fn step(self: &Arc<Self>) -> NextStep {
         let mut state = self.state();
         self.maintain(&mut state);
         state.http2.retain_mut(|connection| !connection.is_closed());
         if let Some(opening) = state.http2.iter().find_map(Http2::open) {
-            return Step::Take(RequestPermit::Http2(opening));
+            return NextStep::Take(RequestPermit::Http2(opening));
         }
         while let Some(idle) = state.idle.pop() {
             if idle.connection.is_ready() && idle.since.elapsed() < IDLE_TIMEOUT {
                 let home = self.home(&state);
-                return Step::Take(RequestPermit::Http1 {
+                return NextStep::Take(RequestPermit::Http1 {
                     connection: idle.connection,
                     is_reused: idle.is_reused,
                     home,
@@ -167,14 +167,14 @@ impl Pool {
             }
         }
         if state.is_http1 {
-            return Step::DialAlone;
+            return NextStep::DialAlone;
         }
         if state.http2.iter().any(Http2::is_settling) {
-            return Step::Settle;
+            return NextStep::Settle;
         }
         // If its task panicked, or ended with its runtime, the connection is opened again.
         if let Some(dialing) = state.dialing.as_ref().filter(|dialing| dialing.has_changed().is_ok()) {
-            return Step::Wait(dialing.clone());
+            return NextStep::Wait(dialing.clone());
         }
         let (tell, dialing) = watch::channel(None);
         state.dialing = Some(dialing.clone());
@@ -184,7 +184,7 @@ impl Pool {
             pool.state().dialing = None;
             tell.send_replace(Some(outcome));
         }));
-        Step::Wait(dialing)
+        NextStep::Wait(dialing)
     }
 
     /// Opens a connection.
@@ -212,7 +212,7 @@ impl Pool {
         match dialed {
             Dialed::Http2(connection, home) if home.generation == state.generation => state.http2.push(connection),
             Dialed::Http1(connection, home) if home.generation == state.generation => {
-                state.idle.push(Idle { connection, is_reused: false, since: Instant::now() });
+                state.idle.push(IdleConnection { connection, is_reused: false, since: Instant::now() });
             }
             _ => {}
         }
@@ -369,7 +369,7 @@ impl PoolReturn {
             let Some(pool) = self.pool.upgrade() else { return };
             let mut state = pool.state();
             if state.generation == self.generation && state.idle.len() < IDLE_MAX {
-                state.idle.push(Idle { connection, is_reused: true, since: Instant::now() });
+                state.idle.push(IdleConnection { connection, is_reused: true, since: Instant::now() });
             }
         }));
     }

@@ -114,7 +114,7 @@ async fn slow_certificate_files_do_not_delay_requests() {
     for (name, text) in [("ca.pem", authority.pem()), ("client.pem", identity.certificate.clone())] {
         let path = directory.path(name);
         let written = tokio::task::spawn_blocking(move || std::fs::write(path, text));
-        written.await.expect("no panic").expect("somebody reads");
+        written.await.expect("no panic").expect("the peer reads");
     }
 }
 

@@ -126,7 +126,7 @@ async fn concurrent_requests_share_one_failure_and_the_next_retries() {
         let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<ExecError>());
         assert!(matches!(cause, Some(ExecError::Failed { code: Some(3), .. })), "{error:?}");
     }
-    assert_eq!(runs(&directory), 1, "nobody runs it again for what it has just said");
+    assert_eq!(runs(&directory), 1, "the cached result is used");
     transport.send(get("/")).await.expect_err("there are still none");
     assert_eq!(runs(&directory), 2);
 }
@@ -260,7 +260,7 @@ async fn a_new_certificate_makes_new_connections_and_a_new_token_does_not() {
     pass(Duration::from_secs(61)).await;
     assert_eq!(ask(&transport, get("/")).await.1, "bob");
     assert_eq!(server.connections(), 2);
-    assert!(watch.chunk().await.is_err(), "it was somebody else's");
+    assert!(watch.chunk().await.is_err(), "its connection was closed");
 }
 
 // AU-1

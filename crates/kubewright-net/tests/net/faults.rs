@@ -156,7 +156,7 @@ async fn a_refused_stream_is_retried_and_a_reset_one_is_not() {
     assert_eq!(seen.load(Ordering::Relaxed), 2);
     let error = transport.send(post("/broken")).await.expect_err("it broke");
     assert_eq!(error.kind(), TransportErrorKind::Disconnected);
-    assert_eq!(seen.load(Ordering::Relaxed), 3, "nobody knows what the server has done, so it is sent once");
+    assert_eq!(seen.load(Ordering::Relaxed), 3, "the server may have executed it, so it is sent once");
 }
 
 #[tokio::test]
@@ -356,7 +356,7 @@ async fn a_stale_pooled_connection_fails_only_non_idempotent_requests() {
     assert_eq!(ask(&transport, get("/")).await.1, "ok", "a read is sent again on a new connection");
     crate::requests::settle(&transport, 1).await;
     let post = Request::post("/").body(Bytes::new()).expect("fine");
-    let error = transport.send(post).await.expect_err("nobody knows what the server has done");
+    let error = transport.send(post).await.expect_err("the server may have executed it");
     assert_eq!(error.kind(), TransportErrorKind::Disconnected);
     assert_eq!(heard.load(Ordering::Relaxed), 2);
 }
@@ -368,7 +368,7 @@ async fn an_unreachable_server_fails_all_waiting_requests() {
     drop(listener);
     let transport = config(&format!("https://{address}"), Some(&Authority::new())).connect().expect("fine");
     let (one, two) = tokio::join!(transport.send(get("/")), transport.send(get("/")));
-    for error in [one.expect_err("nobody is there"), two.expect_err("nobody is there")] {
+    for error in [one.expect_err("no peer listens"), two.expect_err("no peer listens")] {
         assert_eq!(error.kind(), TransportErrorKind::Connect);
         let cause = std::error::Error::source(&error).expect("it has a cause");
         assert!(cause.to_string().contains("refused"), "{cause}");
@@ -388,7 +388,7 @@ async fn retries_stop_if_the_server_closes_every_connection() {
     for transport in [plain, played] {
         for _ in 0..3 {
             let asked = tokio::time::timeout(Duration::from_secs(5), transport.send(get("/"))).await;
-            let error = asked.expect("it ends").expect_err("nobody answers");
+            let error = asked.expect("it ends").expect_err("there is no response");
             assert!(matches!(error.kind(), TransportErrorKind::Connect | TransportErrorKind::Disconnected));
         }
     }

@@ -194,7 +194,7 @@ fn tls_settings_are_ignored_for_plain_http() {
         );
         let config = Config::from_kubeconfig(&parse(&text).expect("all is well"), overrides).expect("all is well");
         assert!(!config.is_secure());
-        config.connect().expect("TLS is nobody's business here");
+        config.connect().expect("plain HTTP needs no TLS settings");
     };
     for tls in ["certificate-authority-data: Q0E=", "insecure-skip-tls-verify: true", "tls-server-name: b"] {
         connect(&format!("server: 'http://a', {tls}"), &Overrides::default());

@@ -104,9 +104,9 @@ fn chunked(count: usize, more: &Arc<Notify>) -> HttpTransport {
             while stream.read(&mut request).await.is_ok_and(|length| length > 0) {
                 let chunks = "1\r\na\r\n".repeat(count);
                 let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
-                stream.write_all(format!("{head}{chunks}").as_bytes()).await.expect("somebody reads");
+                stream.write_all(format!("{head}{chunks}").as_bytes()).await.expect("the peer reads");
                 more.notified().await;
-                stream.write_all(b"0\r\n\r\n").await.expect("somebody reads");
+                stream.write_all(b"0\r\n\r\n").await.expect("the peer reads");
             }
         }
     })
@@ -253,11 +253,11 @@ fn paused_runtime() -> Runtime {
 fn a_request_outside_of_a_runtime_is_the_end_of_no_other() {
     let runtime = paused_runtime();
     let config = Config::new("http://127.0.0.1:1").expect("fine");
-    let open = || async { Err::<DuplexStream, _>(std::io::Error::other("nobody is there")) };
+    let open = || async { Err::<DuplexStream, _>(std::io::Error::other("no peer listens")) };
     let transport = config.connect_over(Protocol::Http2, open).expect("fine");
     let polled = std::panic::catch_unwind(AssertUnwindSafe(|| transport.send(get("/")).now_or_never().is_some()));
     assert!(polled.is_err(), "there is nowhere to put its task");
-    let error = runtime.block_on(transport.send(get("/"))).expect_err("nobody is there");
+    let error = runtime.block_on(transport.send(get("/"))).expect_err("no peer listens");
     assert_eq!(error.kind(), TransportErrorKind::Connect);
 }
 
@@ -285,7 +285,7 @@ fn a_dropped_runtime_does_not_break_requests_of_others() {
     // The first connection is still being made when its runtime ends.
     let first = paused_runtime();
     let unanswered = async { tokio::time::timeout(Duration::from_millis(20), transport.send(get("/"))).await };
-    assert!(first.block_on(unanswered).is_err(), "nobody answers");
+    assert!(first.block_on(unanswered).is_err(), "there is no response");
     drop(first);
     for _ in 0..2 {
         paused_runtime().block_on(async {
@@ -293,7 +293,7 @@ fn a_dropped_runtime_does_not_break_requests_of_others() {
             assert_eq!(asked.expect("it ends").0, StatusCode::OK);
             assert_eq!(transport.connections(), 1);
             tokio::time::sleep(Duration::from_secs(300)).await;
-            assert_eq!(transport.connections(), 0, "somebody closes what nobody uses");
+            assert_eq!(transport.connections(), 0, "idle connections are closed");
         });
     }
 }

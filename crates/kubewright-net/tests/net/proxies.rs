@@ -185,6 +185,6 @@ async fn the_environment_names_the_proxy_and_its_exceptions() {
     assert_eq!(proxy.asked().len(), 1);
     config.proxy = ProxyChoice::Direct;
     config.connect_timeout = std::time::Duration::from_secs(2);
-    assert!(config.connect().expect("fine").send(get("/")).await.is_err(), "nobody else knows the name");
+    assert!(config.connect().expect("fine").send(get("/")).await.is_err(), "only the proxy resolves the name");
     assert_eq!(proxy.asked().len(), 1);
 }

@@ -238,7 +238,7 @@ async fn the_request_timeout_applies_to_requests_and_not_to_watches() {
     let start = tokio::time::Instant::now();
     let mut request = get("/");
     request.extensions_mut().insert(RequestTimeout(Some(Duration::from_secs(2))));
-    let error = transport.send(request).await.expect_err("nobody answers");
+    let error = transport.send(request).await.expect_err("there is no response");
     assert_eq!((error.kind(), start.elapsed()), (TransportErrorKind::Timeout, Duration::from_secs(2)));
     drop(theirs);
 }
@@ -262,7 +262,7 @@ async fn the_request_timeout_applies_to_upgrades() {
     let late = (TransportErrorKind::Timeout, Duration::from_secs(2));
     let start = tokio::time::Instant::now();
     let unanswered = tokio::time::timeout(Duration::from_secs(60), transport.upgrade(request())).await;
-    let error = unanswered.expect("it ends").expect_err("nobody answers");
+    let error = unanswered.expect("it ends").expect_err("there is no response");
     assert_eq!((error.kind(), start.elapsed()), late);
 
     let start = tokio::time::Instant::now();

@@ -78,7 +78,7 @@ async fn a_stalled_file_system_does_not_delay_requests() {
     tokio::time::timeout(Duration::from_millis(900), others).await.expect("they do not wait for the file");
     assert_eq!(reading.await.expect("no panic"), "first", "it waits a second, and then uses what it has");
     let written = tokio::task::spawn_blocking(move || std::fs::write(pipe, "second"));
-    written.await.expect("no panic").expect("somebody reads");
+    written.await.expect("no panic").expect("the peer reads");
     let mut token = String::new();
     for _ in 0..500 {
         token = token_of(&transport).await;

@@ -50,7 +50,7 @@ impl Context {
         &self.inner.reasons
     }
 
-    /// The attempt: 1, plus one for each consecutive failure.
+    /// The attempt: 1, plus one for each preceding retry with back-off.
     pub fn attempt(&self) -> u32 {
         self.inner.attempt
     }

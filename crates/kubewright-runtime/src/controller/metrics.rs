@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
 use super::outcome::{Outcome, ReconcileFailure};
+use super::reconcile_error::ErrorAction;
 use crate::metrics::{Labels, Times, registered};
 
 const SECONDS: [f64; 32] = [
@@ -112,25 +113,32 @@ impl ControllerCounters {
     }
 
     /// Counts the result of a reconcile.
-    pub(super) fn ended(&self, ended: &Result<Outcome, ReconcileFailure>) {
-        let result = match ended {
-            Ok(Outcome::Done) => &self.success,
-            Ok(Outcome::RequeueAfter(_)) => &self.requeue_after,
-            Ok(Outcome::BackOff) => &self.requeue,
-            Ok(Outcome::GiveUp(_)) | Err(_) => &self.error,
+    pub(super) fn ended(&self, ended: &Result<Outcome, (ReconcileFailure, ErrorAction)>) {
+        let (failure, action) = match ended {
+            Ok(outcome) => {
+                let result = match outcome {
+                    Outcome::Done => &self.success,
+                    Outcome::Requeue { after: Some(_), .. } => &self.requeue_after,
+                    Outcome::Requeue { after: None, .. } => &self.requeue,
+                };
+                result.inc();
+                return;
+            }
+            Err((failure, action)) => (failure, action),
         };
-        result.inc();
-        let more = match ended {
-            Ok(Outcome::GiveUp(_)) => Some(&self.terminal_errors),
-            Err(ReconcileFailure::Timeout(_)) => Some(&self.timeouts),
-            Err(ReconcileFailure::Panic(_)) => Some(&self.panics),
-            _ => None,
-        };
-        if matches!(ended, Ok(Outcome::GiveUp(_)) | Err(_)) {
-            self.errors.inc();
+        self.error.inc();
+        self.errors.inc();
+        if *action == ErrorAction::Terminal {
+            self.terminal_errors.inc();
         }
-        if let Some(more) = more {
-            more.inc();
+        match failure {
+            ReconcileFailure::Timeout(_) => {
+                self.timeouts.inc();
+            }
+            ReconcileFailure::Panic(_) => {
+                self.panics.inc();
+            }
+            ReconcileFailure::Error(_) | ReconcileFailure::Undecodable => {}
         }
     }
 }

@@ -1,37 +1,56 @@
-//! Outcomes of a reconcile.
+//! Outcomes of a successful reconcile.
 
 use std::time::Duration;
 
 use crate::error::BoxError;
 
-/// The next step after a successful reconcile. An error is retried with back-off.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The next step after a successful reconcile. After an error the key is retried: see
+/// [`ReconcileError`](super::ReconcileError).
+///
+/// ```
+/// # use kubewright_runtime::Outcome;
+/// # use std::time::Duration;
+/// let later = Outcome::requeue_after(Duration::from_secs(300)).priority(-10);
+/// # assert_ne!(later, Outcome::Done);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "Result")]
 #[must_use]
 pub enum Outcome {
     /// Done; reconciled again when something changes.
     #[doc(alias = "await_change")]
     Done,
-    /// Done for now; reconcile again after this duration.
-    RequeueAfter(Duration),
-    /// Not done yet, without an error; retry with back-off.
-    #[doc(alias = "Requeue")]
-    BackOff,
-    /// Cannot be done, for this reason. Not retried until something changes; shown in the
-    /// controller's health.
-    #[doc(alias = "TerminalError")]
-    GiveUp(String),
+    /// Done for now; reconciled again without a change.
+    Requeue {
+        /// The delay; `None` for that of the rate limiter, which grows with each requeue.
+        after: Option<Duration>,
+        /// The priority; `None` for that of the current reconcile.
+        priority: Option<i32>,
+    },
 }
 
 impl Outcome {
-    /// Reconcile again after this duration.
-    pub fn requeue_after(delay: Duration) -> Self {
-        Outcome::RequeueAfter(delay)
+    /// Reconcile again with back-off, without an error.
+    #[doc(alias = "Requeue")]
+    pub fn requeue() -> Self {
+        Outcome::Requeue { after: None, priority: None }
     }
 
-    /// Give up for this reason.
-    pub fn give_up(reason: impl Into<String>) -> Self {
-        Outcome::GiveUp(reason.into())
+    /// Reconcile again after this duration.
+    #[doc(alias = "RequeueAfter")]
+    pub fn requeue_after(delay: Duration) -> Self {
+        Outcome::Requeue { after: Some(delay), priority: None }
+    }
+
+    /// Sets the priority of a requeue; higher goes first. By default the key keeps its priority.
+    ///
+    /// [`Done`](Outcome::Done) is not requeued, and stays as it is.
+    #[doc(alias = "Priority")]
+    pub fn priority(self, priority: i32) -> Self {
+        match self {
+            Outcome::Done => Outcome::Done,
+            Outcome::Requeue { after, .. } => Outcome::Requeue { after, priority: Some(priority) },
+        }
     }
 }
 

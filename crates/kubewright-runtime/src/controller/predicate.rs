@@ -1,12 +1,18 @@
 //! Event filters.
 //!
-//! Deletions always pass: predicates are not called for them, so none can be lost.
+//! Deletions always pass: predicates are not called for them. A reconciler that misses a deletion
+//! never repairs it, because no later event names the key. controller-runtime does filter deletions,
+//! in [`with_event_filter`](crate::Controller::with_event_filter) as in the predicates of a watch.
 
 use std::fmt;
 use std::sync::Arc;
 
 use kubewright_cache::Event;
+use kubewright_core::meta::v1::{ObjectMeta, PartialObjectMetadata};
 use kubewright_core::{Map, Object, Selector, Str, StringMap};
+
+/// The filter of all watches of a controller. It sees metadata, which every kind has.
+pub(super) type EventFilter = Predicate<PartialObjectMetadata>;
 
 type Passes<T> = dyn Fn(&Event<T>) -> bool + Send + Sync;
 
@@ -103,6 +109,45 @@ impl<T: Object> Predicate<T> {
     pub fn passes(&self, event: &Event<T>) -> bool {
         matches!(event, Event::Deleted(_)) || (self.passes)(event)
     }
+}
+
+impl EventFilter {
+    /// Whether an event of an object of any kind passes.
+    pub(super) fn passes_any<K: Object>(&self, event: &Event<K>) -> bool {
+        match event {
+            Event::Added { object, is_in_initial_list } => {
+                self.passes(&Event::Added { object: metadata_of(&**object), is_in_initial_list: *is_in_initial_list })
+            }
+            Event::Updated { old, new } => {
+                self.passes(&Event::Updated { old: metadata_of(&**old), new: metadata_of(&**new) })
+            }
+            Event::Deleted(_) => true,
+        }
+    }
+}
+
+/// The metadata that the trait [`Object`] shows.
+fn metadata_of(object: &impl Object) -> Arc<PartialObjectMetadata> {
+    let text = |text: &str| (!text.is_empty()).then(|| Str::from(text));
+    let map = |map: StringMap<'_>| match map {
+        StringMap::Map(map) => map.clone(),
+        other => other.iter().map(|(key, value)| (key, Str::from(value))).collect(),
+    };
+    let mut metadata = ObjectMeta {
+        name: text(object.name()),
+        namespace: text(object.namespace()),
+        uid: text(object.uid()),
+        resource_version: text(object.resource_version()),
+        generation: object.generation(),
+        creation_timestamp: object.creation_timestamp(),
+        labels: map(object.labels()),
+        annotations: map(object.annotations()),
+        owner_references: object.owner_references().iter().cloned().collect(),
+        finalizers: object.finalizers().iter().cloned().collect(),
+        ..Default::default()
+    };
+    metadata.deletion_timestamp = object.deletion_timestamp();
+    Arc::new(PartialObjectMetadata { metadata })
 }
 
 /// Passes events that the predicate does not, and deletions.

@@ -1,4 +1,4 @@
-//! A watched kind, and the mapping of its events to keys of the main kind.
+//! A watched kind, whose events lead to reconciles of the keys that its mapping names.
 //!
 //! A controller starts when all its required relations have synced.
 
@@ -9,20 +9,16 @@ use kubewright_cache::{
     BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerScope, InformerStopped,
     Unsynced,
 };
-use kubewright_core::meta::v1::OwnerReference;
-use kubewright_core::{GroupKind, Object, ObjectKey, Str};
+use kubewright_core::{Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
-use super::predicate::Predicate;
+use super::mapping::Mapping;
+use super::predicate::{EventFilter, Predicate};
 use super::reason::{Reason, ReasonKind};
 use super::shared::SharedController;
 use crate::own_writes::{CacheLimits, OwnWrite};
 use crate::sharding::{Permission, Sharding};
 use crate::unwind::caught;
-
-/// The keys of the main kind that an object affects. `None` shared_context unknown: then it affects
-/// all.
-pub(crate) type Mapping<K> = Arc<dyn Fn(Option<&K>, &ObjectKey) -> Option<Vec<ObjectKey>> + Send + Sync>;
 
 /// All keys of the main kind that pass its filter, for events that affect all.
 pub(crate) type AllKeys = Arc<dyn Fn() -> Vec<ObjectKey> + Send + Sync>;
@@ -54,7 +50,7 @@ pub(crate) trait Relation: Send + Sync {
     fn is_adrift(&self) -> bool;
     /// Whether the cache could not decode the newest state of the object of this key.
     fn is_undecodable(&self, key: &ObjectKey) -> bool;
-    /// Whether it covers this namespace; the empty name shared_context all namespaces, or cluster
+    /// Whether it covers this namespace; the empty name means all namespaces, or cluster
     /// scope.
     fn covers(&self, namespace: &str) -> bool;
     /// The informer, for a downcast.
@@ -71,15 +67,31 @@ pub(crate) trait CacheSource: Send + Sync {
     fn health(&self) -> Option<Health>;
 }
 
-/// A watch before it is attached.
+/// A watch of one kind before it is attached.
+pub(super) struct Watch<K> {
+    /// The name of the resource.
+    pub(super) name: Str,
+    pub(super) informer: InformerHandle<K>,
+    pub(super) predicate: Option<Predicate<K>>,
+    pub(super) mapping: Mapping<K>,
+    /// The priority of keys of live changes.
+    pub(super) priority: Option<i32>,
+    pub(super) is_optional: bool,
+}
+
+/// A [`Watch`], type-erased.
 pub(crate) struct WatchSpec {
     pub(super) source: Arc<dyn CacheSource>,
     pub(super) is_optional: bool,
+    /// The keys that its cached objects lead to, as listed objects. Taken once.
+    pub(super) listed: Option<ListedKeys>,
     attach: Attach,
 }
 
-type Attach =
-    Box<dyn FnOnce(&Arc<SharedController>, AllKeys, bool) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
+/// The keys of the objects in a cache that pass their predicate and this filter.
+pub(super) type ListedKeys = Box<dyn Fn(Option<&EventFilter>) -> Vec<ObjectKey> + Send + Sync>;
+
+type Attach = Box<dyn FnOnce(&Arc<SharedController>, AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> + Send>;
 
 impl WatchSpec {
     /// Adds the handler to the informer.
@@ -91,7 +103,7 @@ impl WatchSpec {
         shared: &Arc<SharedController>,
         all_keys: AllKeys,
     ) -> Result<Arc<dyn Relation>, InformerStopped> {
-        (self.attach)(shared, all_keys, self.is_optional)
+        (self.attach)(shared, all_keys)
     }
 }
 
@@ -132,24 +144,47 @@ struct Attached<K> {
     registration: HandlerRegistration,
 }
 
-/// A watch of `informer` whose passing events lead to reconciles of the keys of `mapping`.
-pub(crate) fn watch<K: Object>(
-    name: Str,
-    informer: InformerHandle<K>,
-    predicate: Option<Predicate<K>>,
-    mapping: Mapping<K>,
-) -> WatchSpec {
-    let source = Arc::new(NamedInformer { name: name.clone(), informer: informer.clone() });
-    let attach: Attach = Box::new(move |shared, all_keys, is_optional| {
-        let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys };
+impl<K: Object> From<Watch<K>> for WatchSpec {
+    fn from(watch: Watch<K>) -> Self {
+        let source = Arc::new(NamedInformer { name: watch.name.clone(), informer: watch.informer.clone() });
+        let is_optional = watch.is_optional;
+        let (store, predicate, mapping) =
+            (watch.informer.store().clone(), watch.predicate.clone(), watch.mapping.clone());
+        let listed: ListedKeys = Box::new(move |filter| {
+            // If a filter panics, the object passes: otherwise a request for all objects would
+            // include none.
+            let passes = |object: &Arc<K>| {
+                let event = Event::Added { object: object.clone(), is_in_initial_list: true };
+                let passes = || {
+                    predicate.as_ref().is_none_or(|predicate| predicate.passes(&event))
+                        && filter.is_none_or(|filter| filter.passes_any(&event))
+                };
+                caught(passes).unwrap_or(true)
+            };
+            let keys = |object: &Arc<K>| {
+                let keys = || mapping(Some(object), &object.key());
+                caught(keys).ok().flatten().unwrap_or_default()
+            };
+            store.list().iter().filter(|object| passes(object)).flat_map(keys).collect()
+        });
+        WatchSpec {
+            source,
+            is_optional,
+            listed: Some(listed),
+            attach: Box::new(|shared, all_keys| watch.attach(shared, all_keys)),
+        }
+    }
+}
+
+impl<K: Object> Watch<K> {
+    fn attach(self, shared: &Arc<SharedController>, all_keys: AllKeys) -> Result<Arc<dyn Relation>, InformerStopped> {
+        let Watch { name, informer, predicate, mapping, priority, is_optional } = self;
+        let route = EventRoute { shared: shared.clone(), source: name.clone(), all_keys, priority };
         let registration = informer.add_handler(move |event: &Event<K>| {
             if route.shared.writes.is_anybody_waiting() {
                 route.wake(&event.key());
             }
-            // If the predicate panics, the event passes; if the mapping panics, it affects all
-            // keys: no change is lost.
-            let passes = |predicate: &Predicate<K>| route.call(|| predicate.passes(event)).unwrap_or(true);
-            if predicate.as_ref().is_none_or(passes) {
+            if route.passes(event, predicate.as_ref()) {
                 let object = event.key();
                 let concerned = |state: Option<&K>| route.call(|| mapping(state, &object)).flatten();
                 let mut keys = concerned(event.object().map(|object| &**object));
@@ -159,12 +194,12 @@ pub(crate) fn watch<K: Object>(
                     before = concerned(Some(old));
                     keys = keys.filter(|_| before.is_some());
                 }
+                // If the mapping panics, the event affects all keys: no change is lost.
                 route.enqueue(object, kind_of(event), keys, before);
             }
         })?;
-        Ok(Arc::new(Attached { name, is_optional, informer, registration }) as Arc<dyn Relation>)
-    });
-    WatchSpec { source, is_optional: false, attach }
+        Ok(Arc::new(Attached { name, is_optional, informer, registration }))
+    }
 }
 
 /// The factory's namespaces; cluster-scoped objects are in none of them.
@@ -182,36 +217,24 @@ fn kind_of<K: Object>(event: &Event<K>) -> ReasonKind {
     }
 }
 
-/// Maps an object to itself.
-pub(crate) fn itself<K>() -> Mapping<K> {
-    Arc::new(|_, key| Some(vec![key.clone()]))
-}
-
-/// Maps an object to its owners of this kind: the controller, or all.
-pub(crate) fn owner<K: Object>(kind: GroupKind, is_namespaced: bool, every_owner: bool) -> Mapping<K> {
-    Arc::new(move |object, key| {
-        let references = object?.owner_references();
-        let namespace = if is_namespaced { key.namespace().clone() } else { Str::new() };
-        Some(owners(&references, &kind, &namespace, every_owner))
-    })
-}
-
-fn owners(references: &[OwnerReference], kind: &GroupKind, namespace: &Str, every_owner: bool) -> Vec<ObjectKey> {
-    let owners = references.iter().filter(|reference| {
-        let group = reference.api_version.rsplit_once('/').map_or("", |(group, _)| group);
-        reference.kind == kind.kind && kind.group == group && (every_owner || reference.controller == Some(true))
-    });
-    owners.map(|owner| ObjectKey::namespaced(namespace.clone(), owner.name.clone())).collect()
-}
-
 /// The path from a watch to the queue, independent of the type.
 struct EventRoute {
     shared: Arc<SharedController>,
     source: Str,
     all_keys: AllKeys,
+    /// The priority of keys of live changes.
+    priority: Option<i32>,
 }
 
 impl EventRoute {
+    /// Whether an event passes the predicate of the watch and the filter of the controller. If one
+    /// of them panics, the event passes: no change is lost.
+    fn passes<K: Object>(&self, event: &Event<K>, predicate: Option<&Predicate<K>>) -> bool {
+        let passes = |predicate: &Predicate<K>| self.call(|| predicate.passes(event)).unwrap_or(true);
+        let is_selected = |filter: &EventFilter| self.call(|| filter.passes_any(event)).unwrap_or(true);
+        predicate.is_none_or(passes) && self.shared.events.filter.as_ref().is_none_or(is_selected)
+    }
+
     /// Wakes keys that wait for the cache to show their write to `object`.
     fn wake(&self, object: &ObjectKey) {
         for key in self.shared.writes.take_waiting_for(object) {
@@ -241,7 +264,7 @@ impl EventRoute {
         }
         for key in keys {
             let reason = Reason { source: self.source.clone(), object: Some(object.clone()), kind };
-            self.shared.enqueue(key, reason, SharedController::urgency(kind));
+            self.shared.enqueue(key, reason, self.shared.urgency(kind, self.priority));
         }
     }
 }

@@ -18,8 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::reason::{Reason, ReasonKind};
 use super::relation::{AllKeys, CacheSource, Relation, WatchSpec, unsynced};
+use super::settings::LeadershipNeed;
 use super::shared::{ControllerHandle, SharedController};
-use super::work::{Trigger, WorkerPlan};
+use super::sources::Feed;
+use super::work::WorkerPlan;
 use crate::error::chain;
 use crate::own_writes::OwnWrite;
 use crate::sharding::Sharding;
@@ -34,12 +36,13 @@ const LOST_WRITE_INTERVAL: Duration = Duration::from_secs(5);
 pub struct RunnableController {
     pub(super) shared: Arc<SharedController>,
     pub(super) factory: SharedInformerFactory,
-    /// The main kind first.
+    /// The main kind first, if there is one.
     pub(super) watches: Vec<WatchSpec>,
     /// The keys that a starting controller would reconcile; used where all objects are meant.
     pub(super) listed_keys: AllKeys,
-    pub(super) feeds: Vec<(Str, Trigger)>,
+    pub(super) feeds: Vec<(Str, Feed)>,
     pub(super) workers: usize,
+    pub(super) leadership: LeadershipNeed,
     pub(super) sync_timeout: Duration,
     pub(super) has_zero_period: bool,
     pub(super) plan: Arc<WorkerPlan>,
@@ -101,8 +104,15 @@ impl RunnableController {
     /// # Errors
     /// If a required kind does not sync in time, an informer has been stopped, or a period is zero.
     pub async fn run(self, shutdown: &CancellationToken) -> Result<(), ControllerError> {
+        let is_leading = CancellationToken::new();
+        is_leading.cancel();
         // Never cancelled: other controllers may use informers that were started here.
-        self.run_with_caches(shutdown, &CancellationToken::new()).await
+        self.run_with_caches(shutdown, &CancellationToken::new(), &is_leading).await
+    }
+
+    /// What it does before this process leads.
+    pub(crate) fn leadership(&self) -> LeadershipNeed {
+        self.leadership
     }
 
     /// Checks the configuration.
@@ -147,19 +157,22 @@ impl RunnableController {
     }
 
     /// Like [`run`](Self::run), with caches that stop when `caches` is cancelled, after the
-    /// controllers. Boxed, so that it is compiled in this crate.
+    /// controllers, and with workers that start when `is_leading` is cancelled. Boxed, so that it is
+    /// compiled in this crate.
     pub(crate) fn run_with_caches<'a>(
         self,
         shutdown: &'a CancellationToken,
         caches: &'a CancellationToken,
+        is_leading: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<(), ControllerError>> {
-        Box::pin(self.run_to_its_end(shutdown, caches))
+        Box::pin(self.run_to_its_end(shutdown, caches, is_leading))
     }
 
     async fn run_to_its_end(
         self,
         shutdown: &CancellationToken,
         caches: &CancellationToken,
+        is_leading: &CancellationToken,
     ) -> Result<(), ControllerError> {
         self.validate()?;
         let RunnableController { shared, factory, watches, listed_keys, feeds, workers, sync_timeout, plan, .. } = self;
@@ -176,20 +189,25 @@ impl RunnableController {
         let syncing: BoxFuture<'_, _> = Box::pin(sync(&shared, relations, sync_timeout));
         let Some(synced) = shutdown.run_until_cancelled(syncing).await else { return Ok(()) };
         synced?;
+        // Until then the watches fill the queue.
+        if shutdown.run_until_cancelled(is_leading.cancelled()).await.is_none() {
+            return Ok(());
+        }
         shared.is_working.store(true, Ordering::Release);
         tracing::info!(controller = %shared.name, workers, "controller works");
         let (mut beside, mut name_of) = (JoinSet::new(), HashMap::new());
         for (name, feed) in feeds {
             let handle = ControllerHandle { shared: shared.clone() };
             // Called within the task, so that a panic of the function is one of the task.
-            let feeding: BoxFuture<'static, ()> = Box::pin(async move { feed(handle).await });
+            let all_keys = listed_keys.clone();
+            let feeding: BoxFuture<'static, ()> = Box::pin(async move { feed(handle, all_keys).await });
             name_of.insert(beside.spawn(feeding).id(), name);
         }
         let finding: BoxFuture<'static, ()> = Box::pin(find_lost_writes(shared.clone()));
         name_of.insert(beside.spawn(finding).id(), Str::from_static("lost writes"));
         if let Some(sharding) = shared.sharding.get().cloned() {
             let shared = shared.clone();
-            let is_cut = relations.first().is_some_and(|main| main.is_share(&sharding));
+            let is_cut = shared.main().is_some_and(|main| main.is_share(&sharding));
             let telling: BoxFuture<'static, ()> = Box::pin(async move {
                 // Keys of a relisted share do not tell their shard.
                 let take_over = |is_gained: &dyn Fn(&ObjectKey) -> bool| {
@@ -238,7 +256,7 @@ impl SharedController {
     fn take_over(&self, listed_keys: &AllKeys, is_gained: &dyn Fn(&ObjectKey) -> bool) {
         for key in listed_keys().into_iter().filter(|key| is_gained(key)) {
             let reason = Reason { source: Str::from_static("sharding"), object: None, kind: ReasonKind::TakenOver };
-            self.enqueue(key, reason, SharedController::urgency(ReasonKind::TakenOver));
+            self.enqueue(key, reason, self.urgency(ReasonKind::TakenOver, None));
         }
     }
 }
@@ -253,6 +271,7 @@ impl Drop for Detach {
     fn drop(&mut self) {
         self.shared.is_working.store(false, Ordering::Release);
         self.relations.iter().for_each(|relation| relation.detach());
+        self.shared.results.close();
         // Handles may live on, but must not keep informers alive.
         self.shared.set_relations(Vec::new());
     }

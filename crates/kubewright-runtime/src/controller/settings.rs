@@ -8,16 +8,17 @@ use std::time::Duration;
 use kubewright_cache::SharedInformerFactory;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::limiter::ItemExponential;
-use kubewright_workqueue::{AddOptions, Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions, RateLimiter};
-use tokio::time::{Instant, sleep_until};
+use kubewright_workqueue::{Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions, RateLimiter};
 
 use super::metrics::ControllerMetrics;
-use super::reason::{Reason, ReasonKind};
-use super::relation::{AllKeys, WatchSpec};
+use super::predicate::EventFilter;
+use super::reconcile_error::ErrorPolicy;
+use super::relation::{AllKeys, ListedKeys, WatchSpec};
 use super::run::RunSlots;
 use super::running::RunnableController;
-use super::shared::SharedController;
-use super::work::{Trigger, WorkerPlan};
+use super::shared::{EventSettings, SharedController};
+use super::sources::Feed;
+use super::work::WorkerPlan;
 use crate::sharding::Sharding;
 
 /// Minimum and maximum back-off of a failing key.
@@ -30,18 +31,36 @@ pub(super) struct ControllerSettings {
     pub(super) name: Str,
     pub(super) factory: SharedInformerFactory,
     pub(super) relations: Vec<WatchSpec>,
-    /// Whether the controller starts without the main kind.
-    pub(super) is_main_optional: bool,
-    pub(super) feeds: Vec<(Str, Trigger)>,
-    pub(super) periods: Vec<Duration>,
+    /// Filters the events of all watches.
+    pub(super) event_filter: Option<EventFilter>,
+    /// Priority of keys of initial lists and resyncs.
+    pub(super) start_up_priority: i32,
+    pub(super) feeds: Vec<(Str, Feed)>,
+    /// Whether the period of a source is zero, which is an error.
+    pub(super) has_zero_period: bool,
     pub(super) workers: usize,
     pub(super) limiter: Box<dyn RateLimiter<ObjectKey>>,
     pub(super) ageing: Ageing,
+    pub(super) queue: QueueOptions<ObjectKey>,
     pub(super) timeout: Option<Duration>,
+    pub(super) error_policy: Option<ErrorPolicy>,
     pub(super) sync_timeout: Duration,
     pub(super) time_limit: Duration,
     pub(super) metrics: Option<ControllerMetrics>,
     pub(super) sharding: Option<Sharding>,
+    pub(super) leadership: LeadershipNeed,
+}
+
+/// What a controller does before this process leads, under a manager with leader election.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum LeadershipNeed {
+    /// Nothing; it starts when this process leads.
+    #[default]
+    Start,
+    /// Fills its queue. It reconciles when this process leads.
+    Work,
+    /// Everything.
+    Nothing,
 }
 
 impl ControllerSettings {
@@ -50,52 +69,67 @@ impl ControllerSettings {
             name,
             factory,
             relations: Vec::new(),
-            is_main_optional: false,
+            event_filter: None,
+            start_up_priority: LOW_PRIORITY,
             feeds: Vec::new(),
-            periods: Vec::new(),
+            has_zero_period: false,
             workers: 1,
             limiter: Box::new(ItemExponential::new(BACK_OFF.0, BACK_OFF.1)),
             ageing: Ageing::default(),
+            queue: QueueOptions::new(),
             timeout: None,
+            error_policy: None,
             sync_timeout: SYNC_TIMEOUT,
             time_limit: Duration::from_secs(60),
             metrics: None,
             sharding: None,
+            leadership: LeadershipNeed::default(),
         }
     }
 
-    /// The controller that watches `main` and passes keys to the reconciler of `places`.
-    pub(super) fn runnable(self, mut main: WatchSpec, listed_keys: AllKeys, places: RunSlots) -> RunnableController {
+    /// The controller that watches `main`, if it has a main kind, and passes keys to the reconciler
+    /// of `places`.
+    pub(super) fn runnable(self, main: Option<WatchSpec>, places: RunSlots) -> RunnableController {
         let numbers = self.metrics.as_ref().map(|metrics| metrics.of(&self.name));
         if let Some(numbers) = &numbers {
             numbers.set_workers(self.workers);
         }
-        let mut options = QueueOptions::new().name(self.name.to_string()).controller(self.name.to_string());
+        let mut options = self.queue.name(self.name.to_string()).controller(self.name.to_string());
         if let Some(metrics) = &self.metrics {
             options = options.metrics(&metrics.queues);
         }
         let queue = PriorityQueue::new(self.limiter, self.ageing, options);
-        let has_zero_period = self.periods.iter().any(Duration::is_zero);
-        let timers =
-            self.periods.into_iter().map(|period| (Str::from_static("timer"), timer(period, listed_keys.clone())));
         let plan = WorkerPlan {
             client: self.factory.client().clone(),
             places,
             timeout: self.timeout,
+            error_policy: self.error_policy,
             time_limit: self.time_limit,
         };
-        main.is_optional = self.is_main_optional;
-        let watches: Vec<WatchSpec> = std::iter::once(main).chain(self.relations).collect();
+        let has_main = main.is_some();
+        let mut watches: Vec<WatchSpec> = main.into_iter().chain(self.relations).collect();
+        let filter = self.event_filter.clone();
+        // All keys are those of the main kind, or of all kinds if there is no main kind.
+        let count = if has_main { 1 } else { watches.len() };
+        let listed: Vec<ListedKeys> = watches.iter_mut().take(count).filter_map(|watch| watch.listed.take()).collect();
+        let listed_keys: AllKeys = Arc::new(move || {
+            let mut keys: Vec<ObjectKey> = listed.iter().flat_map(|listed| listed(filter.as_ref())).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys
+        });
         let planned = watches.iter().map(|watch| (Arc::downgrade(&watch.source), watch.is_optional)).collect();
+        let events = EventSettings { filter: self.event_filter, start_up_priority: self.start_up_priority, has_main };
         let controller = RunnableController {
-            shared: Arc::new(SharedController::new(self.name, queue, numbers, planned)),
+            shared: Arc::new(SharedController::new(self.name, queue, numbers, planned, events)),
             factory: self.factory,
             watches,
-            feeds: self.feeds.into_iter().chain(timers).collect(),
+            feeds: self.feeds,
             listed_keys,
             workers: self.workers,
+            leadership: self.leadership,
             sync_timeout: self.sync_timeout,
-            has_zero_period,
+            has_zero_period: self.has_zero_period,
             plan: Arc::new(plan),
         };
         if let Some(sharding) = &self.sharding {
@@ -103,29 +137,4 @@ impl ControllerSettings {
         }
         controller
     }
-}
-
-/// Requests all of these keys once per `period`, at low priority.
-///
-/// Each key is added at a random moment of its slice of the period: otherwise all keys, and those
-/// of several replicas or controllers, would be queued at the same time.
-fn timer(period: Duration, keys: AllKeys) -> Trigger {
-    Box::new(move |handle| {
-        Box::pin(async move {
-            let mut round = Instant::now();
-            loop {
-                let keys = keys();
-                let share = period.div_f64(keys.len().max(1) as f64);
-                for (index, key) in keys.into_iter().enumerate() {
-                    let moment = share.mul_f64(index as f64 + handle.shared.random.unit());
-                    sleep_until(round + moment.min(period)).await;
-                    let reason =
-                        Reason { source: Str::from_static("timer"), object: None, kind: ReasonKind::Requested };
-                    handle.shared.enqueue(key, reason, AddOptions::new().priority(LOW_PRIORITY));
-                }
-                round += period;
-                sleep_until(round).await;
-            }
-        })
-    })
 }

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use kubewright_core::{ObjectKey, Str};
-use kubewright_workqueue::{AddOptions, LOW_PRIORITY, PriorityQueue, QueueView};
+use kubewright_workqueue::{AddOptions, PriorityQueue, QueueView};
 
 use super::health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 use super::metrics::ControllerCounters;
+use super::predicate::EventFilter;
 use super::reason::{PendingReasons, Reason, ReasonKind};
 use super::relation::{CacheSource, Relation};
+use super::results::{ReconcileResults, Subscribers};
 use crate::own_writes::Ledger;
 use crate::random::Random;
 use crate::sharding::Sharding;
@@ -24,14 +26,25 @@ const MAX_FAILING_SHOWN: usize = 100;
 /// Retry delay of a key whose limiter panics.
 const WITHOUT_LIMITER: Duration = Duration::from_secs(1);
 
+/// The watches, and what happens to their events.
+pub(super) struct EventSettings {
+    pub(super) filter: Option<EventFilter>,
+    /// Priority of keys of initial lists and resyncs.
+    pub(super) start_up_priority: i32,
+    /// Whether the first watch is that of the main kind.
+    pub(super) has_main: bool,
+}
+
 pub(crate) struct SharedController {
     pub(crate) name: Str,
+    pub(super) events: EventSettings,
     pub(crate) queue: PriorityQueue<ObjectKey>,
     pub(crate) pending: PendingReasons,
     pub(crate) writes: Ledger,
     /// `None` without metrics.
     pub(crate) numbers: Option<ControllerCounters>,
     pub(crate) random: Random,
+    pub(super) results: Subscribers,
     pub(crate) is_working: AtomicBool,
     /// The watches, the main one first; empty unless the controller runs.
     pub(crate) relations: RwLock<Vec<Arc<dyn Relation>>>,
@@ -67,20 +80,23 @@ impl Failures {
 }
 
 impl SharedController {
-    pub(crate) fn new(
+    pub(super) fn new(
         name: Str,
         queue: PriorityQueue<ObjectKey>,
         numbers: Option<ControllerCounters>,
         planned: Vec<(Weak<dyn CacheSource>, bool)>,
+        events: EventSettings,
     ) -> Self {
         SharedController {
             name,
+            events,
             queue,
             planned,
             pending: PendingReasons::default(),
             writes: Ledger::default(),
             numbers,
             random: Random::new(None),
+            results: Subscribers::default(),
             is_working: AtomicBool::new(false),
             relations: RwLock::default(),
             sharding: OnceLock::new(),
@@ -125,14 +141,22 @@ impl SharedController {
         self.queue.add_with(key, options);
     }
 
-    /// The priority of a change: live changes go before listed and resynced objects.
-    pub(crate) fn urgency(change: ReasonKind) -> AddOptions {
-        match change {
+    /// The priority of the keys that a change leads to: live changes have that of their relation,
+    /// and go before listed and resynced objects.
+    pub(super) fn urgency(&self, change: ReasonKind, priority: Option<i32>) -> AddOptions {
+        let priority = match change {
             ReasonKind::Listed | ReasonKind::Resynced | ReasonKind::TakenOver => {
-                AddOptions::new().priority(LOW_PRIORITY)
+                priority.unwrap_or(i32::MAX).min(self.events.start_up_priority)
             }
-            _ => AddOptions::new(),
-        }
+            _ => priority.unwrap_or_default(),
+        };
+        AddOptions::new().priority(priority)
+    }
+
+    /// The watch of the main kind, while the controller runs.
+    pub(super) fn main(&self) -> Option<Arc<dyn Relation>> {
+        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
+        relations.first().filter(|_| self.events.has_main).cloned()
     }
 
     pub(crate) fn relations(&self) -> Vec<Arc<dyn Relation>> {
@@ -182,8 +206,12 @@ impl SharedController {
     }
 
     pub(crate) fn health(&self) -> ControllerHealth {
-        let mut relations: Vec<RelationHealth> =
-            self.relations().iter().enumerate().map(|(index, relation)| relation.health(index == 0)).collect();
+        let mut relations: Vec<RelationHealth> = self
+            .relations()
+            .iter()
+            .enumerate()
+            .map(|(index, relation)| relation.health(index == 0 && self.events.has_main))
+            .collect();
         if relations.is_empty() {
             relations = self.planned_health();
         }
@@ -216,7 +244,7 @@ impl SharedController {
             let source = source.upgrade()?;
             Some(RelationHealth {
                 name: source.name().clone(),
-                is_main: index == 0,
+                is_main: index == 0 && self.events.has_main,
                 is_optional: *is_optional,
                 has_synced: source.has_synced(),
                 watch: source.health(),
@@ -250,14 +278,42 @@ impl ControllerHandle {
     }
 
     /// Requests a reconcile of `key`; `source` is recorded as its reason.
-    pub fn request(&self, key: ObjectKey, source: impl Into<Str>) {
+    pub fn request(&self, key: impl Into<ObjectKey>, source: impl Into<Str>) {
         self.request_after(key, source, Duration::ZERO);
     }
 
     /// Requests a reconcile of `key` after a delay.
-    pub fn request_after(&self, key: ObjectKey, source: impl Into<Str>, delay: Duration) {
+    pub fn request_after(&self, key: impl Into<ObjectKey>, source: impl Into<Str>, delay: Duration) {
         let reason = Reason { source: source.into(), object: None, kind: ReasonKind::Requested };
-        self.shared.enqueue(key, reason, AddOptions::new().after(delay));
+        self.shared.enqueue(key.into(), reason, AddOptions::new().after(delay));
+    }
+
+    /// The results of reconciles from now on, each with its reasons.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::ConfigMap;
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_cache::SharedInformerFactory;
+    /// # use kubewright_core::ObjectKey;
+    /// # use kubewright_runtime::{Controller, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ApiServer::in_memory().start().await?;
+    /// # let shutdown = tokio_util::sync::CancellationToken::new();
+    /// let factory = SharedInformerFactory::new(&server.client(), Default::default());
+    /// let controller = Controller::<ConfigMap>::new("maps", &factory).reconciling(|_, _| async { Ok(Outcome::Done) });
+    /// let (handle, mut results) = (controller.handle(), controller.handle().results());
+    /// # let stop = shutdown.clone();
+    /// let running = tokio::spawn(async move { controller.run(&shutdown).await });
+    /// handle.request(ObjectKey::namespaced("default", "web"), "test");
+    /// let result = results.next().await.expect("the controller runs");
+    /// assert_eq!(result.reasons.to_string(), "test requested");
+    /// assert_eq!(result.result, Ok(Outcome::Done));
+    /// # stop.cancel();
+    /// # running.await??;
+    /// # Ok(()) }
+    /// ```
+    pub fn results(&self) -> ReconcileResults {
+        self.shared.results.subscribe()
     }
 
     /// Its health.

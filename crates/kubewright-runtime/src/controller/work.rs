@@ -1,38 +1,38 @@
 //! A worker: takes keys, reconciles them, and plans the next step.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, PoisonError};
+use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use kubewright_client::Client;
 use kubewright_core::{ObjectKey, Str};
 use kubewright_workqueue::{AddOptions, Claim};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Span};
 
 use super::context::{Context, ContextInner, SharedContext};
 use super::outcome::{Outcome, ReconcileFailure};
 use super::reason::{Reason, ReasonKind};
+use super::reconcile_error::{ErrorAction, ErrorPolicy, action_after};
 use super::relation::Relation;
+use super::results::Reconciled;
 use super::run::{ReconcileResult, Run, RunSlot, RunSlots};
-use super::shared::{ControllerHandle, SharedController};
+use super::shared::SharedController;
 use crate::error::chain;
 use crate::sharding::{Permission, Permit, Sharding};
 
 /// Retry delay of a key whose writes are not in the cache, in case no event wakes it.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// A task that requests reconciles.
-pub(super) type Trigger = Box<dyn FnOnce(ControllerHandle) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
-
 /// How keys are reconciled.
 pub(super) struct WorkerPlan {
     pub(super) client: Client,
     pub(super) places: RunSlots,
     pub(super) timeout: Option<Duration>,
+    pub(super) error_policy: Option<ErrorPolicy>,
     pub(super) time_limit: Duration,
 }
 
@@ -114,6 +114,9 @@ impl WorkerPlan {
             shared_context: shared_context.clone(),
         });
         let span = span_of(shared, &context);
+        let is_observed = shared.results.is_observed();
+        let kept = (is_observed || self.error_policy.is_some()).then(|| context.clone());
+        let began = is_observed.then(Instant::now);
         let active = shared.numbers.as_ref().map(|numbers| numbers.began());
         let mut run = Run::new(place, context, span.as_ref());
         let ended = match (&permit, self.timeout) {
@@ -126,7 +129,16 @@ impl WorkerPlan {
         drop(active);
         let _entered = span.as_ref().map(Span::enter);
         match ended {
-            Some(ended) => conclude(shared, &claim, failures != Some(0), ended),
+            Some(ended) => {
+                let ended = ended.map_err(|failure| {
+                    let action = action_after(&failure, self.error_policy.as_ref(), kept.as_ref());
+                    (failure, action)
+                });
+                if let (Some(context), Some(began)) = (&kept, began) {
+                    shared.results.publish(&Reconciled::new(context, began.elapsed(), &ended));
+                }
+                conclude(shared, &claim, failures != Some(0), ended);
+            }
             None => {
                 tracing::warn!(controller = %shared.name, key = %claim.key(), "dropped: the shard of the key is lost");
                 shared.leave(&claim);
@@ -138,14 +150,17 @@ impl WorkerPlan {
 impl SharedController {
     /// Whether the cache of the main kind could not decode the newest state of this object.
     fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
-        relations.first().is_some_and(|main| main.is_undecodable(key))
+        self.main().is_some_and(|main| main.is_undecodable(key))
     }
 
-    /// This replica's permission to reconcile `key`, according to the main relation.
+    /// This replica's permission to reconcile `key`: that of the object, or of the request if there
+    /// is no main kind.
     fn right(&self, sharding: &Sharding, key: &ObjectKey) -> Permission {
-        let relations = self.relations.read().unwrap_or_else(PoisonError::into_inner);
-        relations.first().map_or(Permission::Denied, |main| main.right(sharding, key))
+        match self.main() {
+            Some(main) => main.right(sharding, key),
+            None if self.events.has_main => Permission::Denied,
+            None => sharding.permit(key).map_or(Permission::Denied, Permission::Granted),
+        }
     }
 }
 
@@ -194,7 +209,7 @@ fn conclude(
     shared: &SharedController,
     claim: &Claim<'_, ObjectKey>,
     has_failed: bool,
-    ended: Result<Outcome, ReconcileFailure>,
+    ended: Result<Outcome, (ReconcileFailure, ErrorAction)>,
 ) {
     if let Some(numbers) = &shared.numbers {
         numbers.ended(&ended);
@@ -212,25 +227,34 @@ fn conclude(
             forget();
             shared.succeeded(key);
         }
-        Ok(Outcome::RequeueAfter(delay)) => {
-            forget();
+        Ok(Outcome::Requeue { after, priority }) => {
+            let options = priority.map_or(options, |priority| options.priority(priority));
             shared.succeeded(key);
-            shared.enqueue(key.clone(), reason(ReasonKind::Requeued), options.after(delay));
+            match after {
+                Some(delay) => {
+                    forget();
+                    shared.enqueue(key.clone(), reason(ReasonKind::Requeued), options.after(delay));
+                }
+                None => shared.enqueue_limited(key, reason(ReasonKind::Requeued), options),
+            }
         }
-        Ok(Outcome::BackOff) => {
-            shared.succeeded(key);
-            shared.enqueue_limited(key, reason(ReasonKind::Requeued), options);
-        }
-        Ok(Outcome::GiveUp(why)) => {
-            tracing::warn!(controller = %shared.name, %key, why, "given up until something changes");
-            forget();
-            shared.gave_up(key, why);
-        }
-        Err(failure) => {
+        Err((failure, action)) => {
             let error = chain(&failure);
-            tracing::warn!(controller = %shared.name, %key, error, "reconcile failed");
-            shared.failed(key, error);
-            shared.enqueue_limited(key, reason(ReasonKind::Retried), options);
+            tracing::warn!(controller = %shared.name, %key, error, ?action, "reconcile failed");
+            match action {
+                ErrorAction::BackOff => {
+                    shared.failed(key, error);
+                    shared.enqueue_limited(key, reason(ReasonKind::Retried), options);
+                }
+                ErrorAction::RetryAfter(delay) => {
+                    shared.failed(key, error);
+                    shared.enqueue(key.clone(), reason(ReasonKind::Retried), options.after(delay));
+                }
+                ErrorAction::Terminal => {
+                    forget();
+                    shared.gave_up(key, error);
+                }
+            }
         }
     }
 }

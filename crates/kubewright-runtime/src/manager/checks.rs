@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kubewright_core::Str;
 
-use crate::controller::ControllerHandle;
+use crate::controller::{ControllerHandle, LeadershipNeed};
 
 /// A check: `Ok`, or the problem.
 pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
@@ -17,7 +17,7 @@ pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 pub struct Checks {
     health: BTreeMap<Str, Check>,
     readiness: BTreeMap<Str, Check>,
-    controllers: Vec<ControllerHandle>,
+    controllers: Vec<(ControllerHandle, LeadershipNeed)>,
     /// Set while another process leads: idle controllers are then ready.
     pub(super) is_standing_by: AtomicBool,
 }
@@ -34,8 +34,8 @@ impl Checks {
     }
 
     #[inline]
-    pub(super) fn watch(&mut self, controller: ControllerHandle) {
-        self.controllers.push(controller);
+    pub(super) fn watch(&mut self, controller: ControllerHandle, leadership: LeadershipNeed) {
+        self.controllers.push((controller, leadership));
     }
 
     /// Whether the process is alive, with the result of each check; with `name`, of that check
@@ -52,15 +52,18 @@ impl Checks {
     #[inline]
     pub fn readyz(&self, name: &str) -> Option<(bool, String)> {
         let own = self.readiness.iter().map(|(name, check)| (name.clone(), check()));
-        let controllers =
-            self.controllers.iter().map(|controller| (controller.name().into(), self.is_ready(controller)));
+        let of_one = |(controller, leadership): &(ControllerHandle, LeadershipNeed)| {
+            (Str::from(controller.name()), self.is_ready(controller, *leadership))
+        };
+        let controllers = self.controllers.iter().map(of_one);
         report(own.chain(controllers), name)
     }
 
     #[inline]
-    fn is_ready(&self, controller: &ControllerHandle) -> Result<(), String> {
+    fn is_ready(&self, controller: &ControllerHandle, leadership: LeadershipNeed) -> Result<(), String> {
         let health = controller.health();
-        if health.is_ready() || self.is_standing_by.load(Ordering::Acquire) {
+        let may_be_idle = leadership != LeadershipNeed::Nothing && self.is_standing_by.load(Ordering::Acquire);
+        if health.is_ready() || may_be_idle {
             return Ok(());
         }
         let unsynced: Vec<&str> =

@@ -20,7 +20,7 @@ use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
 use kubewright_client::rest::PrometheusMetrics;
-use kubewright_core::{DynamicObject, GroupResource, Kind, Object, Str};
+use kubewright_core::{DynamicObject, GroupResource, Kind, ObjectKey, Str};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,9 @@ pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
 pub use signals::shutdown_on_signals;
 
-use crate::controller::{BoxError, CacheSource, Controller, ControllerHandle, NamedInformer, RunnableController};
+use crate::controller::{
+    BoxError, CacheSource, Controller, ControllerHandle, NamedInformer, Requests, RunnableController, Subject,
+};
 use crate::election::{LeaderElector, host_name};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
@@ -209,11 +211,20 @@ impl Manager {
         self.configured(Controller::mapped(name, &self.factory, mapping))
     }
 
-    fn configured<T: Object>(&self, controller: Controller<T>) -> Controller<T> {
+    /// Like [`controller`](Self::controller), for requests instead of objects.
+    pub fn request_controller<R>(&self, name: impl Into<Str>) -> Controller<Requests<R>>
+    where
+        R: Into<ObjectKey> + TryFrom<ObjectKey, Error: Into<BoxError>> + Send + 'static,
+    {
+        self.configured(Controller::requests(name, &self.factory))
+    }
+
+    fn configured<T: Subject>(&self, controller: Controller<T>) -> Controller<T> {
         controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
     }
 
-    /// Adds a controller. With leader election, it runs while this process leads.
+    /// Adds a controller. With leader election, it runs while this process leads, unless it is
+    /// configured [otherwise](Controller::without_leader_election).
     ///
     /// # Errors
     /// If the name is taken, or the controller is misconfigured.
@@ -223,7 +234,7 @@ impl Manager {
         let name = Str::from(handle.name());
         controller.validate().map_err(|error| ManagerError::Failed { name: name.clone(), source: error.into() })?;
         self.claim(name)?;
-        self.checks.watch(handle);
+        self.checks.watch(handle, controller.leadership());
         self.controllers.push(controller);
         Ok(self)
     }

@@ -1,11 +1,11 @@
 //! Start and shutdown order of a manager.
 //!
-//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks that need no leadership,
-//! and once this process leads the controllers and leader tasks. Webhooks precede caches because
-//! the server may need a conversion for a list.
+//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks and controllers that need no
+//! leadership, controllers that warm up, and once this process leads the other controllers and leader
+//! tasks. Webhooks precede caches because the server may need a conversion for a list.
 //!
-//! Stop: tasks that need no leadership, controllers and leader tasks, caches, webhooks, HTTP
-//! endpoints. Each group is awaited before the next is stopped, all within one grace period. Leases
+//! Stop: tasks and controllers that need no leadership, other controllers and leader tasks, caches,
+//! webhooks, HTTP endpoints. Each group is awaited before the next is stopped, all within one grace period. Leases
 //! are released last, when nothing can act any more. A failure stops the manager in the same order.
 //!
 //! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::group::TaskGroup;
 use super::{Checks, Manager, ManagerError, endpoints};
-use crate::controller::{BoxError, CacheSource, ControllerHandle, unsynced};
+use crate::controller::{BoxError, CacheSource, ControllerHandle, LeadershipNeed, RunnableController, unsynced};
 use crate::election::Leadership;
 
 /// How long queued events may take to be written at the end.
@@ -179,12 +179,23 @@ impl Manager {
         for (name, task) in self.tasks.drain(..) {
             work.others.spawn(name, task);
         }
+        // Cancelled when this process leads.
+        let is_leading = CancellationToken::new();
+        let (early, late): (Vec<_>, Vec<_>) =
+            self.controllers.drain(..).partition(|controller| controller.leadership() != LeadershipNeed::Start);
+        for controller in early {
+            match controller.leadership() {
+                LeadershipNeed::Nothing => work.others.spawn_controller(controller, caches, &led()),
+                _ => work.leading.spawn_controller(controller, caches, &is_leading),
+            }
+        }
         if let Some(elector) = &mut self.elector {
             checks.is_standing_by.store(true, Ordering::Release);
             let acquired = tokio::select! {
                 biased;
                 acquired = elector.acquire(shutdown) => acquired,
                 error = work.others.first_failure() => return error,
+                error = work.leading.first_failure() => return error,
             };
             checks.is_standing_by.store(false, Ordering::Release);
             match acquired {
@@ -201,11 +212,9 @@ impl Manager {
         for (name, task) in self.leading_tasks.drain(..) {
             work.leading.spawn(name, task);
         }
-        for controller in self.controllers.drain(..) {
-            let caches = caches.clone();
-            work.leading.spawn(controller.handle().name().into(), |stop| async move {
-                controller.run_with_caches(&stop, &caches).await.map_err(BoxError::from)
-            });
+        is_leading.cancel();
+        for controller in late {
+            work.leading.spawn_controller(controller, caches, &is_leading);
         }
         tokio::select! {
             biased;
@@ -256,6 +265,30 @@ impl ManagerTasks {
         let others = self.others.end().await;
         others.and(self.leading.end().await)
     }
+}
+
+impl TaskGroup {
+    /// Runs a controller, whose workers start when `is_leading` is cancelled.
+    #[inline]
+    fn spawn_controller(
+        &mut self,
+        controller: RunnableController,
+        caches: &CancellationToken,
+        is_leading: &CancellationToken,
+    ) {
+        let (caches, is_leading) = (caches.clone(), is_leading.clone());
+        self.spawn(controller.handle().name().into(), |stop| async move {
+            controller.run_with_caches(&stop, &caches, &is_leading).await.map_err(BoxError::from)
+        });
+    }
+}
+
+/// The token for controllers that need no leadership.
+#[inline]
+fn led() -> CancellationToken {
+    let token = CancellationToken::new();
+    token.cancel();
+    token
 }
 
 /// The keys of unfinished reconciles, such as `maps default/a`.

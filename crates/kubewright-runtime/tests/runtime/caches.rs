@@ -10,7 +10,7 @@ use kubewright_core::options::ApplyOptions;
 use kubewright_core::{DynamicObject, Object, ObjectKey, Selector, Str, yaml};
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::testing::TestCluster;
-use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome};
+use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome, Owns, Watches};
 
 use crate::support::{Journal, config_map, config_maps, server, touch};
 
@@ -119,7 +119,7 @@ async fn cluster_scoped_objects_are_watched_regardless_of_the_managers_namespace
     let journal = Journal::default();
     let (noted, named) = (journal.clone(), journal.clone());
     let to_a = |_: &PartialObjectMetadata| vec![ObjectKey::namespaced("default", "a")];
-    let maps = manager.controller::<ConfigMap>("maps").watches_metadata::<Namespace>(to_a);
+    let maps = manager.controller::<ConfigMap>("maps").watches_with(Watches::metadata::<Namespace>(to_a));
     manager
         .add(maps.reconciling(move |map, context: Context| {
             let journal = noted.clone();
@@ -160,7 +160,7 @@ async fn a_cache_that_is_not_complete_is_not_taken_for_the_truth() {
     let mut manager = cluster.manager();
     let journal = Journal::default();
     let noted = journal.clone();
-    let maps = manager.controller::<ConfigMap>("maps").owns::<Secret>().optional();
+    let maps = manager.controller::<ConfigMap>("maps").owns_with(Owns::<Secret>::new().optional());
     let reconciled = maps.reconciling(move |map, context: Context| {
         let journal = noted.clone();
         async move {

@@ -10,7 +10,7 @@ use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Api;
 use kubewright_core::Object;
 use kubewright_runtime::controller::{ControllerError, ControllerMetrics};
-use kubewright_runtime::{Context, Controller, Outcome};
+use kubewright_runtime::{Context, Controller, Outcome, ReconcileError};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -76,14 +76,14 @@ async fn the_outcome_of_a_reconcile_decides_its_next_run() {
             async move {
                 match (value.as_str(), context.attempt()) {
                     ("after", _) => Ok(Outcome::requeue_after(seconds(100.0))),
-                    ("back-off", 1..3) => Ok(Outcome::BackOff),
+                    ("back-off", 1..3) => Ok(Outcome::requeue()),
                     ("error", 1..4) => Err("broken".into()),
                     ("panic", 1) => panic!("oh no"),
                     ("slow", 1) => {
                         sleep(seconds(60.0)).await;
                         Ok(Outcome::Done)
                     }
-                    ("hopeless", _) => Ok(Outcome::give_up("the name is taken")),
+                    ("hopeless", _) => Err(ReconcileError::terminal("the name is taken").into()),
                     _ => Ok(Outcome::Done),
                 }
             }

@@ -365,7 +365,7 @@ async fn lease_requests_have_a_user_agent_suffix() {
     };
     let head = tokio::select! {
         head = head => head,
-        _ = elector.acquire(&stop) => panic!("nobody answers"),
+        _ = elector.acquire(&stop) => panic!("there is no response"),
     };
     assert!(head.contains("user-agent: my-program/v1/leader-election\r\n"), "{head}");
 }

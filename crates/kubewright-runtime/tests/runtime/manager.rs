@@ -273,7 +273,7 @@ async fn a_panicked_task_is_named() {
     }
 }
 
-async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();

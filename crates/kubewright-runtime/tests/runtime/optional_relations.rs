@@ -9,7 +9,7 @@ use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::Fault;
 use kubewright_cache::{Event, HealthState, SharedInformerFactory};
 use kubewright_core::{Object, ObjectKey};
-use kubewright_runtime::{Controller, Outcome, Predicate};
+use kubewright_runtime::{Controller, Outcome, Owns, Predicate};
 use kubewright_workqueue::RateLimiter;
 use tokio::time::sleep;
 
@@ -26,13 +26,13 @@ async fn reconciles_within_a_minute(fault: Option<Fault>) -> usize {
     let factory = SharedInformerFactory::new(&server.client(), Default::default());
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let controller =
-        Controller::<ConfigMap>::new("maps", &factory).owns::<Deployment>().optional().owns::<Secret>().reconciling(
-            move |_, _| {
-                counted.fetch_add(1, Ordering::Relaxed);
-                async { Ok(Outcome::Done) }
-            },
-        );
+    let controller = Controller::<ConfigMap>::new("maps", &factory)
+        .owns_with(Owns::<Deployment>::new().optional())
+        .owns::<Secret>()
+        .reconciling(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { Ok(Outcome::Done) }
+        });
     let running = Running::start(controller).working().await;
     running.idle().await;
     count.store(0, Ordering::Relaxed);
@@ -148,7 +148,7 @@ async fn panics_in_triggers_limiters_and_filters_are_reported_and_block_nothing(
         let is_bad = object.name() == "bad";
         counted.fetch_add(usize::from(object.name() == "main"), Ordering::Relaxed);
         counted_bad.fetch_add(usize::from(is_bad), Ordering::Relaxed);
-        async move { if is_bad { Ok(Outcome::BackOff) } else { Ok(Outcome::Done) } }
+        async move { if is_bad { Ok(Outcome::requeue()) } else { Ok(Outcome::Done) } }
     }));
     let running = running.working().await;
     eventually("both feeds are shown", async || running.handle.health().broken_feeds.len() == 2).await;

@@ -8,7 +8,7 @@ use kubewright_cache::{FactoryOptions, HealthState, Indexers, InformerScope, Sha
 use kubewright_client::Api;
 use kubewright_core::{Object, Selector};
 use kubewright_runtime::election::LeaderElectionOptions;
-use kubewright_runtime::{BoxError, Context, Controller, Freshness, Outcome, Predicate, Sharding};
+use kubewright_runtime::{BoxError, Context, Controller, Freshness, Outcome, Owns, Predicate, Sharding};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{Journal, Running, config_map, config_maps, eventually, seconds, server, touch};
@@ -111,7 +111,8 @@ async fn the_complete_cache_of_a_kind_is_preferred() {
     let part = factory.informer_with::<Secret>(InformerScope::default().labels("colour=blue".parse().unwrap()));
     let journal = Journal::default();
     let noted = journal.clone();
-    let controller = Controller::<ConfigMap>::new("maps", &factory).owns_informer("secrets", part).owns::<Secret>();
+    let controller =
+        Controller::<ConfigMap>::new("maps", &factory).owns_with(Owns::informer("secrets", part)).owns::<Secret>();
     let controller = controller.filter(Predicate::objects(|map: &ConfigMap| map.name() == "a"));
     let running = Running::start(controller.reconciling(move |_, context: Context| {
         let journal = noted.clone();
@@ -145,7 +146,7 @@ async fn objects_of_other_shards_are_updated_and_not_waited_for() {
     let options = LeaderElectionOptions::default();
     let sharding = Sharding::new(&server.client(), "default", "secrets", "me", 4, options).unwrap();
     let share = sharding.informer::<Secret>(&factory, InformerScope::default());
-    let controller = Controller::new("maps", &factory).owns_informer("secrets", share);
+    let controller = Controller::new("maps", &factory).owns_with(Owns::informer("secrets", share));
     assert_eq!(painted(&server, controller, &NAMES).await, expected());
 }
 
@@ -156,7 +157,7 @@ async fn objects_cached_as_metadata_can_be_updated() {
     secret(&server, "outside", "yellow").await;
     let options = FactoryOptions::default();
     let factory = SharedInformerFactory::new(&server.client(), options);
-    let controller = Controller::new("maps", &factory).owns_metadata::<Secret>();
+    let controller = Controller::new("maps", &factory).owns_with(Owns::metadata::<Secret>());
     assert_eq!(painted(&server, controller, &NAMES).await, expected());
 }
 

@@ -9,7 +9,7 @@ use kubewright_client::{Api, Scope};
 use kubewright_core::owner::{new_controller_ref, new_owner_reference};
 use kubewright_core::{DynamicObject, GroupKind, GroupVersionKind, GroupVersionResource, Object};
 use kubewright_runtime::ownership::controller_reference;
-use kubewright_runtime::{Context, Controller, Freshness, Manager, ManagerOptions, Outcome, Predicate};
+use kubewright_runtime::{Context, Controller, Freshness, Manager, ManagerOptions, Outcome, Owns, Predicate, Watches};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
@@ -28,7 +28,7 @@ async fn no_change_is_lost_to_a_predicate_or_a_mapping_that_panics() {
         "broken" => panic!("no mapping is made for this"),
         _ => vec![key("a")],
     };
-    let running = noting(&journal, controller(&server).watches_when(picky, map)).working().await;
+    let running = noting(&journal, controller(&server).watches_with(Watches::mapped(map).when(picky))).working().await;
     running.idle().await;
     journal.take();
     for (name, seen) in [("dull", 0), ("odd", 1), ("broken", 1)] {
@@ -49,7 +49,7 @@ async fn a_change_of_an_owned_object_is_one_of_its_controller() {
     let owner = config_maps(&server).create(&config_map("owner")).await.unwrap();
     config_maps(&server).create(&config_map("other")).await.unwrap();
     let journal = Journal::default();
-    let built = controller(&server).owns::<Secret>().owns_metadata::<ServiceAccount>();
+    let built = controller(&server).owns::<Secret>().owns_with(Owns::metadata::<ServiceAccount>());
     let running = noting(&journal, built).working().await;
     running.idle().await;
     journal.take();
@@ -97,10 +97,10 @@ async fn relations_take_only_the_events_that_pass() {
     let matters = || Predicate::objects(|secret: &Secret| secret.metadata.labels.contains_key("matters"));
     let journal = Journal::default();
     let built = controller(&server)
-        .owns_when::<Secret>(matters())
-        .watches_when::<Secret>(matters(), |secret| vec![key(secret.name())])
-        .owns_with_every_owner::<Endpoints>()
-        .watches_metadata::<ServiceAccount>(|account| vec![key(account.name())]);
+        .owns_with(Owns::new().when(matters()))
+        .watches_with(Watches::mapped(|secret: &Secret| [key(secret.name())]).when(matters()))
+        .owns_with(Owns::<Endpoints>::new().every_owner())
+        .watches_with(Watches::metadata::<ServiceAccount>(|account| vec![key(account.name())]));
     let running = noting(&journal, built).working().await;
     running.idle().await;
     journal.take();
@@ -248,8 +248,9 @@ async fn dynamic_objects_of_two_kinds_are_read_each_from_its_own_cache() {
         (GroupVersionResource::new("", "v1", "configmaps"), GroupVersionResource::new("", "v1", "secrets"));
     let informer = factory.dynamic(maps, InformerScope::default().namespace("default"));
     let kind = GroupKind::new("", "ConfigMap");
-    let controller = Controller::dynamic("maps", &factory, informer, kind, "configmaps".into(), true)
-        .owns_informer("secrets", factory.dynamic(secrets.clone(), InformerScope::default().namespace("default")));
+    let controller = Controller::dynamic("maps", &factory, informer, kind, "configmaps".into(), true).owns_with(
+        Owns::informer("secrets", factory.dynamic(secrets.clone(), InformerScope::default().namespace("default"))),
+    );
     let journal = Journal::default();
     let running = Running::start(controller.reconciling({
         let journal = journal.clone();

@@ -12,7 +12,7 @@ use kubewright_client::Api;
 use kubewright_core::Str;
 use kubewright_runtime::manager::ManagerError;
 use kubewright_runtime::webhook::{AdmissionRequest, AdmissionResponse};
-use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome};
+use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome, Owns};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
@@ -69,9 +69,9 @@ async fn an_optional_relation_is_not_waited_for() {
         let resource = if is_main { "configmaps" } else { "secrets" };
         server.faults().inject(Fault::answer(code).resource(resource));
         let built = if is_main {
-            controller(&server).optional().owns::<Secret>()
+            controller(&server).optional_main().owns::<Secret>()
         } else {
-            controller(&server).owns::<Secret>().optional().owns::<Pod>()
+            controller(&server).owns_with(Owns::<Secret>::new().optional()).owns::<Pod>()
         };
         let start = Instant::now();
         let running = noting(&journal, built).working().await;

@@ -169,7 +169,7 @@ pub(super) fn read(database: &Database) -> Result<DataFileContents, redb::Error>
     }
     if reserved > revision {
         // Readers may have seen revisions that never reached the file. They are not used again, and
-        // nobody can go on from one of them.
+        // reads cannot continue from one of them.
         revision = reserved;
     } else {
         contents.events = read_events(&transaction.open_table(EVENTS)?)?;

@@ -183,7 +183,7 @@ impl WriteQueue {
         });
     }
 
-    /// Opens the file anew until `work` succeeds. None if the disk is closed before.
+    /// Reopens the file until `work` succeeds. None if the disk is closed before.
     ///
     /// After an error redb rejects everything until the file is opened again.
     fn recover(

@@ -28,13 +28,13 @@ impl<V> Draft<V> for Fixed<V> {
 /// Replaces an object at its newest revision, and returns the new one.
 pub fn replace<V>(store: &Store<V>, key: &Key, draft: impl Draft<V>) -> u64 {
     let newest = store.newest(key).expect("the object exists").revision;
-    store.update(key, newest, draft).expect("nobody else writes").revision
+    store.update(key, newest, draft).expect("there is no other writer").revision
 }
 
 /// Removes an object at its newest revision, and returns the revision of the deletion.
 pub fn remove<V>(store: &Store<V>, key: &Key, last: impl Draft<V>) -> u64 {
     let newest = store.newest(key).expect("the object exists").revision;
-    store.delete(key, newest, last).expect("nobody else writes").revision
+    store.delete(key, newest, last).expect("there is no other writer").revision
 }
 
 /// A backend that is a function of the event.

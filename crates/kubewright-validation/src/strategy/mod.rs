@@ -159,7 +159,7 @@ pub fn carry_over(resource: &Resource<'_>, old: &Value, new: &mut Value) {
     }
 }
 
-/// Drops fields of the former type of a Service, unless the request sets them anew.
+/// Drops fields of the former type of a Service, unless the request sets them again.
 fn drop_obsolete(old: &Value, new: &mut Value) {
     let kind = |service: &Value| tree::text(service, &["spec", "type"]).to_owned();
     let is_balancer = |service: &Value| kind(service) == "LoadBalancer";

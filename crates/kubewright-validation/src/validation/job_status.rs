@@ -16,7 +16,7 @@ const CONDITIONS: &str = "status.conditions";
 
 /// Validates the status of a Job.
 pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
-    let change = Change { now: value, before: old };
+    let change = JobVersions { now: value, before: old };
     let mut causes: Vec<_> = ["active", "succeeded", "failed", "ready", "terminating"]
         .into_iter()
         .filter_map(|field| number::not_negative(value, &["status", field]))
@@ -31,12 +31,12 @@ pub(super) fn status(value: &Value, old: &Value) -> Vec<StatusCause> {
 }
 
 /// The new and the old version of the job.
-struct Change<'a> {
+struct JobVersions<'a> {
     now: &'a Value,
     before: &'a Value,
 }
 
-impl Change<'_> {
+impl JobVersions<'_> {
     /// Whether a status field changed.
     fn has_changed(&self, field: &str) -> bool {
         tree::get(self.now, &["status", field]) != tree::get(self.before, &["status", field])

@@ -19,7 +19,7 @@ const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
 /// Rules that were added later. An object that already violates one may continue to.
-struct Rules {
+struct AddedRules {
     names: bool,
     reviews: bool,
     effects: bool,
@@ -27,13 +27,13 @@ struct Rules {
     conditions: bool,
 }
 
-impl Rules {
+impl AddedRules {
     fn new(webhooks: &[Value], old: Option<&[Value]>) -> Self {
         let all = |rule: &dyn Fn(&Value) -> bool| old.is_none_or(|old| old.iter().all(rule));
         let conditions = |webhooks: &[Value]| -> Vec<Option<Value>> {
             webhooks.iter().map(|webhook| webhook.get("matchConditions").cloned()).collect()
         };
-        Rules {
+        AddedRules {
             names: old.is_none_or(|old| (0..old.len()).all(|index| !is_known(old, index))),
             reviews: all(&has_known_review),
             effects: all(&|webhook| EFFECTS[..2].contains(&tree::text(webhook, &["sideEffects"]))),
@@ -47,7 +47,7 @@ impl Rules {
 pub(super) fn webhooks(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let webhooks = tree::items(value, &["webhooks"]);
-    let rules = Rules::new(webhooks, old.map(|old| tree::items(old, &["webhooks"])));
+    let rules = AddedRules::new(webhooks, old.map(|old| tree::items(old, &["webhooks"])));
     for (index, webhook) in webhooks.iter().enumerate() {
         let field = format!("webhooks[{index}]");
         causes.extend(self::webhook(&field, webhook, &rules));
@@ -66,7 +66,7 @@ fn is_known(webhooks: &[Value], index: usize) -> bool {
     !name.is_empty() && webhooks[..index].iter().any(|other| tree::text(other, &["name"]) == name)
 }
 
-fn webhook(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
+fn webhook(field: &str, webhook: &Value, rules: &AddedRules) -> Vec<StatusCause> {
     let field_of = |part: &str| format!("{field}.{part}");
     let name = tree::text(webhook, &["name"]);
     let mut causes = text::required(&field_of("name"), name, qualified_domain);
@@ -122,7 +122,7 @@ fn has_known_review(webhook: &Value) -> bool {
     versions.filter_map(Value::as_str).any(|version| REVIEWS.contains(&version))
 }
 
-fn reviews(field: &str, webhook: &Value, rules: &Rules) -> Vec<StatusCause> {
+fn reviews(field: &str, webhook: &Value, rules: &AddedRules) -> Vec<StatusCause> {
     let versions = tree::items(webhook, &["admissionReviewVersions"]);
     if versions.is_empty() {
         return vec![StatusCause::required(field, "must specify one of v1, v1beta1")];

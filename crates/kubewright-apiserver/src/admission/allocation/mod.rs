@@ -36,7 +36,7 @@ pub(super) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mu
     }
     let allocated = AllocatedNumbers::read(cluster, None);
     let mut causes = allocated.allocate_address(value);
-    causes.extend(allocated.allocate_ports(value, Sharing::OnePerNumber));
+    causes.extend(allocated.allocate_ports(value, PortSharing::OnePerNumber));
     causes
 }
 
@@ -54,7 +54,7 @@ pub(super) fn update(
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             tree::remove(new, &["spec", field]);
         }
-        return AllocatedNumbers::read(cluster, Some(old)).allocate_ports(new, Sharing::None);
+        return AllocatedNumbers::read(cluster, Some(old)).allocate_ports(new, PortSharing::None);
     }
     let (address, before) = (tree::text(new, &["spec", "clusterIP"]), tree::text(old, &["spec", "clusterIP"]));
     if address != before && !address.is_empty() && !before.is_empty() {
@@ -98,7 +98,7 @@ pub(super) fn update(
     }
     let allocated = AllocatedNumbers::read(cluster, Some(old));
     let mut causes = allocated.allocate_address(new);
-    causes.extend(allocated.allocate_ports(new, Sharing::None));
+    causes.extend(allocated.allocate_ports(new, PortSharing::None));
     causes
 }
 
@@ -139,7 +139,7 @@ fn families(service: &Value) -> Vec<StatusCause> {
 
 /// How the ports of a Service share node ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sharing {
+enum PortSharing {
     /// Ports of the same number with different protocols.
     OnePerNumber,
     None,
@@ -214,7 +214,7 @@ impl<'r> AllocatedNumbers<'r> {
         free.map(Ipv4Addr::from)
     }
 
-    fn allocate_ports(&self, service: &mut Value, sharing: Sharing) -> Vec<StatusCause> {
+    fn allocate_ports(&self, service: &mut Value, sharing: PortSharing) -> Vec<StatusCause> {
         let kind = tree::text(service, &["spec", "type"]).to_owned();
         let has_node_ports = match &*kind {
             "NodePort" => true,
@@ -227,7 +227,7 @@ impl<'r> AllocatedNumbers<'r> {
         given.extend(tree::int(service, &["spec", HEALTH_PORT]));
         let mut causes = Vec::new();
         let mut shared = SharedNodePorts::default();
-        if sharing == Sharing::OnePerNumber {
+        if sharing == PortSharing::OnePerNumber {
             tree::items(service, &["spec", "ports"]).iter().for_each(|port| shared.note(port));
         }
         let ports = match tree::object_mut(service, &["spec"]).get_mut("ports") {
@@ -247,7 +247,7 @@ impl<'r> AllocatedNumbers<'r> {
                 let Some(free) = known.or_else(|| self.free_port(&given)) else { continue };
                 given.insert(free);
                 tree::set(port, &["nodePort"], free);
-                if sharing == Sharing::OnePerNumber {
+                if sharing == PortSharing::OnePerNumber {
                     shared.note(port);
                 }
             }

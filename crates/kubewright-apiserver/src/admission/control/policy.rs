@@ -32,11 +32,11 @@ pub(super) struct Policy {
     pub(super) value: Value,
     pub(super) conditions: Vec<(Str, Compiled)>,
     variables: Vec<(Str, Compiled)>,
-    validations: Vec<Validation>,
+    validations: Vec<PolicyRule>,
     pub(super) mutations: Vec<Mutation>,
 }
 
-struct Validation {
+struct PolicyRule {
     expression: Str,
     program: Compiled,
     message: Str,
@@ -82,7 +82,7 @@ impl Policy {
             let items = tree::items(value, &["spec", field]).iter();
             items.map(|item| (tree::text(item, &["name"]).into(), compile(tree::text(item, &["expression"])))).collect()
         };
-        let validation = |item: &Value| Validation {
+        let validation = |item: &Value| PolicyRule {
             expression: tree::text(item, &["expression"]).into(),
             program: compile(tree::text(item, &["expression"])),
             message: tree::text(item, &["message"]).into(),
@@ -282,7 +282,7 @@ impl BoundPolicy {
     }
 }
 
-impl Validation {
+impl PolicyRule {
     fn message(&self, variables: &Activation<'_>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|program| program.evaluate_string(variables, budget).ok());
         match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {

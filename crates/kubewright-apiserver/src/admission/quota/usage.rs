@@ -212,7 +212,7 @@ mod tests {
     #[track_caller]
     fn checked(registry: &Registry) -> Totals {
         let totals = with_totals(registry, "shop", Clone::clone);
-        assert_eq!(totals, count(registry, "shop").expect("nobody writes").0);
+        assert_eq!(totals, count(registry, "shop").expect("there is no writer").0);
         totals
     }
 

@@ -41,12 +41,12 @@ pub(super) struct Dispatcher<T> {
 enum Dispatching<T> {
     Nothing,
     Events { events: Arc<Vec<Event<T>>>, with_resyncs: bool, next: usize },
-    Objects { walk: Walk<T>, event: Option<Event<T>> },
+    Objects { walk: SnapshotCursor<T>, event: Option<Event<T>> },
 }
 
 /// Iterates over a snapshot: adds of all objects, or resyncs of those that another snapshot
 /// contains too.
-struct Walk<T> {
+struct SnapshotCursor<T> {
     snapshot: Snapshot<T>,
     is_resync: bool,
     before: Option<Snapshot<T>>,
@@ -114,7 +114,8 @@ impl<T: Object> Dispatch for Dispatcher<T> {
 
 impl<T: Object> Dispatching<T> {
     fn walk(snapshot: &AnySnapshot, is_resync: bool, before: Option<&AnySnapshot>) -> Self {
-        let walk = Walk { snapshot: Snapshot::of(snapshot), is_resync, before: before.map(Snapshot::of), next: 0 };
+        let walk =
+            SnapshotCursor { snapshot: Snapshot::of(snapshot), is_resync, before: before.map(Snapshot::of), next: 0 };
         Dispatching::Objects { walk, event: None }
     }
 
@@ -127,7 +128,7 @@ impl<T: Object> Dispatching<T> {
     }
 }
 
-impl<T: Object> Walk<T> {
+impl<T: Object> SnapshotCursor<T> {
     fn next(&mut self) -> Option<Event<T>> {
         loop {
             let (slot, object) = self.snapshot.first_from(self.next)?;

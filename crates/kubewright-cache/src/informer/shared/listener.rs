@@ -327,7 +327,7 @@ fn after(now: Instant, period: Option<Duration>) -> Instant {
 }
 
 /// Everything in a handler's buffer.
-struct Buffer {
+struct HandlerBuffer {
     _line: VecDeque<QueuedWork>,
     _mark: Option<Mark>,
     _behind: Option<Behind>,
@@ -336,9 +336,9 @@ struct Buffer {
 
 impl ListenerState {
     /// Empties the buffer.
-    fn clear(&mut self) -> Buffer {
+    fn clear(&mut self) -> HandlerBuffer {
         self.buffered = 0;
-        Buffer {
+        HandlerBuffer {
             _line: std::mem::take(&mut self.line),
             _mark: self.mark.take(),
             _behind: self.behind.take(),

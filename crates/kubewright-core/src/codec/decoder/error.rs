@@ -8,10 +8,10 @@ use std::str::Utf8Error;
 /// Prints the path of the field and the problem: `spec.containers[1].ports[0].containerPort:
 /// expected integer, found string`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DecodeError(Box<Inner>);
+pub struct DecodeError(Box<ErrorDetails>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Inner {
+struct ErrorDetails {
     message: String,
     /// From the innermost segment outwards, in the order of propagation.
     path: Vec<Segment>,
@@ -29,12 +29,16 @@ impl DecodeError {
     /// An error at the current position.
     #[cold]
     pub fn new(message: impl Into<String>) -> Self {
-        DecodeError(Box::new(Inner { message: message.into(), path: Vec::new(), truncated: false }))
+        DecodeError(Box::new(ErrorDetails { message: message.into(), path: Vec::new(), truncated: false }))
     }
 
     #[cold]
     pub(crate) fn truncated() -> Self {
-        DecodeError(Box::new(Inner { message: "unexpected end of input".into(), path: Vec::new(), truncated: true }))
+        DecodeError(Box::new(ErrorDetails {
+            message: "unexpected end of input".into(),
+            path: Vec::new(),
+            truncated: true,
+        }))
     }
 
     #[cold]

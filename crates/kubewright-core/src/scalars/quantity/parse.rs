@@ -16,10 +16,10 @@ const SHORT_DIGITS: usize = 18;
 
 /// Why a text is not a quantity. Its messages are those of kube-apiserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ParseQuantityError(Reason);
+pub struct ParseQuantityError(QuantityErrorKind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
+enum QuantityErrorKind {
     Form,
     Number,
     Suffix,
@@ -29,11 +29,11 @@ impl fmt::Display for ParseQuantityError {
     #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Reason::Form => {
+            QuantityErrorKind::Form => {
                 r"quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             }
-            Reason::Number => "unable to parse numeric part of quantity",
-            Reason::Suffix => "unable to parse quantity's suffix",
+            QuantityErrorKind::Number => "unable to parse numeric part of quantity",
+            QuantityErrorKind::Suffix => "unable to parse quantity's suffix",
         })
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
         return Ok(quantity);
     }
     if !parts.has_digits {
-        return Err(ParseQuantityError(Reason::Number));
+        return Err(ParseQuantityError(QuantityErrorKind::Number));
     }
     let (number, format) = match parts.suffix.format {
         QuantityFormat::BinarySi => long_binary(&parts),
@@ -79,7 +79,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
 #[inline]
 fn split(text: &[u8]) -> Result<Parts<'_>, ParseQuantityError> {
     if text.is_empty() {
-        return Err(ParseQuantityError(Reason::Form));
+        return Err(ParseQuantityError(QuantityErrorKind::Form));
     }
     let signs = usize::from(matches!(text[0], b'+' | b'-'));
     let zeros = count(&text[signs..], |byte| byte == b'0');
@@ -129,9 +129,9 @@ fn interpret_exponent(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
     let letters = count(suffix, |byte| b"eEinumkKMGTP".contains(&byte));
     let signs = usize::from(matches!(suffix.get(letters), Some(b'+' | b'-')));
     if !take_digits(&suffix[letters + signs..]).1.is_empty() {
-        return Err(ParseQuantityError(Reason::Form));
+        return Err(ParseQuantityError(QuantityErrorKind::Form));
     }
-    let invalid = ParseQuantityError(Reason::Suffix);
+    let invalid = ParseQuantityError(QuantityErrorKind::Suffix);
     let ([b'e' | b'E', digits @ ..], 1) = (suffix, letters) else { return Err(invalid) };
     let digits = std::str::from_utf8(digits).map_err(|_| invalid)?;
     // Go keeps the low 32 bits of larger exponents, and so reads 1e4294967296 as 1. We reject them.
@@ -191,7 +191,7 @@ fn long_decimal(parts: &Parts<'_>) -> Result<Decimal, ParseQuantityError> {
     }
     mantissa += u128::from(has_more);
     let mantissa = i128::try_from(mantissa).expect("at most 38 digits were taken");
-    let scale = i32::try_from(scale).map_err(|_| ParseQuantityError(Reason::Suffix))?;
+    let scale = i32::try_from(scale).map_err(|_| ParseQuantityError(QuantityErrorKind::Suffix))?;
     Ok(Decimal { mantissa, scale })
 }
 
