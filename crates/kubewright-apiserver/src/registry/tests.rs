@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::protobuf::{Encoder, Envelope};
 use kubewright_core::{FieldSelector, Selector, Value};
 use tokio::sync::watch;
 
@@ -371,5 +372,73 @@ async fn long_lists_in_json_are_encoded_while_they_are_sent() {
         assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.len() < 64 << 10), "{form:?}");
         let whole = Value::from_json(&chunks.concat()).expect("JSON");
         assert!(want.is_none_or(|want| want == whole), "{form:?}: {whole}");
+    }
+}
+
+#[tokio::test]
+async fn long_lists_in_every_format_are_encoded_while_they_are_sent() {
+    let (registry, _stop) = registry();
+    for number in 0..500 {
+        let name = format!("o-{number:03}");
+        put(&registry, "pods", "default", &name, &pod(&name, "n1"));
+    }
+    let pods = resource(&registry, "pods");
+    let everything = selection(&pods, "", "");
+    for count in [1, 500] {
+        let options = ListOptions { limit: Some(count), ..Default::default() };
+        let listed = registry.list(&pods, "", &everything, &options).await.expect("a list");
+        let body = |wanted| {
+            let list = encoding::list(wanted, &pods, &listed.meta, listed.objects.clone()).expect("it can be encoded");
+            let (is_streamed, chunks) = match list {
+                ListBody::Whole(bytes) => (false, vec![bytes]),
+                ListBody::Streamed(list) => (true, list.collect()),
+            };
+            assert_eq!(is_streamed, count > 1, "{wanted:?}");
+            chunks.concat()
+        };
+        for form in [Form::Object, Form::MetadataList(MetaVersion::V1), Form::Table(MetaVersion::V1)] {
+            let wanted = Wanted { form, ..Wanted::JSON };
+            let whole = Value::from_json(&body(wanted)).expect("JSON");
+            for wanted in [Wanted { pretty: true, ..wanted }, Wanted { format: Format::Yaml, ..wanted }] {
+                let want = encoding::tree(wanted, &whole).expect("it can be encoded");
+                assert!(body(wanted) == want, "{wanted:?}");
+            }
+        }
+        for (form, of_item) in
+            [(Form::Object, Form::Object), (Form::MetadataList(MetaVersion::V1), Form::Metadata(MetaVersion::V1))]
+        {
+            let wanted = Wanted { form, format: Format::Protobuf, ..Wanted::JSON };
+            let mut items = Vec::new();
+            for object in &listed.objects {
+                let item = encoding::object(Wanted { form: of_item, ..wanted }, &pods, object).expect("an object");
+                Encoder { out: &mut items }.bytes(2, Envelope::decode(&item).expect("an envelope").raw);
+            }
+            let list = body(wanted);
+            let list = Envelope::decode(&list).expect("the lengths are right");
+            assert!(list.raw.ends_with(&items) && list.raw.len() < items.len() + 200, "{form:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_of_a_table_of_large_objects_takes_few_of_them() {
+    let (registry, _stop) = registry();
+    let large = "x".repeat(200 << 10);
+    for number in 0..20 {
+        let name = format!("o-{number:03}");
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},
+            "data":{{"large":"{large}"}}}}"#
+        );
+        put(&registry, "configmaps", "default", &name, &text);
+    }
+    let maps = resource(&registry, "configmaps");
+    let everything = selection(&maps, "", "");
+    let listed = registry.list(&maps, "", &everything, &ListOptions::default()).await.expect("a list");
+    for form in [Form::MetadataList(MetaVersion::V1), Form::Table(MetaVersion::V1)] {
+        let wanted = Wanted { form, ..Wanted::JSON };
+        let list = encoding::list(wanted, &maps, &listed.meta, listed.objects.clone()).expect("it can be encoded");
+        let ListBody::Streamed(list) = list else { panic!("{form:?} is encoded whole") };
+        assert!(list.count() >= 10, "{form:?}");
     }
 }
