@@ -141,8 +141,7 @@ async fn large_reads_do_not_cache_trees() {
             let frames = Frames::new(Wanted { form, format, ..Wanted::JSON });
             let options = WatchOptions::default().resource_version("0");
             let watch = registry.watch(&resource, "", selection.clone(), &options, frames).await;
-            let mut watch = watch.expect("a watch");
-            watch.convert_initial().await.expect("all are of this version");
+            let watch = watch.expect("a watch");
             let slot = FrameSlot::default();
             let mut running = Box::pin(watch.run(slot.clone()));
             let mut length = 0;
@@ -441,4 +440,37 @@ async fn a_chunk_of_a_table_of_large_objects_takes_few_of_them() {
         let ListBody::Streamed(list) = list else { panic!("{form:?} is encoded whole") };
         assert!(list.count() >= 10, "{form:?}");
     }
+}
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_holds_no_objects() {
+    let (registry, _stop) = registry();
+    for number in 0..1000 {
+        let name = format!("o-{number:04}");
+        put(&registry, "pods", "default", &name, &pod(&name, "n1"));
+    }
+    let pods = resource(&registry, "pods");
+    let objects: Vec<_> = (0..1000)
+        .map(|number| registry.store.get(&pods.key("default", &format!("o-{number:04}"))).expect("it exists").object)
+        .collect();
+    let counts = || objects.iter().map(Arc::strong_count).collect::<Vec<_>>();
+    let before = counts();
+    let (frames, options) = (Frames::new(Wanted::JSON), WatchOptions::default());
+    let watch = registry.watch(&pods, "", selection(&pods, "", ""), &options, frames).await.expect("a watch");
+    let slot = FrameSlot::default();
+    let mut running = Box::pin(watch.run(slot.clone()));
+    let mut names = Vec::new();
+    loop {
+        tokio::select! { biased;
+            () = &mut running => panic!("the watch has ended"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(counts(), before);
+        let Some(frame) = slot.take() else { break };
+        for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event = Value::from_json(line).expect("JSON");
+            names.push(crate::object::tree::text(&event, &["object", "metadata", "name"]).to_owned());
+        }
+    }
+    assert!(names.is_sorted() && names.len() == 1000, "{}", names.len());
 }

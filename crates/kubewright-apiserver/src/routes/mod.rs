@@ -181,9 +181,8 @@ impl<'a> Endpoint<'a, '_> {
         };
         let frames = Frames::new(wanted);
         let content_type = frames.content_type();
-        let mut stream =
+        let stream =
             self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames).await?;
-        stream.convert_initial().await?;
         Ok(ApiResponse::watch(content_type, stream))
     }
 
