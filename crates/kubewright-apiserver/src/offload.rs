@@ -12,7 +12,7 @@ use crate::rejection::Rejection;
 ///
 /// The worker threads stay free for health checks, watches and small requests. A paused clock does
 /// not advance while a job runs, so jobs must not wait for timers.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Offload {
     permits: Arc<Semaphore>,
 }

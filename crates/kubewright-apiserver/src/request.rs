@@ -5,6 +5,8 @@ use kubewright_core::options::{QueryParameters, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
 use percent_encoding::percent_decode_str;
 
+use crate::backup;
+
 /// The verb and target of a request, parsed before the resource is looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
@@ -44,8 +46,11 @@ impl RequestInfo {
         RequestInfo { verb, path: path.into(), target }
     }
 
-    /// Whether the request may run for long: a watch, or a connection to a pod.
+    /// Whether the request may run for long: a watch, a connection to a pod, or a backup.
     pub(crate) fn is_long_running(&self) -> bool {
+        if self.path == backup::PATH {
+            return true;
+        }
         let subresource = self.target.as_ref().map_or("", |target| &*target.subresource);
         self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }

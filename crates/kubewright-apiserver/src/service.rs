@@ -25,8 +25,8 @@ use crate::encoding::Wanted;
 use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
 use crate::http::{
-    ApiResponse, BufferedBody, InFlight, InFlightPermit, LIST_BYTES, MemoryBudget, RequestBody, ResponseBody,
-    accepts_gzip, compress,
+    ApiResponse, BufferedBody, InFlight, InFlightPermit, MemoryBudget, RESPONSE_BYTES, RequestBody, ResponseBody,
+    accepts_gzip, compress, too_many_bytes,
 };
 use crate::metrics::ServerMetrics;
 use crate::non_resource;
@@ -64,8 +64,8 @@ struct SharedService {
     in_flight: InFlight,
     /// The memory budget of request bodies.
     body_memory: MemoryBudget,
-    /// The memory budget of lists that are encoded as a whole.
-    list_memory: MemoryBudget,
+    /// The memory budget of large responses.
+    response_memory: MemoryBudget,
     /// Runs requests that are expensive to decode, validate or encode.
     offload: Offload,
     metrics: ServerMetrics,
@@ -85,13 +85,13 @@ impl Service {
         serves_faults: bool,
     ) -> Self {
         let metrics = ServerMetrics::default();
-        let list_memory = MemoryBudget::new(LIST_BYTES);
+        let response_memory = MemoryBudget::new(RESPONSE_BYTES);
         let shared = SharedService {
             registry,
             authenticator,
             in_flight,
             body_memory,
-            list_memory,
+            response_memory,
             offload: Offload::new(OFFLOADED_REQUESTS),
             metrics,
             disk,
@@ -155,7 +155,7 @@ impl Service {
         let (mut place, start) = (InFlightPermit::default(), Instant::now());
         let answer = self.answer_in_time(peer, &parts, (&info, &query), &mut body, &mut place).await;
         // An error response may be sent after the deadline.
-        let deadline = answer.is_ok().then(|| start + REQUEST_TIMEOUT);
+        let deadline = (answer.is_ok() && !info.is_long_running()).then(|| start + REQUEST_TIMEOUT);
         let wanted = || Wanted::of_errors(&parts.headers, &query);
         let response = answer.unwrap_or_else(|rejection| ApiResponse::rejection(rejection, wanted())).into_response();
         self.shared.metrics.count(info.verb, response.status().as_u16());
@@ -225,7 +225,10 @@ impl Service {
             Ok(user) => user,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
-        let is_read = matches!(parts.method, Method::GET | Method::HEAD);
+        let is_read = is_read(&parts.method);
+        if !is_read && self.shared.response_memory.is_exhausted() {
+            return body.reject(&parts.headers, too_many_bytes()).await;
+        }
         let body = if is_read {
             body.discard(&parts.headers).await;
             BufferedBody::default()
@@ -252,7 +255,7 @@ impl Service {
         body: &Bytes,
     ) -> Result<ApiResponse, Rejection> {
         let answer = self.answer(user, parts, (info, query), body);
-        if matches!(parts.method, Method::GET | Method::HEAD) { answer.await } else { self.durable(answer).await }
+        if is_read(&parts.method) { answer.await } else { self.durable(answer).await }
     }
 
     /// Whether a request may block a thread for many milliseconds. Lists handle this themselves.
@@ -342,8 +345,17 @@ impl Service {
             }
             None => non_resource::answer(&call)?,
         };
-        answer.with_warnings(&call.warnings).within(&self.shared.list_memory)
+        let answer = answer.with_warnings(&call.warnings);
+        if is_read(method) {
+            answer.within(&self.shared.response_memory)
+        } else {
+            Ok(answer.holding_rest(&self.shared.response_memory))
+        }
     }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The time limit of a request: the parameter `timeout`, up to [`REQUEST_TIMEOUT`]. `None` for

@@ -56,6 +56,12 @@ impl Budget {
         Ok(())
     }
 
+    /// The largest size that the rest of the budget pays for.
+    pub(crate) fn size_limit(&self) -> usize {
+        let rest = self.limit_per_expression.saturating_sub(self.used).min(self.remaining);
+        usize::try_from(rest.saturating_mul(10)).unwrap_or(usize::MAX)
+    }
+
     /// Charges for traversing this many characters or items.
     pub(crate) fn spend_for_size(&mut self, size: usize) -> Result<(), EvaluationError> {
         self.spend(1 + (size as u64) / 10)

@@ -84,10 +84,14 @@ impl<'a> VariableScope<'a> {
             Node::Negate(operand) => operators::negate(&self.evaluate(operand, budget)?),
             Node::Binary(operator, left, right) => {
                 let (left, right) = (self.evaluate(left, budget)?, self.evaluate(right, budget)?);
+                let limit = budget.size_limit();
                 let size = match operator {
+                    Operator::In if matches!(right, Value::List(..)) => {
+                        (right.size() * 10).max(right.nested_size(limit))
+                    }
                     Operator::In => right.size() * 10,
                     Operator::Add => left.size() + right.size(),
-                    _ => left.size().min(right.size()),
+                    _ => left.nested_size(limit).min(right.nested_size(limit)),
                 };
                 budget.spend_for_size(size)?;
                 operators::apply(*operator, &left, &right)

@@ -154,6 +154,32 @@ fn an_expression_over_its_budget_is_stopped() {
 }
 
 #[test]
+fn values_nested_in_themselves_cost_what_they_show() {
+    // Each level has ten times the items of the one before.
+    let nested = (0..19).fold("['a']".to_owned(), |inner, level| {
+        let name = format!("v{level}");
+        format!("[{inner}].map({name}, [{}])[0]", [&*name; 10].join(","))
+    });
+    // Short strings in a long list make a very long text.
+    let long = (0..5).fold("'aaaaaaaaaa'".to_owned(), |inner, level| {
+        let name = format!("s{level}");
+        format!("[{inner}].map({name}, {})[0]", [&*name; 10].join("+"))
+    });
+    for text in [
+        format!("[{nested}].map(n, n == n)[0]"),
+        format!("[{nested}].map(n, n in [n])[0]"),
+        format!("'%s'.format([{nested}])"),
+        format!("[{nested}].map(n, n.indexOf(n[0]))[0]"),
+        format!("sets.contains([{nested}], [{nested}])"),
+        format!("[{long}].map(s, lists.range(100000).map(x, s).join())[0]"),
+    ] {
+        let want = Err("operation cancelled: actual cost limit exceeded".to_owned());
+        assert_eq!(evaluate(&text), want, "{}", &text[..60]);
+    }
+    assert_eq!(evaluate("[[1, 2], [3]] == [[1, 2], [3]]"), Ok(Value::Bool(true)));
+}
+
+#[test]
 fn nesting_is_limited() {
     for text in [
         "(".repeat(10_000),

@@ -230,6 +230,25 @@ impl Value {
         }
     }
 
+    /// The number of characters and items including those of nested values, up to about `limit`.
+    ///
+    /// A value that is shared counts at each place: a few expressions can nest a list in itself so
+    /// often that no computer could visit every item.
+    pub(crate) fn nested_size(&self, limit: usize) -> usize {
+        let (mut total, mut pending) = (0_usize, vec![self]);
+        while let Some(value) = pending.pop().filter(|_| total <= limit) {
+            total = total.saturating_add(value.size().max(1));
+            match value {
+                // More items than the limit are in `total` already.
+                Value::List(items, _) if total <= limit => pending.extend(items.iter()),
+                Value::Map(entries) if total <= limit => pending.extend(entries.values()),
+                Value::Optional(Some(inner)) => pending.push(&**inner),
+                _ => {}
+            }
+        }
+        total
+    }
+
     /// The map key that is equal to the value, `None` if its type cannot be a key.
     pub(crate) fn to_key(&self) -> Option<MapKey> {
         match self {

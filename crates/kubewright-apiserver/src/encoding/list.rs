@@ -1,18 +1,18 @@
 //! Encodes lists of objects.
 //!
-//! A large list in plain JSON (of objects, rows or metadata) is encoded while it is sent. Slow
-//! clients then share the stored text of the objects instead of holding a copy each. Protobuf lists
-//! are encoded as a whole, because their envelope starts with the length. YAML and indented JSON
-//! are encoded as a whole, too.
+//! A large list is encoded while it is sent, in every format. Slow clients then share the stored
+//! text of the objects instead of holding a copy each.
 
 use std::sync::Arc;
 use std::vec::IntoIter;
 
 use bytes::Bytes;
 use kubewright_core::json::Writer;
-use kubewright_core::{Map, Str, Value};
+use kubewright_core::meta::v1::Status;
+use kubewright_core::{Map, Str, Value, yaml};
 
-use super::{Wanted, json, printed, protobuf, row, served, wrong_shape};
+use super::protobuf::{self, ItemForm};
+use super::{Wanted, json, printed, row, served, write_pretty, wrong_shape};
 use crate::object::{StoredObject, to_json, tree};
 use crate::rejection::Rejection;
 use kubewright_printers::{RowOptions, common_list_metadata, partial_object_metadata};
@@ -23,6 +23,9 @@ use kubewright_resources::catalog::Resource;
 const STREAMED: usize = 64 << 10;
 /// The size at which a chunk is complete.
 const CHUNK: usize = 32 << 10;
+/// A chunk is also complete when this many bytes of stored text were read for it. A row of a table
+/// is small, but a whole object has to be parsed for it.
+const CHUNK_INPUT: usize = 256 << 10;
 
 /// The metadata of a list.
 #[derive(Debug, Default, Clone)]
@@ -35,7 +38,7 @@ pub(crate) struct ListMeta {
 /// An encoded list, or one that is encoded while it is sent.
 pub(crate) enum ListBody {
     Whole(Bytes),
-    Streamed(JsonList),
+    Streamed(ListStream),
 }
 
 /// A list of objects.
@@ -45,54 +48,83 @@ pub(crate) fn list(
     meta: &ListMeta,
     objects: Vec<Arc<StoredObject>>,
 ) -> Result<ListBody, Rejection> {
-    let stored = || objects.iter().map(|object| &**object);
-    let items = match (wanted.form, wanted.format) {
-        (Form::Object, Format::Protobuf) => {
-            return Ok(ListBody::Whole(protobuf::list(resource, meta, stored())?));
-        }
-        (Form::MetadataList(_), Format::Protobuf) => {
-            return Ok(ListBody::Whole(protobuf::metadata_list(meta, stored())?));
-        }
-        (Form::Metadata(_), _) => return Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
-        (Form::Object | Form::AggregatedDiscovery, _) => Items::Objects,
-        (Form::MetadataList(version), _) => Items::Metadata(version),
-        (Form::Table(version), _) => Items::Rows(wanted.rows(version)),
+    let items = match wanted.form {
+        Form::Metadata(_) => return Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
+        Form::Object | Form::AggregatedDiscovery => Items::Objects,
+        Form::MetadataList(version) => Items::Metadata(version),
+        Form::Table(version) => Items::Rows(wanted.rows(version)),
     };
-    let list = JsonList::new(resource, meta, items, objects);
-    let is_plain = wanted.format == Format::Json && !wanted.pretty;
-    if is_plain && list.length() >= STREAMED {
-        return Ok(ListBody::Streamed(list));
-    }
-    let json = list.whole();
-    if is_plain {
-        return Ok(ListBody::Whole(json));
-    }
-    Ok(ListBody::Whole(super::tree(wanted, &Value::from_json(&json).unwrap_or_default())?))
+    let list = match wanted.format {
+        Format::Protobuf => ListStream::protobuf(resource, meta, items, objects)?,
+        Format::Json if !wanted.pretty => ListStream::json(resource, meta, items, objects),
+        Format::Json => ListStream::indented(Syntax::IndentedJson, resource, meta, items, objects),
+        Format::Yaml => ListStream::indented(Syntax::Yaml, resource, meta, items, objects),
+    };
+    Ok(if list.length() >= STREAMED { ListBody::Streamed(list) } else { ListBody::Whole(list.whole()) })
 }
 
 /// The form of the items.
+#[derive(Clone, Copy)]
 enum Items {
     Objects,
     Metadata(MetaVersion),
     Rows(RowOptions),
 }
 
-/// A list in plain JSON, with a final newline, as an iterator of chunks.
-pub(crate) struct JsonList {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Json,
+    IndentedJson,
+    Yaml,
+    Protobuf,
+}
+
+/// A list as an iterator of chunks. Plain JSON ends with a newline.
+pub(crate) struct ListStream {
     resource: Arc<Resource>,
     items: Items,
+    syntax: Syntax,
     objects: IntoIter<Arc<StoredObject>>,
     /// The beginning of the next chunk.
     out: Vec<u8>,
-    needs_comma: bool,
+    /// What separates items.
+    separator: &'static str,
+    needs_separator: bool,
+    /// What follows the last item.
+    end: Vec<u8>,
     is_end: bool,
     length: usize,
 }
 
-impl JsonList {
-    fn new(resource: &Arc<Resource>, meta: &ListMeta, items: Items, mut objects: Vec<Arc<StoredObject>>) -> Self {
-        let length = objects.iter().map(|object| object.json().len()).sum();
-        let mut out = Vec::with_capacity(CHUNK.min(length) + 256);
+impl ListStream {
+    /// A list that starts with `out`, for the formats to complete.
+    fn new(
+        syntax: Syntax,
+        resource: &Arc<Resource>,
+        items: Items,
+        mut objects: Vec<Arc<StoredObject>>,
+        out: Vec<u8>,
+    ) -> Self {
+        if matches!(items, Items::Rows(_)) {
+            resource.printer.sort(&mut objects, |object| object.tree());
+        }
+        ListStream {
+            length: objects.iter().map(|object| object.json().len()).sum(),
+            resource: Arc::clone(resource),
+            items,
+            syntax,
+            objects: objects.into_iter(),
+            out,
+            separator: "",
+            needs_separator: false,
+            end: Vec::new(),
+            is_end: false,
+        }
+    }
+
+    /// A list in plain JSON.
+    fn json(resource: &Arc<Resource>, meta: &ListMeta, items: Items, objects: Vec<Arc<StoredObject>>) -> Self {
+        let mut out = Vec::with_capacity(512);
         let metadata = list_metadata(resource, meta);
         let mut write = |text: &str, value: &Value| {
             out.extend_from_slice(text.as_bytes());
@@ -115,16 +147,81 @@ impl JsonList {
                 write(r#","metadata":"#, &common_list_metadata(&metadata));
             }
             Items::Rows(options) => {
-                resource.printer.sort(&mut objects, |object| object.tree());
                 write(r#"{"kind":"Table","apiVersion":"#, &options.version.api_version().into());
                 write(r#","metadata":"#, &common_list_metadata(&metadata));
                 write(r#","columnDefinitions":"#, &resource.printer.columns());
             }
         }
         out.extend_from_slice(if matches!(items, Items::Rows(_)) { br#","rows":"# } else { br#","items":"# });
-        out.extend_from_slice(if is_null { b"null}\n" } else { b"[" });
-        let (resource, objects) = (Arc::clone(resource), objects.into_iter());
-        JsonList { resource, items, objects, out, needs_comma: false, is_end: is_null, length }
+        out.extend_from_slice(if is_null { b"null" } else { b"[" });
+        let end = if is_null { "}\n" } else { "]}\n" };
+        let list = ListStream::new(Syntax::Json, resource, items, objects, out);
+        ListStream { separator: ",", end: end.into(), ..list }
+    }
+
+    /// A list in indented JSON or YAML, whose keys are sorted.
+    fn indented(
+        syntax: Syntax,
+        resource: &Arc<Resource>,
+        meta: &ListMeta,
+        items: Items,
+        objects: Vec<Arc<StoredObject>>,
+    ) -> Self {
+        let field = if matches!(items, Items::Rows(_)) { "rows" } else { "items" };
+        let empty = ListStream::json(resource, meta, items, Vec::new()).whole();
+        let mut frame = Value::from_json(&empty).unwrap_or_default();
+        if !objects.is_empty() {
+            tree::set(&mut frame, &[field], Value::Array([Value::Null].into_iter().collect()));
+        }
+        let mut text = String::new();
+        write(syntax, &frame, &mut text);
+        // The place of the only item. Only the frame itself has keys at this depth, and no string
+        // contains a line break in JSON or an unindented line in YAML.
+        let (before, item, separator) = match syntax {
+            Syntax::Yaml => (format!("\n{field}:\n"), "- null\n", ""),
+            _ => (format!("\n  \"{field}\": [\n    "), "null", ",\n    "),
+        };
+        let at = text.find(&format!("{before}{item}")).map(|at| at + before.len());
+        let (start, end) = match at {
+            Some(at) => (&text[..at], &text[at + item.len()..]),
+            None => (&*text, ""),
+        };
+        let list = ListStream::new(syntax, resource, items, objects, start.as_bytes().to_vec());
+        ListStream { separator, end: end.into(), ..list }
+    }
+
+    /// A list in protobuf.
+    ///
+    /// Its envelope starts with the length. Therefore a large list is encoded twice: here to
+    /// measure it, and then while it is sent.
+    fn protobuf(
+        resource: &Arc<Resource>,
+        meta: &ListMeta,
+        items: Items,
+        objects: Vec<Arc<StoredObject>>,
+    ) -> Result<Self, Rejection> {
+        let form = match &items {
+            Items::Objects => ItemForm::Objects,
+            Items::Metadata(_) => ItemForm::Metadata,
+            Items::Rows(_) => return Err(Status::not_acceptable(&Format::ALL.map(Format::media_type)).into()),
+        };
+        let (mut encoded, mut measured) = (Vec::new(), 0);
+        for object in &objects {
+            if encoded.len() >= STREAMED {
+                measured += encoded.len();
+                encoded.clear();
+            }
+            protobuf::list_item(resource, form, object, &mut encoded)?;
+        }
+        let mut out = Vec::new();
+        protobuf::list_start(resource, form, meta, measured + encoded.len(), &mut out);
+        let mut list = ListStream::new(Syntax::Protobuf, resource, items, objects, out);
+        protobuf::list_end(&mut list.end);
+        if measured == 0 {
+            list.out.append(&mut encoded);
+            list.objects = Vec::new().into_iter();
+        }
+        Ok(list)
     }
 
     /// The approximate length of the list, by the stored text of its objects.
@@ -136,6 +233,11 @@ impl JsonList {
         self.is_end
     }
 
+    /// The memory that this list takes besides the stored objects.
+    pub(crate) fn private_length(&self) -> usize {
+        self.objects.len() * size_of::<Arc<StoredObject>>()
+    }
+
     fn whole(mut self) -> Bytes {
         while !self.is_end {
             self.push();
@@ -143,53 +245,89 @@ impl JsonList {
         self.out.into()
     }
 
-    /// Encodes the next object, or the end of the list.
-    fn push(&mut self) {
+    /// Encodes the next object, or the end of the list. Returns the length of the text it has read.
+    fn push(&mut self) -> usize {
         let Some(object) = self.objects.next() else {
-            self.out.extend_from_slice(b"]}\n");
+            self.out.append(&mut self.end);
             self.is_end = true;
-            return;
+            return 0;
         };
-        if std::mem::replace(&mut self.needs_comma, true) {
-            self.out.push(b',');
+        if std::mem::replace(&mut self.needs_separator, true) {
+            self.out.extend_from_slice(self.separator.as_bytes());
         }
-        let resource = &*self.resource;
-        match &self.items {
-            Items::Objects => {}
-            Items::Metadata(version) => {
-                let metadata = partial_object_metadata(&object.tree(), *version);
-                return metadata.encode_json(&mut Writer::new(&mut self.out));
+        match self.syntax {
+            Syntax::Json => json_item(&self.resource, &self.items, &object, &mut self.out),
+            Syntax::IndentedJson | Syntax::Yaml => {
+                let mut item = Vec::new();
+                json_item(&self.resource, &self.items, &object, &mut item);
+                let (item, mut text) = (Value::from_json(&item).unwrap_or_default(), String::new());
+                match self.syntax {
+                    Syntax::Yaml => yaml::write(&Value::Array([item].into_iter().collect()), &mut text),
+                    _ => write_pretty(&item, 4, &mut text),
+                }
+                self.out.extend_from_slice(text.as_bytes());
             }
-            Items::Rows(options) => {
-                let row = row(resource, &printed(resource, &object.tree()), options);
-                return row.encode_json(&mut Writer::new(&mut self.out));
+            Syntax::Protobuf => {
+                let form = match self.items {
+                    Items::Metadata(_) => ItemForm::Metadata,
+                    _ => ItemForm::Objects,
+                };
+                let encoded = protobuf::list_item(&self.resource, form, &object, &mut self.out);
+                // Nothing else could keep the length that has been sent.
+                assert!(encoded.is_ok(), "it was encoded to measure it");
             }
         }
-        if resource.is_custom() {
-            // Items of custom resources include kind and version.
-            self.out.extend_from_slice(&json(resource, &object));
-        } else if object.api_version() == &*resource.api_version {
-            let (brace, rest) = object.json_without_kind();
-            self.out.extend_from_slice(brace);
-            self.out.extend_from_slice(rest);
-        } else {
-            let mut bare = served(resource, &object.tree());
-            tree::remove(&mut bare, &["kind"]);
-            tree::remove(&mut bare, &["apiVersion"]);
-            self.out.extend_from_slice(&to_json(&bare));
+        object.json().len()
+    }
+}
+
+/// Appends an item in plain JSON.
+fn json_item(resource: &Resource, items: &Items, object: &StoredObject, out: &mut Vec<u8>) {
+    match items {
+        Items::Objects => {}
+        Items::Metadata(version) => {
+            return partial_object_metadata(&object.tree(), *version).encode_json(&mut Writer::new(out));
+        }
+        Items::Rows(options) => {
+            return row(resource, &printed(resource, &object.tree()), options).encode_json(&mut Writer::new(out));
+        }
+    }
+    if resource.is_custom() {
+        // Items of custom resources include kind and version.
+        out.extend_from_slice(&json(resource, object));
+    } else if object.api_version() == &*resource.api_version {
+        let (brace, rest) = object.json_without_kind();
+        out.extend_from_slice(brace);
+        out.extend_from_slice(rest);
+    } else {
+        let mut bare = served(resource, &object.tree());
+        tree::remove(&mut bare, &["kind"]);
+        tree::remove(&mut bare, &["apiVersion"]);
+        out.extend_from_slice(&to_json(&bare));
+    }
+}
+
+/// Appends a document in indented JSON or YAML.
+fn write(syntax: Syntax, value: &Value, out: &mut String) {
+    match syntax {
+        Syntax::Yaml => yaml::write(value, out),
+        _ => {
+            write_pretty(value, 0, out);
+            out.push('\n');
         }
     }
 }
 
-impl Iterator for JsonList {
+impl Iterator for ListStream {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
         if self.is_end {
             return None;
         }
-        while self.out.len() < CHUNK && !self.is_end {
-            self.push();
+        let mut input = 0;
+        while self.out.len() < CHUNK && input < CHUNK_INPUT && !self.is_end {
+            input += self.push();
         }
         let next = if self.is_end { Vec::new() } else { Vec::with_capacity(CHUNK + (CHUNK >> 2)) };
         Some(std::mem::replace(&mut self.out, next).into())

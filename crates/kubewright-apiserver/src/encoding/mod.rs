@@ -15,7 +15,7 @@ use kubewright_core::{StatusReason, Value, yaml};
 
 pub(crate) use frame::{FrameType, Frames};
 pub(crate) use frame_cache::SharedFrames;
-pub(crate) use list::{JsonList, ListBody, ListMeta, list};
+pub(crate) use list::{ListBody, ListMeta, ListStream, list};
 pub(crate) use wanted::Wanted;
 
 use crate::conversion;

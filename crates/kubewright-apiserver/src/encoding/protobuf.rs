@@ -1,9 +1,8 @@
 //! Encodes objects as protobuf, by way of their typed form.
 
-use bytes::Bytes;
 use kubewright_core::message::Message;
 use kubewright_core::meta::v1::{ListMeta as ListMetaMessage, PartialObjectMetadata, Status};
-use kubewright_core::protobuf::Envelope;
+use kubewright_core::protobuf::{Encoder, Envelope};
 use kubewright_core::{Decoder, Value};
 
 use super::{ListMeta, json};
@@ -29,52 +28,50 @@ fn enveloped(message: &dyn Message) -> Vec<u8> {
     out
 }
 
-/// A list of objects in its envelope.
-pub(super) fn list<'a>(
-    resource: &Resource,
-    meta: &ListMeta,
-    objects: impl Iterator<Item = &'a StoredObject>,
-) -> Result<Bytes, Rejection> {
-    let items = objects.map(|object| stored_message(resource, object));
-    enveloped_list(&resource.api_version, &resource.list_kind, meta, items)
+/// The form of the items of a list.
+#[derive(Clone, Copy)]
+pub(super) enum ItemForm {
+    Objects,
+    Metadata,
 }
 
-/// A list of metadata in its envelope.
-pub(super) fn metadata_list<'a>(
-    meta: &ListMeta,
-    objects: impl Iterator<Item = &'a StoredObject>,
-) -> Result<Bytes, Rejection> {
-    let items = objects.map(|object| message(&partial_object_metadata(&object.tree(), MetaVersion::V1)));
-    enveloped_list("meta.k8s.io/v1", "PartialObjectMetadataList", meta, items)
-}
-
-/// Encodes a list item by item, so that only one item is in memory besides the result.
-///
-/// The envelope and the list start with their lengths, so nothing can be sent before the last item
-/// is encoded.
-fn enveloped_list(
-    api_version: &str,
-    kind: &str,
-    meta: &ListMeta,
-    mut items: impl Iterator<Item = Result<Box<dyn Message>, Rejection>>,
-) -> Result<Bytes, Rejection> {
+/// What precedes the items of a list whose items have `length` bytes in total.
+pub(super) fn list_start(resource: &Resource, form: ItemForm, meta: &ListMeta, length: usize, out: &mut Vec<u8>) {
+    let (api_version, kind) = match form {
+        ItemForm::Objects => (&*resource.api_version, &*resource.list_kind),
+        ItemForm::Metadata => ("meta.k8s.io/v1", "PartialObjectMetadataList"),
+    };
     let list_meta = ListMetaMessage {
         resource_version: Some(meta.revision.to_string().into()),
         continue_: meta.continue_token.clone(),
         remaining_item_count: meta.remaining.map(|remaining| remaining as i64),
         ..Default::default()
     };
-    let (mut out, mut outcome) = (Vec::new(), Ok(()));
     // In every list, field 1 is the metadata and field 2 the items.
-    Envelope::encode_with(api_version, kind, &mut out, |encoder| {
-        encoder.delimited(1, |inner| inner.message(&list_meta));
-        outcome = items.try_for_each(|item| {
-            let item = item?;
-            encoder.delimited(2, |inner| inner.message(&*item));
-            Ok(())
-        });
-    });
-    outcome.map(|()| out.into())
+    let mut start = Vec::new();
+    Encoder { out: &mut start }.delimited(1, |inner| inner.message(&list_meta));
+    Envelope::encode_start(api_version, kind, start.len() + length, out);
+    out.extend_from_slice(&start);
+}
+
+/// What follows the items of a list.
+pub(super) fn list_end(out: &mut Vec<u8>) {
+    Envelope::encode_end(out);
+}
+
+/// Appends an item of a list.
+pub(super) fn list_item(
+    resource: &Resource,
+    form: ItemForm,
+    object: &StoredObject,
+    out: &mut Vec<u8>,
+) -> Result<(), Rejection> {
+    let item = match form {
+        ItemForm::Objects => stored_message(resource, object)?,
+        ItemForm::Metadata => message(&partial_object_metadata(&object.tree(), MetaVersion::V1))?,
+    };
+    Encoder { out }.delimited(2, |encoder| encoder.message(&*item));
+    Ok(())
 }
 
 fn stored_message(resource: &Resource, object: &StoredObject) -> Result<Box<dyn Message>, Rejection> {

@@ -17,7 +17,7 @@ use super::in_flight::InFlightPermit;
 use super::memory::MemoryReservation;
 use crate::backup::Backup;
 use crate::channel_condition::ChannelCondition;
-use crate::encoding::JsonList;
+use crate::encoding::ListStream;
 use crate::faults::ActiveFaults;
 use crate::registry::{FrameSlot, RegistryWatch};
 
@@ -44,13 +44,13 @@ impl ChunkSource for Backup {
     }
 }
 
-impl ChunkSource for JsonList {
+impl ChunkSource for ListStream {
     fn length(&self) -> Option<usize> {
-        Some(JsonList::length(self))
+        Some(ListStream::length(self))
     }
 
     fn is_end(&self) -> bool {
-        JsonList::is_end(self)
+        ListStream::is_end(self)
     }
 }
 
@@ -234,8 +234,8 @@ impl From<Bytes> for ResponseBody {
     }
 }
 
-impl From<JsonList> for ResponseBody {
-    fn from(list: JsonList) -> Self {
+impl From<ListStream> for ResponseBody {
+    fn from(list: ListStream) -> Self {
         ResponseBody::chunked(list)
     }
 }

@@ -6,8 +6,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Default limit for request bodies, in bytes.
 pub(crate) const REQUEST_BYTES: usize = 128 << 20;
-/// Limit for lists that cannot be encoded while they are sent, in bytes.
-pub(crate) const LIST_BYTES: usize = 256 << 20;
+/// Limit for the memory of responses that is not shared with stored objects, in bytes.
+pub(crate) const RESPONSE_BYTES: usize = 256 << 20;
 
 /// A memory budget in bytes. Clones share it.
 #[derive(Debug, Clone)]
@@ -43,6 +43,20 @@ impl MemoryBudget {
         let mut reservation = MemoryReservation::default();
         (bytes == 0 || self.extend(&mut reservation, bytes.min(self.total))).then_some(reservation)
     }
+
+    /// Reserves memory for an existing buffer, or what is left of the budget.
+    pub(crate) fn reserve_rest(&self, mut bytes: usize) -> MemoryReservation {
+        let mut reservation = MemoryReservation::default();
+        while bytes > 0 && !self.extend(&mut reservation, bytes) {
+            bytes = bytes.min(self.free.available_permits());
+        }
+        reservation
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.free.available_permits() == 0
+    }
 }
 
 #[cfg(test)]
@@ -57,5 +71,10 @@ mod tests {
         assert!(budget.reserve(0).is_some() && budget.reserve(100).is_none());
         drop(first);
         assert!(budget.reserve(100).is_some(), "a large buffer takes the whole budget");
+        let small = budget.reserve(4);
+        let rest = budget.reserve_rest(100);
+        assert!(small.is_some() && budget.is_exhausted() && budget.reserve(1).is_none());
+        drop(rest);
+        assert!(budget.reserve(6).is_some() && budget.reserve(7).is_none());
     }
 }

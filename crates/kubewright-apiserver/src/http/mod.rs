@@ -49,6 +49,6 @@ pub(crate) use compression::{accepts_gzip, compress};
 pub(crate) use connection_limit::{ActiveRequest, ConnectionLimit, ConnectionSlot, MAX_CONNECTIONS};
 pub(crate) use in_flight::{InFlight, InFlightPermit, MAX_IN_FLIGHT};
 pub(crate) use incoming::IncomingRequest;
-pub(crate) use memory::{LIST_BYTES, MemoryBudget, REQUEST_BYTES};
+pub(crate) use memory::{MemoryBudget, REQUEST_BYTES, RESPONSE_BYTES};
 pub(crate) use request_body::{BufferedBody, RequestBody};
-pub(crate) use response::ApiResponse;
+pub(crate) use response::{ApiResponse, too_many_bytes};

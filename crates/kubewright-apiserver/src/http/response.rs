@@ -14,13 +14,22 @@ use crate::rejection::Rejection;
 use crate::warnings::Warnings;
 use kubewright_resources::accept::Format;
 
+/// Memory is reserved for larger responses.
+const RESERVED_MIN: usize = 32 << 10;
+
+/// 429 because responses in transfer use up their budget.
+pub(crate) fn too_many_bytes() -> Rejection {
+    let message = "too many bytes of responses are in memory, please try again later";
+    Status::too_many_requests(message, 1).into()
+}
+
 /// A response without its common headers.
 pub(crate) struct ApiResponse {
     status: StatusCode,
     content_type: &'static str,
     body: ResponseBody,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Size of the body that was encoded for this response alone, in bytes.
+    /// Memory of the body that this response does not share with stored objects, in bytes.
     private_length: usize,
 }
 
@@ -29,12 +38,14 @@ impl ApiResponse {
     /// Go's encoder.
     pub(crate) fn document(status: StatusCode, wanted: Wanted, body: Bytes) -> Self {
         let is_line = wanted.format == Format::Json && !wanted.pretty;
+        // The text of a stored object is shared.
+        let private_length = if body.is_unique() { body.len() } else { 0 };
         ApiResponse {
             status,
             content_type: wanted.content_type(),
             body: if is_line { ResponseBody::line(body) } else { body.into() },
             headers: Vec::new(),
-            private_length: 0,
+            private_length,
         }
     }
 
@@ -45,7 +56,10 @@ impl ApiResponse {
                 let length = bytes.len();
                 (ResponseBody::from(bytes), length)
             }
-            ListBody::Streamed(list) => (list.into(), 0),
+            ListBody::Streamed(list) => {
+                let length = list.private_length();
+                (list.into(), length)
+            }
         };
         let content_type = wanted.content_type();
         ApiResponse { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: length }
@@ -128,18 +142,26 @@ impl ApiResponse {
         ApiResponse { status, content_type: "", body: Bytes::new().into(), headers: Vec::new(), private_length: 0 }
     }
 
-    /// Reserves memory for a large list until it is sent.
+    /// Reserves the memory of a large response until it is sent.
     ///
     /// # Errors
     ///
-    /// 429 if lists in transfer use up the budget.
+    /// 429 if responses in transfer use up the budget.
     pub(crate) fn within(mut self, budget: &MemoryBudget) -> Result<Self, Rejection> {
-        let Some(memory) = budget.reserve(self.private_length) else {
-            let message = "too many bytes of list responses are in memory, please try again later";
-            return Err(Status::too_many_requests(message, 1).into());
-        };
-        self.body = self.body.holding(memory);
+        if self.private_length >= RESERVED_MIN {
+            let memory = budget.reserve(self.private_length).ok_or_else(too_many_bytes)?;
+            self.body = self.body.holding(memory);
+        }
         Ok(self)
+    }
+
+    /// Like [`within`](Self::within), for a request that has been executed and cannot be refused
+    /// any more.
+    pub(crate) fn holding_rest(mut self, budget: &MemoryBudget) -> Self {
+        if self.private_length >= RESERVED_MIN {
+            self.body = self.body.holding(budget.reserve_rest(self.private_length));
+        }
+        self
     }
 
     /// Adds a header.
@@ -172,5 +194,25 @@ impl ApiResponse {
             }
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_reserved_for_large_bodies_that_are_not_shared() {
+        let budget = MemoryBudget::new(100 << 10);
+        let answer = |body: &Bytes| ApiResponse::document(StatusCode::OK, Wanted::JSON, body.clone());
+        let stored = Bytes::from(vec![b' '; 80 << 10]);
+        assert!((0..3).map(|_| answer(&stored).within(&budget)).collect::<Result<Vec<_>, _>>().is_ok());
+        let private = || ApiResponse::document(StatusCode::OK, Wanted::JSON, vec![b' '; 80 << 10].into());
+        let first = private().within(&budget);
+        assert!(first.is_ok() && private().within(&budget).is_err());
+        let executed = private().holding_rest(&budget);
+        assert!(budget.is_exhausted());
+        drop((first, executed));
+        assert!(private().within(&budget).is_ok());
     }
 }

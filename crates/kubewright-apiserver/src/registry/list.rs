@@ -19,7 +19,7 @@ const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Lists of more objects run on a blocking thread. Filtering this many by labels takes about a
 /// millisecond, by fields longer.
-const OFFLOAD_THRESHOLD: usize = 1000;
+pub(super) const OFFLOAD_THRESHOLD: usize = 1000;
 
 /// A page of stored objects.
 pub(super) struct ObjectPage {

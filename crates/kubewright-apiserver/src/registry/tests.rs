@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use kubewright_core::options::{ListOptions, WatchOptions};
+use kubewright_core::protobuf::{Encoder, Envelope};
 use kubewright_core::{FieldSelector, Selector, Value};
 use tokio::sync::watch;
 
@@ -140,8 +141,7 @@ async fn large_reads_do_not_cache_trees() {
             let frames = Frames::new(Wanted { form, format, ..Wanted::JSON });
             let options = WatchOptions::default().resource_version("0");
             let watch = registry.watch(&resource, "", selection.clone(), &options, frames).await;
-            let mut watch = watch.expect("a watch");
-            watch.convert_initial().await.expect("all are of this version");
+            let watch = watch.expect("a watch");
             let slot = FrameSlot::default();
             let mut running = Box::pin(watch.run(slot.clone()));
             let mut length = 0;
@@ -372,4 +372,105 @@ async fn long_lists_in_json_are_encoded_while_they_are_sent() {
         let whole = Value::from_json(&chunks.concat()).expect("JSON");
         assert!(want.is_none_or(|want| want == whole), "{form:?}: {whole}");
     }
+}
+
+#[tokio::test]
+async fn long_lists_in_every_format_are_encoded_while_they_are_sent() {
+    let (registry, _stop) = registry();
+    for number in 0..500 {
+        let name = format!("o-{number:03}");
+        put(&registry, "pods", "default", &name, &pod(&name, "n1"));
+    }
+    let pods = resource(&registry, "pods");
+    let everything = selection(&pods, "", "");
+    for count in [1, 500] {
+        let options = ListOptions { limit: Some(count), ..Default::default() };
+        let listed = registry.list(&pods, "", &everything, &options).await.expect("a list");
+        let body = |wanted| {
+            let list = encoding::list(wanted, &pods, &listed.meta, listed.objects.clone()).expect("it can be encoded");
+            let (is_streamed, chunks) = match list {
+                ListBody::Whole(bytes) => (false, vec![bytes]),
+                ListBody::Streamed(list) => (true, list.collect()),
+            };
+            assert_eq!(is_streamed, count > 1, "{wanted:?}");
+            chunks.concat()
+        };
+        for form in [Form::Object, Form::MetadataList(MetaVersion::V1), Form::Table(MetaVersion::V1)] {
+            let wanted = Wanted { form, ..Wanted::JSON };
+            let whole = Value::from_json(&body(wanted)).expect("JSON");
+            for wanted in [Wanted { pretty: true, ..wanted }, Wanted { format: Format::Yaml, ..wanted }] {
+                let want = encoding::tree(wanted, &whole).expect("it can be encoded");
+                assert!(body(wanted) == want, "{wanted:?}");
+            }
+        }
+        for (form, of_item) in
+            [(Form::Object, Form::Object), (Form::MetadataList(MetaVersion::V1), Form::Metadata(MetaVersion::V1))]
+        {
+            let wanted = Wanted { form, format: Format::Protobuf, ..Wanted::JSON };
+            let mut items = Vec::new();
+            for object in &listed.objects {
+                let item = encoding::object(Wanted { form: of_item, ..wanted }, &pods, object).expect("an object");
+                Encoder { out: &mut items }.bytes(2, Envelope::decode(&item).expect("an envelope").raw);
+            }
+            let list = body(wanted);
+            let list = Envelope::decode(&list).expect("the lengths are right");
+            assert!(list.raw.ends_with(&items) && list.raw.len() < items.len() + 200, "{form:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_of_a_table_of_large_objects_takes_few_of_them() {
+    let (registry, _stop) = registry();
+    let large = "x".repeat(200 << 10);
+    for number in 0..20 {
+        let name = format!("o-{number:03}");
+        let text = format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}","namespace":"default"}},
+            "data":{{"large":"{large}"}}}}"#
+        );
+        put(&registry, "configmaps", "default", &name, &text);
+    }
+    let maps = resource(&registry, "configmaps");
+    let everything = selection(&maps, "", "");
+    let listed = registry.list(&maps, "", &everything, &ListOptions::default()).await.expect("a list");
+    for form in [Form::MetadataList(MetaVersion::V1), Form::Table(MetaVersion::V1)] {
+        let wanted = Wanted { form, ..Wanted::JSON };
+        let list = encoding::list(wanted, &maps, &listed.meta, listed.objects.clone()).expect("it can be encoded");
+        let ListBody::Streamed(list) = list else { panic!("{form:?} is encoded whole") };
+        assert!(list.count() >= 10, "{form:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_that_is_not_read_holds_no_objects() {
+    let (registry, _stop) = registry();
+    for number in 0..1000 {
+        let name = format!("o-{number:04}");
+        put(&registry, "pods", "default", &name, &pod(&name, "n1"));
+    }
+    let pods = resource(&registry, "pods");
+    let objects: Vec<_> = (0..1000)
+        .map(|number| registry.store.get(&pods.key("default", &format!("o-{number:04}"))).expect("it exists").object)
+        .collect();
+    let counts = || objects.iter().map(Arc::strong_count).collect::<Vec<_>>();
+    let before = counts();
+    let (frames, options) = (Frames::new(Wanted::JSON), WatchOptions::default());
+    let watch = registry.watch(&pods, "", selection(&pods, "", ""), &options, frames).await.expect("a watch");
+    let slot = FrameSlot::default();
+    let mut running = Box::pin(watch.run(slot.clone()));
+    let mut names = Vec::new();
+    loop {
+        tokio::select! { biased;
+            () = &mut running => panic!("the watch has ended"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(counts(), before);
+        let Some(frame) = slot.take() else { break };
+        for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let event = Value::from_json(line).expect("JSON");
+            names.push(crate::object::tree::text(&event, &["object", "metadata", "name"]).to_owned());
+        }
+    }
+    assert!(names.is_sorted() && names.len() == 1000, "{}", names.len());
 }

@@ -1,6 +1,5 @@
 //! Watches: the events of a selection as a stream of encoded frames.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,17 +12,20 @@ use kubewright_core::options::WatchOptions;
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::list::parse_version;
+use super::list::{OFFLOAD_THRESHOLD, parse_version};
 use super::{Registry, Selectors};
 use crate::channel_condition::ChannelCondition;
 use crate::conversion::webhook::in_version;
 use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
 use crate::object::StoredObject;
+use crate::offload::Offload;
 use crate::random;
 use crate::rejection::Rejection;
 use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Compacted, EventKind, StoreEvent, StoreListOptions, Watcher};
+use kubewright_storage::{
+    Compacted, EventKind, Key, KeyRange, ReadError, Store, StoreEvent, StoreListOptions, Watcher,
+};
 
 /// Period of bookmarks on a quiet watch.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -31,16 +33,27 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
 /// A frame of this size is sent even if more events are ready.
 const FRAME_SIZE: usize = 64 << 10;
+/// So is a frame for which this many bytes of stored text were read. A row of a table is small, but
+/// a whole object has to be parsed for it.
+const FRAME_INPUT: usize = 256 << 10;
+/// Maximum number of existing objects that are read for a frame.
+const INITIAL_PAGE: usize = 64;
 
 /// A running watch.
 pub(crate) struct RegistryWatch {
     resource: Arc<Resource>,
+    scope: KeyRange,
     selection: Selectors,
     frames: Frames,
     shared: Arc<SharedFrames>,
     webhook_clients: WebhookClients,
-    /// Existing objects, sent before the first event.
-    initial: VecDeque<Arc<StoredObject>>,
+    store: Store<StoredObject>,
+    offload: Offload,
+    /// The existing objects that are sent before the first event. `None` after the last one.
+    ///
+    /// They are read anew for each frame. A watch that held them could keep old versions of all
+    /// objects in memory for as long as its client does not read.
+    initial: Option<InitialPosition>,
     /// The revision of the bookmark after the initial objects, until it is sent.
     owes_end_of_initial: Option<u64>,
     /// `None` after the error that ends the watch.
@@ -50,6 +63,12 @@ pub(crate) struct RegistryWatch {
     next_bookmark: Instant,
     until: Instant,
     stop: channel::Receiver<bool>,
+}
+
+/// How far the existing objects of a revision have been sent.
+struct InitialPosition {
+    revision: u64,
+    after: Option<Key>,
 }
 
 /// Passes one frame at a time from a watch to its response body.
@@ -130,20 +149,7 @@ impl Registry {
             text => parse_version(text).map_err(Rejection::unexpected)?,
         };
         let wants_initial = options.send_initial_events.unwrap_or(revision == 0);
-        let mut initial = VecDeque::new();
-        let from = if wants_initial {
-            // If matching needs a webhook, these are filtered again after their conversion.
-            let maybe = selection.needs_webhook(resource).then(|| selection.without_fields());
-            let maybe = maybe.as_ref().unwrap_or(&selection);
-            let scope = selection.scope(resource, namespace);
-            let page = self.read_page(&scope, StoreListOptions::default(), maybe).await?.map_err(Status::internal)?;
-            initial.extend(page.objects);
-            page.revision
-        } else if revision == 0 {
-            self.store.current_revision()
-        } else {
-            revision
-        };
+        let from = if wants_initial || revision == 0 { self.store.current_revision() } else { revision };
         let (watcher, too_old) = match selection.watch(&self.store, resource, namespace, from) {
             Ok(watcher) => (Some(watcher), None),
             Err(compacted) => (None, Some(compacted)),
@@ -157,11 +163,14 @@ impl Registry {
         let ends_initial = wants_initial && options.allow_watch_bookmarks;
         Ok(RegistryWatch {
             resource: Arc::clone(resource),
-            selection,
             frames,
             shared: Arc::clone(&self.frames),
             webhook_clients: self.webhook_clients.clone(),
-            initial,
+            scope: selection.scope(resource, namespace),
+            store: self.store.clone(),
+            offload: self.offload.clone(),
+            initial: wants_initial.then_some(InitialPosition { revision: from, after: None }),
+            selection,
             owes_end_of_initial: ends_initial.then_some(from),
             watcher,
             too_old,
@@ -174,19 +183,9 @@ impl Registry {
 }
 
 impl RegistryWatch {
-    /// Converts the initial objects to the version of the resource.
-    pub(crate) async fn convert_initial(&mut self) -> Result<(), Rejection> {
-        let initial = std::mem::take(&mut self.initial);
-        self.initial = in_version(&self.webhook_clients, &self.resource, initial.into()).await?.into();
-        if self.selection.needs_webhook(&self.resource) {
-            self.initial.retain(|object| self.selection.matches(object));
-        }
-        Ok(())
-    }
-
     /// Puts all frames into a slot, and returns when the watch ends.
     pub(crate) async fn run(mut self, slot: FrameSlot) {
-        while let Some(frame) = self.next_initial() {
+        while let Some(frame) = self.next_initial().await {
             slot.put(frame).await;
         }
         // Created once, because these conditions are polled for every event and rarely change.
@@ -206,14 +205,21 @@ impl RegistryWatch {
         }
     }
 
-    /// The next frame of initial objects, if any are left.
-    fn next_initial(&mut self) -> Option<Bytes> {
+    /// The next frame before the events, if any is left.
+    async fn next_initial(&mut self) -> Option<Bytes> {
         let mut frame = Vec::new();
-        while let Some(object) = self.initial.pop_front() {
-            self.frames.object(FrameType::Added, &self.resource, &object, &mut frame);
-            if frame.len() >= FRAME_SIZE {
+        while let Some(position) = self.initial.take() {
+            match self.write_initial(position, &mut frame).await {
+                Ok(rest) => self.initial = rest,
+                Err(Rejection::Status(status)) => self.end(&status, &mut frame),
+                Err(_) => self.watcher = None,
+            }
+            if !frame.is_empty() && (self.initial.is_some() || self.watcher.is_none()) {
                 return Some(frame.into());
             }
+        }
+        if self.watcher.is_none() && self.too_old.is_none() {
+            return None;
         }
         if let Some(revision) = self.owes_end_of_initial.take() {
             self.frames.bookmark(&self.resource, &bookmark(&self.resource, revision, true), &mut frame);
@@ -222,6 +228,58 @@ impl RegistryWatch {
             self.fail(compacted, &mut frame);
         }
         (!frame.is_empty()).then(|| frame.into())
+    }
+
+    /// Writes the objects after a position. Returns the position of the next ones.
+    async fn write_initial(
+        &mut self,
+        position: InitialPosition,
+        frame: &mut Vec<u8>,
+    ) -> Result<Option<InitialPosition>, Rejection> {
+        let InitialPosition { revision, mut after } = position;
+        let page = match self.read_initial(revision, after.as_ref()).await? {
+            Ok(page) => page,
+            Err(ReadError::Compacted(compacted)) => return Err(expired(compacted).into()),
+            Err(error) => return Err(Status::internal(error).into()),
+        };
+        let is_last = page.len() < INITIAL_PAGE;
+        let (keys, objects): (Vec<_>, Vec<_>) = page.into_iter().unzip();
+        let is_filtered = self.selection.needs_webhook(&self.resource);
+        let mut input = 0;
+        for (key, object) in keys.into_iter().zip(in_version(&self.webhook_clients, &self.resource, objects).await?) {
+            if frame.len() >= FRAME_SIZE || input >= FRAME_INPUT {
+                return Ok(Some(InitialPosition { revision, after }));
+            }
+            after = Some(key);
+            if !is_filtered || self.selection.matches(&object) {
+                input += object.json().len();
+                self.frames.object(FrameType::Added, &self.resource, &object, frame);
+            }
+        }
+        Ok((!is_last).then_some(InitialPosition { revision, after }))
+    }
+
+    /// At most [`INITIAL_PAGE`] objects of a revision.
+    async fn read_initial(
+        &self,
+        revision: u64,
+        after: Option<&Key>,
+    ) -> Result<Result<Vec<(Key, Arc<StoredObject>)>, ReadError>, Rejection> {
+        // The number of remaining objects is of no interest, and need not be counted.
+        let mut paging = StoreListOptions::default().at(revision).limit(INITIAL_PAGE).remaining(usize::MAX);
+        if let Some(after) = after {
+            paging = paging.after(after.clone());
+        }
+        // If matching needs a webhook, the objects are filtered again after their conversion.
+        let is_filtered = self.selection.needs_webhook(&self.resource);
+        let selection = if is_filtered { self.selection.without_fields() } else { self.selection.clone() };
+        let is_cheap = selection.is_everything() || self.store.resource_len(&self.scope) <= OFFLOAD_THRESHOLD;
+        let (store, scope) = (self.store.clone(), self.scope.clone());
+        let read = move || {
+            let page = store.list_where(&scope, paging, |_, entry| selection.matches(&entry.object))?;
+            Ok(page.entries.into_iter().map(|(key, entry)| (key, entry.object)).collect())
+        };
+        if is_cheap { Ok(read()) } else { self.offload.run(read).await }
     }
 
     /// The next time to wake up without an event.
@@ -272,10 +330,14 @@ impl RegistryWatch {
     /// Writes an event and those that are ready after it.
     async fn take(&mut self, event: Arc<StoreEvent<StoredObject>>, frame: &mut FrameBuffer) {
         self.write(&event, frame).await;
-        while frame.len() < FRAME_SIZE {
+        let mut input = event.object.json().len();
+        while frame.len() < FRAME_SIZE && input < FRAME_INPUT {
             let Some(watcher) = &mut self.watcher else { return };
             match watcher.try_next() {
-                Ok(Some(event)) => self.write(&event, frame).await,
+                Ok(Some(event)) => {
+                    self.write(&event, frame).await;
+                    input += event.object.json().len();
+                }
                 Ok(None) => return,
                 Err(compacted) => return self.fail(compacted, frame.tail()),
             }
@@ -359,9 +421,7 @@ impl RegistryWatch {
     }
 
     fn fail(&mut self, compacted: Compacted, frame: &mut Vec<u8>) {
-        let Compacted { requested, oldest } = compacted;
-        let status = Status::expired(format!("too old resource version: {requested} ({oldest})"));
-        self.end(&status, frame);
+        self.end(&expired(compacted), frame);
     }
 
     /// Ends the watch with an error.
@@ -369,4 +429,9 @@ impl RegistryWatch {
         self.frames.error(status, frame);
         self.watcher = None;
     }
+}
+
+fn expired(compacted: Compacted) -> Status {
+    let Compacted { requested, oldest } = compacted;
+    Status::expired(format!("too old resource version: {requested} ({oldest})"))
 }

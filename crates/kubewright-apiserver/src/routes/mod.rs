@@ -33,6 +33,8 @@ use kubewright_storage::Key;
 
 /// Longer lists are encoded on a blocking thread.
 const OFFLOAD_THRESHOLD: usize = 200;
+/// So are lists of large objects.
+const OFFLOAD_BYTES: usize = 512 << 10;
 
 /// Handles a request for a resource.
 pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result<ApiResponse, Rejection> {
@@ -179,9 +181,8 @@ impl<'a> Endpoint<'a, '_> {
         };
         let frames = Frames::new(wanted);
         let content_type = frames.content_type();
-        let mut stream =
+        let stream =
             self.call.registry.watch(self.resource, &self.target.namespace, selection, &options, frames).await?;
-        stream.convert_initial().await?;
         Ok(ApiResponse::watch(content_type, stream))
     }
 
@@ -343,7 +344,8 @@ impl<'a> Endpoint<'a, '_> {
         let ListPage { objects, meta } = listed;
         let objects = in_version(&self.call.registry.webhook_clients, self.resource, objects).await?;
         let resource = Arc::clone(self.resource);
-        let is_long = objects.len() > OFFLOAD_THRESHOLD;
+        let bytes: usize = objects.iter().take(OFFLOAD_THRESHOLD).map(|object| object.json().len()).sum();
+        let is_long = objects.len() > OFFLOAD_THRESHOLD || bytes > OFFLOAD_BYTES;
         let encode = move || encoding::list(wanted, &resource, &meta, objects);
         let body = if is_long { self.call.registry.offload.run(encode).await?? } else { encode()? };
         Ok(ApiResponse::list(wanted, body))

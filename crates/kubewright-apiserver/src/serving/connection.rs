@@ -31,9 +31,11 @@ use crate::http::{
 };
 use crate::service::Service;
 
-/// How many headers a request may have, and how large they may be.
+/// Maximum number of headers of a request over HTTP/1.1.
 const HEADERS_MAX: usize = 256;
-pub(super) const HEADER_SIZE: usize = 1 << 20;
+/// Maximum size of the head of a request. Every connection may hold one before its caller is known,
+/// so this times the number of connections has to fit into memory.
+pub(super) const HEADER_SIZE: usize = 128 << 10;
 /// Time limit for the first bytes of a connection.
 pub(super) const FIRST_BYTES_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for the headers of an HTTP/1.1 request. It starts at the end of the last response, so

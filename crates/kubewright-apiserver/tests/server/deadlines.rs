@@ -193,6 +193,34 @@ async fn bodies_in_memory_have_a_common_limit() {
 }
 
 #[tokio::test]
+async fn large_request_heads_are_rejected() {
+    let server = server().await;
+    for (length, code) in [(100 << 10, "200"), (200 << 10, "431")] {
+        let mut stream = server.connect();
+        let more = format!("x-large: {}\r\n", "x".repeat(length));
+        // The server stops reading at its limit.
+        let _ = stream.write_all(head("admin", CONFIG_MAPS, &more).replace("POST", "GET").as_bytes()).await;
+        let response = read_head(&mut stream).await;
+        assert!(response.starts_with(&format!("HTTP/1.1 {code} ")), "{length}: {response}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_may_take_longer_than_other_requests() {
+    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+    fill(&server, 100).await;
+    let mut stream = server.connect();
+    let request = "GET /kubewright/backup HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.expect("there is room");
+    let (mut buffer, mut length) = (vec![0; 256 << 10], 0);
+    while let read @ 1.. = stream.read(&mut buffer).await.expect("it is not reset") {
+        length += read;
+        sleep(Duration::from_secs(5)).await;
+    }
+    assert!(length > 100 * (64 << 10), "{length} bytes");
+}
+
+#[tokio::test]
 async fn connections_beyond_the_limit_take_the_place_of_idle_ones() {
     let address = "127.0.0.1:0".parse().expect("an address");
     let server = ApiServer::in_memory().listen(address).plain_http().max_connections(3);
@@ -283,11 +311,18 @@ async fn stalled_clients_in_a_process_of_their_own() {
     fill(&server, 150).await;
     let before = resident();
     let mut stalled = Vec::new();
-    for encoding in ["identity", "gzip"] {
+    for (accept, encoding) in [
+        ("application/json", "identity"),
+        ("application/json", "gzip"),
+        ("application/json;pretty=1", "identity"),
+        ("application/yaml", "identity"),
+        ("application/vnd.kubernetes.protobuf", "identity"),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io", "identity"),
+    ] {
         for _ in 0..50 {
             let mut stream = server.connect();
             let request = format!(
-                "GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\n\
+                "GET {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\n\
                  accept-encoding: {encoding}\r\n\r\n"
             );
             stream.write_all(request.as_bytes()).await.expect("there is room");

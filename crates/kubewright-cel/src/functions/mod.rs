@@ -33,7 +33,9 @@ pub(crate) fn type_by_name(name: &str) -> Option<&'static str> {
 
 /// Calls a function by its qualified name.
 pub(crate) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> EvaluationResult {
-    budget.spend_for_size(arguments.iter().map(Value::size).sum())?;
+    let limit = budget.size_limit();
+    let read = |value: &Value| if function.starts_with("sets.") { value.nested_size(limit) } else { value.size() };
+    budget.spend_for_size(arguments.iter().map(read).fold(0, usize::saturating_add))?;
     match (function, arguments) {
         ("size", [value]) => size(value),
         ("type", [value]) => Ok(Value::Type(value.type_name())),
@@ -63,7 +65,14 @@ pub(crate) fn call(function: &str, arguments: &[Value], budget: &mut Budget) -> 
 
 /// Calls a method of a value.
 pub(crate) fn method(target: &Value, function: &str, arguments: &[Value], budget: &mut Budget) -> EvaluationResult {
-    budget.spend_for_size(target.size())?;
+    let read = match (target, function, arguments) {
+        (Value::List(..), "size", _) => target.size(),
+        // These compare, join or copy the items.
+        (Value::List(..), ..) => target.nested_size(budget.size_limit()),
+        (_, "format", [values]) => target.size().saturating_add(values.nested_size(budget.size_limit())),
+        _ => target.size(),
+    };
+    budget.spend_for_size(read)?;
     match (target, function, arguments) {
         (_, "size", []) => size(target),
         (Value::Optional(inner), _, _) => match (inner, function) {

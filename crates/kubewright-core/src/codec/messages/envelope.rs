@@ -69,16 +69,31 @@ impl<'a> Envelope<'a> {
 
     /// Appends an envelope with the object that `write` appends.
     pub fn encode_with(api_version: &str, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Encoder<'_>)) {
-        out.extend_from_slice(&MAGIC);
+        encode_type_meta(api_version, kind, out);
+        Encoder { out }.delimited(2, write);
+        Envelope::encode_end(out);
+    }
+
+    /// Appends what precedes an object of `length` bytes in its envelope.
+    pub fn encode_start(api_version: &str, kind: &str, length: usize, out: &mut Vec<u8>) {
+        encode_type_meta(api_version, kind, out);
+        Encoder { out }.start(2, length);
+    }
+
+    /// Appends what follows an object in its envelope.
+    pub fn encode_end(out: &mut Vec<u8>) {
         let mut encoder = Encoder { out };
-        encoder.delimited(1, |meta| {
-            meta.bytes(1, api_version.as_bytes());
-            meta.bytes(2, kind.as_bytes());
-        });
-        encoder.delimited(2, write);
         encoder.bytes(3, b"");
         encoder.bytes(4, b"");
     }
+}
+
+fn encode_type_meta(api_version: &str, kind: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&MAGIC);
+    Encoder { out }.delimited(1, |meta| {
+        meta.bytes(1, api_version.as_bytes());
+        meta.bytes(2, kind.as_bytes());
+    });
 }
 
 /// `apiVersion` and `kind` of a `runtime.TypeMeta`.

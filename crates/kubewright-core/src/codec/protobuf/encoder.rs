@@ -21,8 +21,7 @@ impl Encoder<'_> {
 
     /// Appends a length-delimited field.
     pub fn bytes(&mut self, number: u32, value: &[u8]) {
-        self.plain(u64::from(number) << 3 | 2);
-        self.plain(value.len() as u64);
+        self.start(number, value.len());
         self.out.extend_from_slice(value);
     }
 
@@ -43,6 +42,12 @@ impl Encoder<'_> {
             self.out.insert(at, 0);
         }
         self.out[at] = length as u8;
+    }
+
+    /// Starts a length-delimited field. The caller appends its `length` bytes.
+    pub fn start(&mut self, number: u32, length: usize) {
+        self.plain(u64::from(number) << 3 | 2);
+        self.plain(length as u64);
     }
 
     fn plain(&mut self, mut value: u64) {
