@@ -1,8 +1,8 @@
 //! Decides which queued key is handed out next.
 //!
-//! Keys form one queue, or one queue per group with round-robin between groups. With groups, a group
-//! of a thousand keys delays a group of one by a single key at a time. A queue is ordered by arrival
-//! or by rank (see `ageing`).
+//! Keys form one queue, or one queue per group with round-robin between groups. With groups, a
+//! group of a thousand keys delays a group of one by a single key at a time. A queue is ordered by
+//! arrival or by rank (see `ageing`).
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
