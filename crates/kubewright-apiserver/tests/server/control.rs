@@ -279,7 +279,11 @@ async fn a_validating_webhook_refuses_writes_and_deletions() {
 async fn the_failure_policy_decides_about_an_unreachable_webhook() {
     let (_server, mut client) = server().await;
     let hook = Hook::start(|_| r#""allowed":true"#.to_owned()).await;
-    let nobody = Hook { config: r#"{"url":"https://127.0.0.1:1/"}"#.to_owned(), seen: Arc::clone(&hook.seen) };
+    let nobody = Hook {
+        config: r#"{"url":"https://127.0.0.1:1/"}"#.to_owned(),
+        seen: Arc::clone(&hook.seen),
+        connections: Arc::default(),
+    };
     nobody.register(&mut client, "Validating", "").await;
     let (code, refused) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
     assert_eq!(code, 500);
