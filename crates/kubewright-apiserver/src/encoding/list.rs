@@ -311,10 +311,7 @@ fn json_item(resource: &Resource, items: &Items, object: &StoredObject, out: &mu
 fn write(syntax: Syntax, value: &Value, out: &mut String) {
     match syntax {
         Syntax::Yaml => yaml::write(value, out),
-        _ => {
-            write_pretty(value, 0, out);
-            out.push('\n');
-        }
+        _ => write_pretty(value, 0, out),
     }
 }
 
