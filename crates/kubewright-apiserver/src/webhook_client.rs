@@ -28,7 +28,7 @@ pub(crate) struct WebhookClients {
     transports: Arc<Mutex<HashMap<ServerIdentity, HttpTransport>>>,
 }
 
-/// What a connection depends on: the address, and the CA bundle in base64.
+/// The identity of a server: its address, and its CA bundle in base64.
 type ServerIdentity = (String, String);
 
 impl WebhookClients {

@@ -52,8 +52,8 @@ pub(super) fn set(cluster: &dyn ClusterState, pod: &mut Value) -> Result<(), Rej
     Ok(())
 }
 
-/// Completes the new state of a pod as creation did. A client may replace a pod by the manifest that
-/// it was created from, which lacks these fields.
+/// Completes the new state of a pod as creation did. A client may replace a pod by the manifest
+/// that it was created from, which lacks these fields.
 pub(super) fn update(old: &Value, new: &mut Value) {
     add_default_tolerations(new);
     for field in ["priority", "preemptionPolicy"] {

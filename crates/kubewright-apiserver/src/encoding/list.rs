@@ -87,10 +87,10 @@ pub(crate) struct ListStream {
     objects: IntoIter<Arc<StoredObject>>,
     /// The beginning of the next chunk.
     out: Vec<u8>,
-    /// What separates items.
+    /// The text between two items.
     separator: &'static str,
     needs_separator: bool,
-    /// What follows the last item.
+    /// The text after the last item.
     end: Vec<u8>,
     is_end: bool,
     length: usize,

@@ -35,7 +35,7 @@ pub(super) enum ItemForm {
     Metadata,
 }
 
-/// What precedes the items of a list whose items have `length` bytes in total.
+/// The bytes before the items of a list whose items have `length` bytes in total.
 pub(super) fn list_start(resource: &Resource, form: ItemForm, meta: &ListMeta, length: usize, out: &mut Vec<u8>) {
     let (api_version, kind) = match form {
         ItemForm::Objects => (&*resource.api_version, &*resource.list_kind),
@@ -54,7 +54,7 @@ pub(super) fn list_start(resource: &Resource, form: ItemForm, meta: &ListMeta, l
     out.extend_from_slice(&start);
 }
 
-/// What follows the items of a list.
+/// The bytes after the items of a list.
 pub(super) fn list_end(out: &mut Vec<u8>) {
     Envelope::encode_end(out);
 }

@@ -44,7 +44,7 @@ impl MemoryBudget {
         (bytes == 0 || self.extend(&mut reservation, bytes.min(self.total))).then_some(reservation)
     }
 
-    /// Reserves memory for an existing buffer, or what is left of the budget.
+    /// Reserves memory for an existing buffer, or the rest of the budget.
     pub(crate) fn reserve_rest(&self, mut bytes: usize) -> MemoryReservation {
         let mut reservation = MemoryReservation::default();
         while bytes > 0 && !self.extend(&mut reservation, bytes) {

@@ -110,8 +110,8 @@ impl ObjectDraft {
         self.value.is_being_deleted() && self.value.finalizers().is_empty() && !has_grace && !has_content
     }
 
-    /// The object in the response to a dry-run creation. It has the resource version of the request,
-    /// which is usually empty.
+    /// The object in the response to a dry-run creation. It has the resource version of the
+    /// request, which is usually empty.
     pub(crate) fn unstamped(self, version: &str) -> StoredObject {
         let ObjectDraft { mut value, layout, .. } = self;
         if !version.is_empty() {

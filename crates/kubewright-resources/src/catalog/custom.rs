@@ -81,6 +81,7 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
     let stored = versions.iter().position(|version| tree::is_true(version, &["storage"])).unwrap_or_default();
     let api_version = |version: &Value| Str::from(format!("{group}/{}", tree::text(version, &["name"])));
     let api_versions: Arc<[Str]> = versions.iter().map(api_version).collect();
+    let best = best_version(versions);
     let resource = |(index, version): (usize, &Value)| {
         let mut resource = resource(definition, &group, &names, version);
         if let Some(custom) = &mut resource.custom {
@@ -91,15 +92,25 @@ fn resources(definition: &Value, lifetime: &watch::Sender<()>) -> Vec<Resource> 
             custom.storage_schema = Arc::clone(&schemas[stored]);
             custom.converter = converter.clone();
             custom.lifetime = Some(lifetime.subscribe());
-            custom.deprecation = deprecation(definition, version);
+            custom.deprecation = deprecation(definition, version, best);
         }
         resource
     };
     versions.iter().enumerate().map(resource).collect()
 }
 
-/// The deprecation warning of a version, if it is deprecated.
-fn deprecation(definition: &Value, version: &Value) -> Option<Str> {
+/// The highest version that is served and not deprecated.
+fn best_version(versions: &[Value]) -> Option<&str> {
+    versions
+        .iter()
+        .filter(|version| tree::is_true(version, &["served"]) && !tree::is_true(version, &["deprecated"]))
+        .map(|version| tree::text(version, &["name"]))
+        .max_by(|a, b| compare_kube_aware_versions(a, b))
+}
+
+/// The deprecation warning of a version, if it is deprecated. It names the best version, if that is
+/// higher.
+fn deprecation(definition: &Value, version: &Value, best: Option<&str>) -> Option<Str> {
     if !tree::is_true(version, &["deprecated"]) {
         return None;
     }
@@ -109,12 +120,7 @@ fn deprecation(definition: &Value, version: &Value) -> Option<Str> {
     let (group, kind) =
         (tree::text(definition, &["spec", "group"]), tree::text(definition, &["spec", "names", "kind"]));
     let name = tree::text(version, &["name"]);
-    let others = tree::items(definition, &["spec", "versions"]).iter();
-    let better = others
-        .filter(|other| tree::is_true(other, &["served"]) && !tree::is_true(other, &["deprecated"]))
-        .map(|other| tree::text(other, &["name"]))
-        .filter(|other| compare_kube_aware_versions(name, other).is_lt())
-        .max_by(|a, b| compare_kube_aware_versions(a, b));
+    let better = best.filter(|best| compare_kube_aware_versions(name, best).is_lt());
     let instead = better.map(|better| format!("; use {group}/{better} {kind}")).unwrap_or_default();
     Some(format!("{group}/{name} {kind} is deprecated{instead}").into())
 }

@@ -14,8 +14,8 @@
 //!   [`ErrorAction`] through `?`. `TerminalError` and kube-rs's mandatory `error_policy` are both
 //!   cases of this.
 //! * *Shared state* is an `Arc` that the controller clones, never the user's closure.
-//! * *Request types*: queue, metrics and logs know keys. A type of [`Requests`] converts to a key and
-//!   back, so that no part is compiled for each request type.
+//! * *Request types*: queue, metrics and logs know keys. A type of [`Requests`] converts to a key
+//!   and back, so that no part is compiled for each request type.
 //! * *Leader election*: a controller runs where its process leads, as in controller-runtime. It can
 //!   fill its queue before ([`Controller::warm_up`]), or do without.
 

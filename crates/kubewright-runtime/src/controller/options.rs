@@ -35,8 +35,8 @@ impl<T: Subject> Controller<T> {
         self
     }
 
-    /// Decides what happens to a key after an error, unless the error is a [`ReconcileError`](super::ReconcileError), or
-    /// caused by one. Back-off by default.
+    /// Decides what happens to a key after an error, unless the error is a
+    /// [`ReconcileError`](super::ReconcileError), or caused by one. Back-off by default.
     ///
     /// Panics, timeouts and undecodable objects are always retried with back-off.
     ///
@@ -92,9 +92,9 @@ impl<T: Subject> Controller<T> {
         self
     }
 
-    /// Priority of the keys of initial lists and resyncs, and of shards that this replica takes over.
-    /// [`LOW_PRIORITY`](kubewright_workqueue::LOW_PRIORITY) by default: live changes, of priority 0,
-    /// go first after a restart.
+    /// Priority of the keys of initial lists and resyncs, and of shards that this replica takes
+    /// over. [`LOW_PRIORITY`](kubewright_workqueue::LOW_PRIORITY) by default: live changes, of
+    /// priority 0, go first after a restart.
     #[doc(alias = "WithLowPriorityWhenUnchanged")]
     #[must_use]
     pub fn start_up_priority(mut self, priority: i32) -> Self {
@@ -132,12 +132,12 @@ impl<T: Subject> Controller<T> {
         self
     }
 
-    /// Runs on every replica, under a manager with leader election. By default a controller runs only
-    /// while its process leads.
+    /// Runs on every replica, under a manager with leader election. By default a controller runs
+    /// only while its process leads.
     ///
-    /// For controllers that keep state in their process, such as routes. Controllers that write to the
-    /// cluster then do so from every replica. A standby is ready only when the controller works. A manager's
-    /// [sharding](crate::Manager::share) applies as to every controller.
+    /// For controllers that keep state in their process, such as routes. Controllers that write to
+    /// the cluster then do so from every replica. A standby is ready only when the controller
+    /// works. A manager's [sharding](crate::Manager::share) applies as to every controller.
     #[doc(alias = "NeedLeaderElection")]
     #[must_use]
     pub fn without_leader_election(mut self) -> Self {

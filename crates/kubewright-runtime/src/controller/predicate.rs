@@ -1,8 +1,9 @@
 //! Event filters.
 //!
 //! Deletions always pass: predicates are not called for them. A reconciler that misses a deletion
-//! never repairs it, because no later event names the key. controller-runtime does filter deletions,
-//! in [`with_event_filter`](crate::Controller::with_event_filter) as in the predicates of a watch.
+//! never repairs it, because no later event names the key. controller-runtime does filter
+//! deletions, in [`with_event_filter`](crate::Controller::with_event_filter) as in the predicates
+//! of a watch.
 
 use std::fmt;
 use std::sync::Arc;

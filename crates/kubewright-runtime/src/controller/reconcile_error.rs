@@ -5,8 +5,8 @@
 //!
 //! 1. A [`ReconcileError`] in the chain of sources, so a library can decide below the reconciler.
 //!    controller-runtime has this for `TerminalError` only.
-//! 2. The [`error_policy`](crate::Controller::error_policy) of the controller. kube-rs requires one;
-//!    here it is optional.
+//! 2. The [`error_policy`](crate::Controller::error_policy) of the controller. kube-rs requires
+//!    one; here it is optional.
 //! 3. Back-off by the rate limiter.
 
 use std::error::Error;
@@ -19,7 +19,7 @@ use super::outcome::ReconcileFailure;
 use crate::error::BoxError;
 use crate::unwind::caught;
 
-/// What happens to a key after its reconcile failed.
+/// The treatment of a key after a failed reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ErrorAction {
     /// Retried when the rate limiter allows it. The default.
@@ -54,7 +54,7 @@ impl ReconcileError {
         ReconcileError { action: ErrorAction::BackOff, error: error.into() }
     }
 
-    /// What happens to the key.
+    /// The treatment of the key.
     pub fn action(&self) -> ErrorAction {
         self.action
     }
@@ -111,7 +111,7 @@ impl<T, E: Into<BoxError>> ResultExt<T> for Result<T, E> {
 /// Decides about errors that do not decide themselves.
 pub(super) type ErrorPolicy = Arc<dyn Fn(&BoxError, &Context) -> ErrorAction + Send + Sync>;
 
-/// What happens to a key after this failure.
+/// The treatment of the key after this failure.
 pub(super) fn action_after(
     failure: &ReconcileFailure,
     policy: Option<&ErrorPolicy>,

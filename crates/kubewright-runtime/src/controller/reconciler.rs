@@ -84,8 +84,8 @@ impl<T: Object> Controller<T> {
         })
     }
 
-    /// Like [`reconciling`](Self::reconciling), with state that all reconciles share. A closure then
-    /// needs no clones before its `async move`.
+    /// Like [`reconciling`](Self::reconciling), with state that all reconciles share. A closure
+    /// then needs no clones before its `async move`.
     ///
     /// ```
     /// # use kubewright_api::core::v1::ConfigMap;

@@ -4,8 +4,8 @@
 //! A relation has three independent parts, so that every combination can be written:
 //!
 //! * The constructor chooses mapping and form: [`Owns::new`] and [`Watches::mapped`] cache whole
-//!   objects, `metadata` caches their metadata, and `informer` uses a given cache. It fixes the type
-//!   of the cached object, so predicates and mappings of another type do not compile.
+//!   objects, `metadata` caches their metadata, and `informer` uses a given cache. It fixes the
+//!   type of the cached object, so predicates and mappings of another type do not compile.
 //! * Selectors and namespaces restrict the cache. A given informer has its own scope, so these
 //!   methods do not exist for it.
 //! * Predicate, priority and [`optional`](RelationOptions::optional) apply to every relation.
@@ -103,7 +103,7 @@ pub struct GivenCache<O> {
 }
 
 impl<K: Kind> Owns<K> {
-    /// Whole objects, mapped to their controller by their owner references.
+    /// Watches whole objects. Their owner references lead to their controller.
     pub fn new() -> Self {
         RelationOptions::over(ToOwner::default(), whole_objects())
     }
@@ -137,7 +137,7 @@ impl<O: Object, S> Owns<O, S> {
 }
 
 impl<K: Kind> Watches<K> {
-    /// Whole objects, mapped by `map`, which is called for the old and the new state.
+    /// Watches whole objects. `map` is called for the old and the new state.
     #[doc(alias = "EnqueueRequestsFromMapFunc")]
     pub fn mapped<I: IntoIterator<Item: Into<ObjectKey>>>(map: impl Fn(&K) -> I + Send + Sync + 'static) -> Self {
         RelationOptions::over(to_keys(map), whole_objects())

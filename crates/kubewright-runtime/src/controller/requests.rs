@@ -16,9 +16,10 @@ use super::settings::ControllerSettings;
 use super::{Context, Controller, MainKind, Outcome, ReconcileError, RunnableController, run};
 use crate::error::BoxError;
 
-/// What a controller reconciles: the objects of a kind, or [`Requests`]. Only this crate implements it.
+/// The input of a controller: the objects of a kind, or [`Requests`]. Only this crate implements
+/// it.
 pub trait Subject: sealed::Sealed {
-    /// What watches and other sources name: keys of objects, or requests.
+    /// The items that watches and other sources name: keys of objects, or requests.
     type Key: Into<ObjectKey> + Send + 'static;
 }
 

@@ -44,7 +44,7 @@ pub struct Reconciled {
 pub struct Failed {
     /// The error with its causes.
     pub error: String,
-    /// What happens to the key.
+    /// The treatment of the key.
     pub action: ErrorAction,
 }
 

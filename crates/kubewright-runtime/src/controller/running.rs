@@ -110,7 +110,7 @@ impl RunnableController {
         self.run_with_caches(shutdown, &CancellationToken::new(), &is_leading).await
     }
 
-    /// What it does before this process leads.
+    /// Its behaviour before this process leads.
     pub(crate) fn leadership(&self) -> LeadershipNeed {
         self.leadership
     }
@@ -157,8 +157,8 @@ impl RunnableController {
     }
 
     /// Like [`run`](Self::run), with caches that stop when `caches` is cancelled, after the
-    /// controllers, and with workers that start when `is_leading` is cancelled. Boxed, so that it is
-    /// compiled in this crate.
+    /// controllers, and with workers that start when `is_leading` is cancelled. Boxed, so that it
+    /// is compiled in this crate.
     pub(crate) fn run_with_caches<'a>(
         self,
         shutdown: &'a CancellationToken,

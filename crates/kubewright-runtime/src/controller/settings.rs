@@ -51,7 +51,7 @@ pub(super) struct ControllerSettings {
     pub(super) leadership: LeadershipNeed,
 }
 
-/// What a controller does before this process leads, under a manager with leader election.
+/// Behaviour of a controller before this process leads, under a manager with leader election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum LeadershipNeed {
     /// Nothing; it starts when this process leads.

@@ -1,9 +1,10 @@
 //! Sources of reconciles other than watches: streams, channels, files, timers and tasks.
 //!
 //! A source names either keys or all objects of the main kind. "All" are the objects that pass the
-//! filters as listed objects, of all watched kinds if there is no main kind; their keys are added with the start-up priority, so that live changes
-//! go first. A source that ends requests no more reconciles. One that panics is reported in the
-//! [health](super::ControllerHealth::broken_feeds) of the controller, which continues.
+//! filters as listed objects, of all watched kinds if there is no main kind; their keys are added
+//! with the start-up priority, so that live changes go first. A source that ends requests no more
+//! reconciles. One that panics is reported in the [health](super::ControllerHealth::broken_feeds)
+//! of the controller, which continues.
 
 use std::future::{Future, poll_fn};
 use std::path::{Path, PathBuf};
@@ -72,8 +73,9 @@ impl<T: Subject> Controller<T> {
 
     /// Reconciles all objects of the main kind when the content of a file changes.
     ///
-    /// The file is read once per `period`, also through the symbolic links of a mounted ConfigMap or
-    /// Secret. A file that appears or disappears has changed. A period of zero makes the start fail.
+    /// The file is read once per `period`, also through the symbolic links of a mounted ConfigMap
+    /// or Secret. A file that appears or disappears has changed. A period of zero makes the start
+    /// fail.
     #[must_use]
     pub fn reconcile_all_on_file(mut self, path: impl Into<PathBuf>, period: Duration) -> Self {
         let path = path.into();

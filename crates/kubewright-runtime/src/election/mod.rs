@@ -1,7 +1,7 @@
 //! Leader election with a lease.
 //!
-//! A candidate acquires the [lease](ResourceLock) when it is free, or when it has not changed for its
-//! duration, by the candidate's own clock. The holder renews it, and steps down if it cannot in
+//! A candidate acquires the [lease](ResourceLock) when it is free, or when it has not changed for
+//! its duration, by the candidate's own clock. The holder renews it, and steps down if it cannot in
 //! time. Clocks are never compared, so they may be wrong as long as they run at about the same
 //! speed.
 //!

@@ -1,12 +1,13 @@
 //! Start and shutdown order of a manager.
 //!
-//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks and controllers that need no
-//! leadership, controllers that warm up, and once this process leads the other controllers and leader
-//! tasks. Webhooks precede caches because the server may need a conversion for a list.
+//! Start: HTTP endpoints, webhooks, caches until they have synced, tasks and controllers that need
+//! no leadership, controllers that warm up, and once this process leads the other controllers and
+//! leader tasks. Webhooks precede caches because the server may need a conversion for a list.
 //!
 //! Stop: tasks and controllers that need no leadership, other controllers and leader tasks, caches,
-//! webhooks, HTTP endpoints. Each group is awaited before the next is stopped, all within one grace period. Leases
-//! are released last, when nothing can act any more. A failure stops the manager in the same order.
+//! webhooks, HTTP endpoints. Each group is awaited before the next is stopped, all within one grace
+//! period. Leases are released last, when nothing can act any more. A failure stops the manager in
+//! the same order.
 //!
 //! Leases are not released if work had to be dropped, or if the future of [`Manager::run`] is
 //! dropped: that work may take a moment to end, so the leases must expire.

@@ -18,7 +18,7 @@ enum ProviderError {
     Call(#[source] ReconcileError),
 }
 
-/// What the reconciler below does for a value of its config map.
+/// The action of the reconciler below for a value of its config map.
 fn act(value: &str) -> Result<Outcome, BoxError> {
     match value {
         "terminal" => "many".parse::<u32>().map(|_| Outcome::Done).terminal().map_err(Into::into),

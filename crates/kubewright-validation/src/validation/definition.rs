@@ -1,10 +1,13 @@
 //! Validates CustomResourceDefinitions.
 
+use std::collections::HashSet;
+
 use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_core::tree::{self, Meta};
 use kubewright_core::validation::{dns1035_label, dns1123_subdomain};
 
+use super::definition_version::SharedFields;
 use super::metadata::quoted;
 use super::{definition_version, number, text, webhook};
 use crate::approval;
@@ -99,21 +102,21 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let versions = tree::items(value, &["spec", "versions"]);
     let known = old.map(|old| tree::items(old, &["spec", "versions"])).unwrap_or_default();
-    let known: Vec<_> = known.iter().map(|version| tree::get(version, &["schema", "openAPIV3Schema"])).collect();
-    // The internal type of the real server moves values that all versions share to the spec.
-    // Validate such a value once, under that path.
-    let has_one_schema = versions.iter().all(|version| version.get("schema") == versions[0].get("schema"));
+    let known = known.iter().filter_map(|version| tree::get(version, &["schema", "openAPIV3Schema"]));
+    let known: HashSet<Vec<u8>> = known.map(tree::to_json).collect();
+    let shared = SharedFields::of(versions);
+    let has_one_schema = shared.has("schema");
     for (index, version) in versions.iter().enumerate() {
         let (path, name) = (format!("spec.versions[{index}]"), tree::text(version, &["name"]));
         let why = label_complaint(name);
         causes.extend(why.map(|why| StatusCause::invalid(format!("{path}.name"), quoted(name), &why)));
-        causes.extend(definition_version::version(&path, index, version, versions));
+        causes.extend(definition_version::version(&path, index, version, &shared));
         let path = format!("{path}.schema.openAPIV3Schema");
         match tree::get(version, &["schema", "openAPIV3Schema"]) {
             None => causes.push(StatusCause::required(path, "")),
             Some(_) if has_one_schema && index > 0 => {}
             // An accepted schema stays accepted.
-            Some(schema) if known.contains(&Some(schema)) => {}
+            Some(schema) if known.contains(&tree::to_json(schema)) => {}
             Some(schema) => {
                 let path = if has_one_schema { "spec.validation.openAPIV3Schema" } else { &path };
                 let has_status = |version: &Value| tree::get(version, &["subresources", "status"]).is_some();
@@ -126,8 +129,8 @@ fn check_versions(value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     }
     let mut complain =
         |why: &str| causes.push(StatusCause::invalid("spec.versions", Value::from(versions.to_vec()), why));
-    let names: Vec<&str> = versions.iter().map(|version| tree::text(version, &["name"])).collect();
-    if (1..names.len()).any(|index| names[..index].contains(&names[index])) {
+    let names: HashSet<&str> = versions.iter().map(|version| tree::text(version, &["name"])).collect();
+    if names.len() < versions.len() {
         complain("must contain unique version names");
     }
     if versions.iter().filter(|version| tree::is_true(version, &["storage"])).count() != 1 {
@@ -186,14 +189,17 @@ fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
         return vec![StatusCause::invalid(FIELD, "null", "must have at least one stored version")];
     }
     let mut causes = Vec::new();
+    let known: HashSet<&str> = stored.iter().filter_map(Value::as_str).collect();
     for version in versions.iter().filter(|version| tree::is_true(version, &["storage"])) {
-        if !version.get("name").is_some_and(|name| stored.contains(name)) {
-            let why = format!("must have the storage version {}", tree::text(version, &["name"]));
+        let name = tree::text(version, &["name"]);
+        if !known.contains(name) {
+            let why = format!("must have the storage version {name}");
             causes.push(StatusCause::invalid(FIELD, Value::from(stored.to_vec()), &why));
         }
     }
+    let names: HashSet<&str> = versions.iter().map(|version| tree::text(version, &["name"])).collect();
     let missing = stored.iter().enumerate();
-    let missing = missing.filter(|(_, name)| !versions.iter().any(|version| version.get("name") == Some(name)));
+    let missing = missing.filter(|(_, name)| !name.as_str().is_some_and(|name| names.contains(name)));
     causes.extend(missing.map(|(index, name)| {
         let version = name.as_str().unwrap_or_default();
         let why = format!(
@@ -210,4 +216,33 @@ fn check_stored_versions(value: &Value) -> Vec<StatusCause> {
 fn label_complaint(name: &str) -> Option<String> {
     let complaints = dns1035_label(name);
     (!complaints.is_empty()).then(|| complaints.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::complexity::{assert_linear, processor_time};
+
+    #[test]
+    fn validation_is_linear_in_the_number_of_versions() {
+        assert_linear(250, |count| {
+            let version = |number: usize| {
+                tree::map([
+                    ("name", format!("v{number}").into()),
+                    ("served", true.into()),
+                    ("storage", (number == 0).into()),
+                    ("schema", tree::map([("openAPIV3Schema", tree::map([("type", "object".into())]))])),
+                ])
+            };
+            let versions = tree::array((0..count).map(version));
+            let names = tree::map([("plural", "foos".into()), ("kind", "Foo".into())]);
+            let spec = [("group", "e.com".into()), ("names", names), ("versions", versions)];
+            let stored = tree::array((0..count).map(|number| Value::from(format!("v{number}"))));
+            let value = tree::map([("spec", tree::map(spec)), ("status", tree::map([("storedVersions", stored)]))]);
+            let start = processor_time();
+            assert!(check_versions(&value, Some(&value)).is_empty());
+            assert!(check_stored_versions(&value).is_empty());
+            start
+        });
+    }
 }

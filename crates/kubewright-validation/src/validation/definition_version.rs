@@ -14,14 +14,30 @@ const SELECTABLE_MAX: usize = 8;
 /// Maximum length of a deprecation warning, in bytes.
 const WARNING_MAX: usize = 256;
 
-/// Validates the version at `index` of `all`.
-pub(super) fn version(path: &str, index: usize, version: &Value, all: &[Value]) -> Vec<StatusCause> {
+/// The fields that all versions have in common.
+///
+/// The internal type of the real server moves them to the spec. They are validated once, under that
+/// path.
+pub(super) struct SharedFields(Vec<&'static str>);
+
+impl SharedFields {
+    pub(super) fn of(versions: &[Value]) -> Self {
+        let is_shared =
+            |field: &&'static str| versions.iter().all(|version| version.get(field) == versions[0].get(field));
+        let fields = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+        SharedFields(fields.into_iter().filter(is_shared).collect())
+    }
+
+    pub(super) fn has(&self, field: &str) -> bool {
+        self.0.contains(&field)
+    }
+}
+
+/// Validates the version at `index`.
+pub(super) fn version(path: &str, index: usize, version: &Value, shared: &SharedFields) -> Vec<StatusCause> {
     let mut causes = deprecation(path, version);
-    // The internal type of the real server moves values that all versions share to the spec.
-    // Validate such a value once, under that path.
     let place = |field: &str| {
-        let is_shared = all.iter().all(|other| other.get(field) == version.get(field));
-        if is_shared { (index == 0).then(|| format!("spec.{field}")) } else { Some(format!("{path}.{field}")) }
+        if shared.has(field) { (index == 0).then(|| format!("spec.{field}")) } else { Some(format!("{path}.{field}")) }
     };
     if let Some(path) = place("subresources") {
         causes.extend(scale(&path, version));
