@@ -24,9 +24,9 @@ const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "st
 /// before. No causes means that the schema is valid.
 pub fn validate_schema(path: &str, schema: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
+    require_type(path, schema, "must not be empty at the root", &mut causes);
     match tree::text(schema, &["type"]) {
-        "" => causes.push(StatusCause::required(format!("{path}.type"), "must not be empty at the root")),
-        "object" => {}
+        "" | "object" => {}
         ty => {
             let why = "must be object at the root";
             causes.push(StatusCause::invalid(format!("{path}.type"), format!("{ty:?}"), why));
@@ -277,12 +277,19 @@ fn check_children(path: &str, schema: &Value, ty: &str, causes: &mut Vec<StatusC
 }
 
 fn check_child(path: &str, part: &Value, why: &str, causes: &mut Vec<StatusCause>) {
-    let is_open = tree::is_true(part, &["x-kubernetes-preserve-unknown-fields"])
-        || tree::is_true(part, &["x-kubernetes-int-or-string"]);
-    if tree::text(part, &["type"]).is_empty() && !is_open {
+    require_type(path, part, why, causes);
+    check(path, part, causes);
+}
+
+/// Checks that a schema has a type, unless one of its extensions allows any. An embedded resource
+/// without a type has a cause of its own.
+fn require_type(path: &str, schema: &Value, why: &str, causes: &mut Vec<StatusCause>) {
+    let extensions =
+        ["x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "x-kubernetes-embedded-resource"];
+    let is_open = extensions.iter().any(|extension| tree::is_true(schema, &[extension]));
+    if tree::text(schema, &["type"]).is_empty() && !is_open {
         causes.push(StatusCause::required(format!("{path}.type"), why));
     }
-    check(path, part, causes);
 }
 
 /// Defaults have to be valid without further defaulting, and without unknown fields.

@@ -156,3 +156,17 @@ async fn names_belong_to_the_first_definition_until_it_is_deleted() {
     client.call("DELETE", &format!("{DEFINITIONS}/firsts.shop.example.com"), "").await;
     client.until(seconds, 200).await;
 }
+
+#[tokio::test]
+async fn two_storage_versions_are_reported_with_both_causes() {
+    let (_server, mut client) = server().await;
+    let version = |name: &str| {
+        format!(
+            r#"{{"name":"{name}","served":true,"storage":true,"schema":{{"openAPIV3Schema":{{"type":"object"}}}}}}"#
+        )
+    };
+    let complaint = complaint(&mut client, &definition(&format!("{},{}", version("v1"), version("v2")))).await;
+    assert!(complaint.contains("must have exactly one version marked as storage version"), "{complaint}");
+    let second = r#"status.storedVersions: Invalid value: ["v1"]: must have the storage version v2"#;
+    assert!(complaint.contains(second), "{complaint}");
+}

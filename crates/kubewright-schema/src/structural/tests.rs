@@ -32,6 +32,12 @@ fn violations_are_reported_with_their_path() {
     for (schema, want) in [
         (r#"{"type":"object","properties":{"a":{"type":"string","default":"x"}}}"#, ""),
         (r#"{}"#, "s.type: Required value: must not be empty at the root"),
+        (r#"{"x-kubernetes-preserve-unknown-fields":true}"#, ""),
+        (r#"{"x-kubernetes-int-or-string":true}"#, ""),
+        (
+            r#"{"type":"object","properties":{"a":{"x-kubernetes-embedded-resource":true,"properties":{"b":{"type":"string"}}}}}"#,
+            "s.properties[a].type: Required value: must be object if x-kubernetes-embedded-resource is true",
+        ),
         (
             r#"{"type":"object","properties":{"a":{}}}"#,
             "s.properties[a].type: Required value: must not be empty for specified object fields",

@@ -92,9 +92,10 @@ pub fn prepare_create(resource: &Resource<'_>, value: &mut Value) {
             }
         }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            let stored =
-                tree::items(value, &["spec", "versions"]).iter().filter(|version| tree::is_true(version, &["storage"]));
-            let stored: Vec<Value> = stored.filter_map(|version| version.get("name").cloned()).collect();
+            // The first one. Validation reports further storage versions as missing here.
+            let mut versions = tree::items(value, &["spec", "versions"]).iter();
+            let stored = versions.find(|version| tree::is_true(version, &["storage"]));
+            let stored: Vec<Value> = stored.and_then(|version| version.get("name").cloned()).into_iter().collect();
             let names = tree::map([("plural", "".into()), ("kind", "".into())]);
             let status = [("conditions", Value::Null), ("acceptedNames", names), ("storedVersions", stored.into())];
             tree::set(value, &["status"], tree::map(status));
