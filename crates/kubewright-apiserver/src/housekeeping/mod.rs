@@ -37,6 +37,9 @@ use kubewright_storage::{EventKind, Key, KeyRange, Recovery, StoreEvent, StoreLi
 /// Period of trimming old events from the log, in addition to each write.
 const COMPACTION_PERIOD: Duration = Duration::from_secs(30);
 
+/// Period in which lists of the past expire, as the compaction of etcd in a cluster.
+const LIST_EXPIRY_PERIOD: Duration = Duration::from_secs(300);
+
 /// Number of events followed and of tasks run before yielding.
 const BATCH: usize = 64;
 
@@ -101,12 +104,15 @@ struct Housekeeper {
     /// Namespaces whose quota status may be outdated.
     stale_quotas: BTreeSet<Str>,
     compaction: Interval,
+    list_expiry: Interval,
 }
 
 impl Housekeeper {
     fn new(registry: Arc<Registry>) -> Self {
         let mut compaction = interval(COMPACTION_PERIOD);
         compaction.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut list_expiry = interval(LIST_EXPIRY_PERIOD);
+        list_expiry.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Housekeeper {
             garbage: GarbageCollector::default(),
             content: ContentCleanup::default(),
@@ -115,6 +121,7 @@ impl Housekeeper {
             listed: 0,
             stale_quotas: BTreeSet::new(),
             compaction,
+            list_expiry,
             registry,
         }
     }
@@ -156,6 +163,7 @@ impl Housekeeper {
                 () = self.content.refresh_due() => self.content.refresh(),
                 () = recovered(recovery) => return FollowEnd::Recovered,
                 _ = self.compaction.tick() => registry.store.age(),
+                _ = self.list_expiry.tick() => registry.list_horizon.advance(registry.store.current_revision()),
             }
             // Run tasks before reading the log, so that a housekeeper that always falls behind
             // makes progress.

@@ -1,6 +1,8 @@
 //! Lists objects: at which revision, in which pages, with which selectors.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{ListOptions, ResourceVersionMatch};
@@ -12,7 +14,7 @@ use crate::encoding::ListMeta;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, KeyRange, ReadError, Store, StoreListOptions as Paging};
+use kubewright_storage::{Compacted, Key, KeyRange, ReadError, Store, StoreListOptions as Paging};
 
 /// How long a read waits for a future revision.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
@@ -20,6 +22,30 @@ const REVISION_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lists of more objects run on a blocking thread. Filtering this many by labels takes about a
 /// millisecond, by fields longer.
 pub(super) const OFFLOAD_THRESHOLD: usize = 1000;
+
+/// The oldest revision that clients may list at. Each advance takes effect with the next one.
+///
+/// In a cluster, etcd is compacted every five minutes to the revision of five minutes ago. Continue
+/// tokens expire here in the same way, so that clients meet that case in their tests.
+#[derive(Default)]
+pub(crate) struct ListHorizon {
+    oldest: AtomicU64,
+    next: AtomicU64,
+}
+
+impl ListHorizon {
+    pub(crate) fn advance(&self, current: u64) {
+        self.oldest.store(self.next.swap(current, Ordering::AcqRel), Ordering::Release);
+    }
+
+    fn check(&self, revision: Option<u64>) -> Result<(), ReadError> {
+        let oldest = self.oldest.load(Ordering::Acquire);
+        match revision.filter(|revision| *revision < oldest) {
+            Some(revision) => Err(ReadError::Compacted(Compacted { requested: revision, oldest })),
+            None => Ok(()),
+        }
+    }
+}
 
 /// A page of stored objects.
 pub(super) struct ObjectPage {
@@ -58,17 +84,22 @@ impl Registry {
         let limit = options.limit.filter(|limit| *limit > 0 && !takes_any).unwrap_or_default();
         let limit = usize::try_from(limit).unwrap_or_default();
         let mut paging = Paging::default().limit(limit);
+        let at;
         let token = options.continue_token.as_deref().filter(|token| !token.is_empty());
         let token = token.map(|token| ContinueToken::decode(token, resource, namespace)).transpose()?;
         if let Some(token) = &token {
             paging = paging.after(token.after.clone());
-            if let Some(revision) = token.revision {
-                paging = paging.at(revision);
-            }
+            at = token.revision;
             if let Some(remaining) = token.remaining {
                 paging = paging.remaining(remaining);
             }
-        } else if let Some(revision) = self.read_revision(options).await? {
+        } else {
+            at = self.read_revision(options).await?;
+        }
+        if let Err(error) = self.list_horizon.check(at) {
+            return Err(self.too_old(error, namespace, token));
+        }
+        if let Some(revision) = at {
             paging = paging.at(revision);
         }
         let scope = selection.scope(resource, namespace);

@@ -37,6 +37,7 @@ pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
 pub(crate) use delete::{CUSTOM_CLEANUP, DeleteOutcome, FOREGROUND, ORPHAN};
 use index::Indices;
+use list::ListHorizon;
 pub(crate) use list::{ListPage, parse_version};
 pub(crate) use ownership::{FieldManager, Ownership, apply, check_configuration, group_version};
 pub(crate) use persistence::track_writes;
@@ -92,6 +93,8 @@ pub(crate) struct Registry {
     pub(crate) hook_cache: HookCache,
     /// Connections to webhooks.
     pub(crate) webhook_clients: WebhookClients,
+    /// The oldest revision that clients may list at.
+    pub(crate) list_horizon: ListHorizon,
     /// Runs large reads on blocking threads.
     pub(crate) offload: Offload,
     /// Encoded frames of recent events, shared by all watches.
@@ -123,6 +126,7 @@ impl Registry {
             policies: Policies::default(),
             hook_cache: HookCache::default(),
             webhook_clients: WebhookClients::default(),
+            list_horizon: ListHorizon::default(),
             offload: Offload::on_half_of_the_processors(),
             frames: Arc::default(),
             stop,

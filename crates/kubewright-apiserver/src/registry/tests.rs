@@ -7,13 +7,14 @@ use std::task::{Context, Wake, Waker};
 
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::protobuf::{Encoder, Envelope};
-use kubewright_core::{FieldSelector, Selector, Value};
+use kubewright_core::{FieldSelector, Selector, Str, Value};
 use tokio::sync::watch;
 
 use super::{FrameSlot, Registry, Selectors};
 use crate::conversion::webhook::in_version;
 use crate::encoding::{self, Frames, ListBody, Wanted};
-use crate::object::{ObjectDraft, StoredObject};
+use crate::object::{Meta, ObjectDraft, StoredObject};
+use crate::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, MetaVersion};
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{KeyRange, StoreOptions};
@@ -473,4 +474,26 @@ async fn a_watch_that_is_not_read_holds_no_objects() {
         }
     }
     assert!(names.is_sorted() && names.len() == 1000, "{}", names.len());
+}
+
+#[tokio::test]
+async fn a_continue_token_expires_with_one_that_leads_to_the_rest() {
+    let (registry, _stop) = registry();
+    for name in ["a", "b", "c"] {
+        put(&registry, "pods", "default", name, &pod(name, "n1"));
+    }
+    let pods = resource(&registry, "pods");
+    let everything = selection(&pods, "", "");
+    let page = async |token: Option<Str>| {
+        let options = ListOptions { limit: Some(1), continue_token: token, ..Default::default() };
+        registry.list(&pods, "", &everything, &options).await
+    };
+    let token = page(None).await.expect("a page").meta.continue_token;
+    registry.list_horizon.advance(registry.store.current_revision() + 1);
+    assert_eq!(page(token.clone()).await.expect("it lives for one period").objects.len(), 1);
+    registry.list_horizon.advance(registry.store.current_revision() + 1);
+    let Err(Rejection::Status(expired)) = page(token).await else { panic!("it has expired") };
+    assert_eq!(expired.code, Some(410));
+    let rest = page(expired.metadata.continue_).await.expect("an inconsistent list");
+    assert_eq!(rest.objects[0].tree().name(), "b");
 }
