@@ -122,14 +122,21 @@ impl GetCommandOptions {
 
     /// The resource and an optional name: `pod web` and `pod/web` are equal.
     fn asked(&self) -> Result<(&str, Option<&str>), Box<dyn Error>> {
-        match (self.resource.split_once('/'), self.name.as_deref()) {
-            (None, name) => Ok((&self.resource, name)),
-            (Some((resource, name)), None) if !name.is_empty() => Ok((resource, Some(name))),
-            (Some(_), None) => Err(format!("{:?} has no name after the slash", self.resource).into()),
+        let (resource, name) = match (self.resource.split_once('/'), self.name.as_deref()) {
+            (None, name) => (&*self.resource, name),
+            (Some((resource, name)), None) if !name.is_empty() => (resource, Some(name)),
+            (Some(_), None) => return Err(format!("{:?} has no name after the slash", self.resource).into()),
             (Some(_), Some(name)) => {
-                Err(format!("{:?} names an object already, and {name:?} another", self.resource).into())
+                return Err(format!("{:?} names an object already, and {name:?} another", self.resource).into());
             }
+        };
+        if name.is_some() && self.selector.is_some() {
+            return Err("name cannot be provided when a selector is specified".into());
         }
+        if name.is_some() && self.all_namespaces {
+            return Err("a resource cannot be retrieved by name across all namespaces".into());
+        }
+        Ok((resource, name))
     }
 
     /// A request for all matching objects.
@@ -199,4 +206,34 @@ async fn mapping(client: &Client, resource: &str) -> Result<RestMapping, Box<dyn
 fn type_name(mapping: &RestMapping) -> String {
     let kind = mapping.kind.kind.to_lowercase();
     if mapping.kind.group.is_empty() { kind } else { format!("{kind}.{}", mapping.kind.group) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: GetCommandOptions,
+    }
+
+    #[test]
+    fn a_name_excludes_selectors_and_all_namespaces() {
+        let asked = |arguments: &[&str]| {
+            let command = Command::parse_from([&["get"], arguments].concat());
+            let asked = command.options.asked();
+            asked.map(|(resource, name)| format!("{resource} {name:?}")).map_err(|error| error.to_string())
+        };
+        assert_eq!(asked(&["pods"]), Ok("pods None".to_owned()));
+        assert_eq!(asked(&["pods", "-l", "app=web", "-A"]), Ok("pods None".to_owned()));
+        assert_eq!(asked(&["pod/web", "-n", "a"]), Ok("pod Some(\"web\")".to_owned()));
+        let selector = Err("name cannot be provided when a selector is specified".to_owned());
+        assert_eq!(asked(&["pods", "web", "-l", "app=web"]), selector);
+        assert_eq!(asked(&["pod/web", "-l", "app=web"]), selector);
+        let everywhere = Err("a resource cannot be retrieved by name across all namespaces".to_owned());
+        assert_eq!(asked(&["pods", "web", "-A"]), everywhere);
+    }
 }
