@@ -23,11 +23,8 @@ pub fn serve(bytes: &[u8]) {
 async fn exchange(stream: tokio::io::DuplexStream, bytes: &[u8]) -> Vec<u8> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut answer = Vec::new();
-    let write = async {
-        let _ = writer.write_all(bytes).await;
-        let _ = writer.shutdown().await;
-    };
-    let read = reader.read_to_end(&mut answer);
+    // The writer stays open: the server abandons requests of clients that have gone.
+    let (write, read) = (writer.write_all(bytes), reader.read_to_end(&mut answer));
     let _ = tokio::time::timeout(PATIENCE, async { tokio::join!(write, read) }).await;
     answer
 }
