@@ -41,3 +41,4 @@ mod validation_pods;
 mod validation_status;
 mod warnings;
 mod watching;
+mod webhook_calls;
