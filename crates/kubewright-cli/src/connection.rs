@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kubewright_client::config::{CertificateSource, Environment, InCluster, LoadingRules, Overrides};
+use kubewright_client::rest::{Warning, deduplicate_warnings};
 use kubewright_client::{Client, Config};
 
 /// The cluster, with kubectl's flags.
@@ -19,9 +20,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A client of the cluster. Does not connect yet.
+    /// A client of the cluster, which prints the server's warnings. Does not connect yet.
     pub fn client(&self) -> Result<Client, Box<dyn Error>> {
-        Ok(Client::try_from(self.config()?)?)
+        Ok(Client::try_from(self.config()?)?.on_warning(deduplicate_warnings(print_warning)))
     }
 
     /// The certificate authorities of the server in PEM, if the cluster entry names them.
@@ -47,4 +48,10 @@ impl Connection {
             }
         })
     }
+}
+
+/// Prints a warning on standard error, as kubectl does.
+#[allow(clippy::print_stderr)]
+fn print_warning(warning: &Warning) {
+    eprintln!("Warning: {warning}");
 }

@@ -21,19 +21,31 @@ pub fn chain(error: &dyn Error) -> String {
 }
 
 /// Prints the error, and returns the exit code.
-#[allow(clippy::print_stderr)]
 pub fn report(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // A closed pipe is not an error.
         Err(error) if is_io(&*error, std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", chain(&*error));
-            if let Some(hint) = hint(&*error) {
-                eprintln!("hint: {hint}");
-            }
+            print(&*error);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Fails with the last of these errors, after printing the others.
+pub fn all(mut errors: Vec<Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    let Some(last) = errors.pop() else { return Ok(()) };
+    errors.iter().for_each(|error| print(&**error));
+    Err(last)
+}
+
+/// Prints an error and a hint on standard error.
+#[allow(clippy::print_stderr)]
+fn print(error: &(dyn Error + 'static)) {
+    eprintln!("error: {}", chain(error));
+    if let Some(hint) = hint(error) {
+        eprintln!("hint: {hint}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
+use kubewright_client::rest::log_warnings_once;
 use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerContext, Shipped};
 use kubewright_core::{DynamicObject, Object};
@@ -72,7 +73,7 @@ pub async fn run(options: RunOptions) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     options.verbosity.start();
     options.check()?;
-    let client = options.connection.client()?;
+    let client = options.connection.client()?.on_warning(log_warnings_once());
     // Reports a wrong address or wrong credentials immediately, instead of retrying forever.
     let version = client.discovery().server_version().await?;
     tracing::info!(version = %version.git_version, "connected");

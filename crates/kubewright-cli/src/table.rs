@@ -4,11 +4,16 @@ use std::io::{self, Write};
 
 use kubewright_core::Value;
 
-/// Rows with headings, each column as wide as its widest cell.
+/// Rows with headings, each column as wide as its widest cell so far.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
+    /// The widest cells of rows that were printed.
+    widths: Vec<usize>,
     is_wide: bool,
+    has_namespaces: bool,
+    /// Precedes names, as in `pod/web`.
+    type_name: Option<String>,
     shown: Vec<usize>,
     has_headings: bool,
 }
@@ -24,13 +29,25 @@ impl Table {
         Table { is_wide, ..Table::default() }
     }
 
+    /// Adds a column for the namespace of each row.
+    pub fn with_namespaces(mut self) -> Self {
+        self.has_namespaces = true;
+        self
+    }
+
+    /// Prints `type_name/` before each name.
+    pub fn with_type(mut self, type_name: String) -> Self {
+        self.type_name = Some(type_name);
+        self
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds the rows of a server-side table, optionally with namespaces.
-    pub fn add(&mut self, table: &Value, with_namespaces: bool) {
+    /// Adds the rows of a server-side table.
+    pub fn add(&mut self, table: &Value) {
         let items = |field: &str| table.get(field).and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
         let columns = items("columnDefinitions");
         if self.rows.is_empty() && !columns.is_empty() {
@@ -39,14 +56,20 @@ impl Table {
             let is_shown = |column: &&Value| self.is_wide || column.get("priority").and_then(Value::as_i64) == Some(0);
             self.shown = (0..columns.len()).filter(|at| is_shown(&&columns[*at])).collect();
             let names = self.shown.iter().map(|at| text(&columns[*at], "name").to_uppercase());
-            let namespace = with_namespaces.then(|| "NAMESPACE".to_owned());
+            let namespace = self.has_namespaces.then(|| "NAMESPACE".to_owned());
             self.rows.push(namespace.into_iter().chain(names).collect());
         }
         for row in items("rows") {
             let cells = row.get("cells").and_then(Value::as_array).map_or(&[][..], |list| &list[..]);
-            let cells = self.shown.iter().map(|at| cells.get(*at).map_or_else(String::new, plain));
-            let row = with_namespaces.then(|| namespace_of(row)).into_iter().chain(cells).collect();
-            self.rows.push(row);
+            let mut cells: Vec<String> =
+                self.shown.iter().map(|at| cells.get(*at).map_or_else(String::new, plain)).collect();
+            if let (Some(type_name), Some(name)) = (&self.type_name, cells.first_mut()) {
+                *name = format!("{type_name}/{name}");
+            }
+            if self.has_namespaces {
+                cells.insert(0, namespace_of(row));
+            }
+            self.rows.push(cells);
         }
     }
 
@@ -55,8 +78,11 @@ impl Table {
         self.rows.len() < 2
     }
 
-    /// Prints the rows and removes them; the headings are printed once.
+    /// Prints the rows and removes them; the headings are printed once, with the first rows.
     pub fn print_new(&mut self) -> io::Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
         let from = usize::from(std::mem::replace(&mut self.has_headings, true));
         self.print_from(from)?;
         self.rows.truncate(1);
@@ -64,17 +90,21 @@ impl Table {
     }
 
     /// Prints all rows.
-    pub fn print(&self) -> io::Result<()> {
+    pub fn print(&mut self) -> io::Result<()> {
         self.print_from(0)
     }
 
-    fn print_from(&self, from: usize) -> io::Result<()> {
-        let width = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max();
+    fn print_from(&mut self, from: usize) -> io::Result<()> {
+        for row in &self.rows {
+            self.widths.resize(self.widths.len().max(row.len()), 0);
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
         let mut out = io::stdout().lock();
         for row in self.rows.iter().skip(from) {
             let mut line = String::new();
-            for (at, cell) in row.iter().enumerate() {
-                let width = width(at).unwrap_or_default();
+            for (width, cell) in self.widths.iter().zip(row) {
                 line += &format!("{cell:width$}   ");
             }
             writeln!(out, "{}", line.trim_end())?;

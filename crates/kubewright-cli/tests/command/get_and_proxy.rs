@@ -22,7 +22,6 @@ fn get_lists_objects_and_served_resources() {
     assert!(lines[0].starts_with("NAMESPACE   NAME         TYPE"), "{services}");
     assert!(lines[1].starts_with("default     kubernetes   ClusterIP   10.96.0.1"), "{services}");
     assert!(said(&["get", "service", "kubernetes", "-o", "yaml"]).starts_with("apiVersion: v1\nkind: Service\n"));
-    assert!(said(&["get", "namespaces", "default", "-o", "json"]).contains("\"name\":\"default\""));
     assert_eq!(said(&["get", "services", "-o", "name"]), "service/kubernetes\n");
     assert_eq!(said(&["get", "clusterroles", "admin", "-o", "name"]), "clusterrole.rbac.authorization.k8s.io/admin\n");
     assert_eq!(said(&["get", "service/kubernetes", "-o", "name"]), "service/kubernetes\n");
@@ -153,17 +152,38 @@ async fn get_watch_prints_changes_in_the_chosen_format() {
     map(&maps, "one").await;
     let watch = |output| watching(&cluster, &["configmaps", "-o", output]);
     let ((_json, json), (_yaml, yaml), (_name, name)) = (watch("json"), watch("yaml"), watch("name"));
-    let read = |line: String| line.parse::<DynamicObject>().expect("an object on a line");
-    let first = read(json());
+    let read = || {
+        let mut text = String::new();
+        while !text.ends_with("\n}\n") {
+            text += &json();
+            text.push('\n');
+        }
+        text.parse::<DynamicObject>().expect("an object")
+    };
+    let first = read();
     assert_eq!((&*first.kind, first.name()), ("ConfigMap", "one"));
     assert_eq!([yaml(), yaml(), yaml()], ["---", "apiVersion: v1", "kind: ConfigMap"]);
     assert_eq!(name(), "configmap/one");
     map(&maps, "two").await;
-    assert_eq!(read(json()).name(), "two");
+    assert_eq!(read().name(), "two");
     while yaml() != "---" {}
     assert_eq!(name(), "configmap/two");
     let (_wide, wide) = watch("wide");
     assert!(wide().starts_with("NAME "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_columns_of_a_watch_are_aligned() {
+    let cluster = Cluster::start(&["apiserver"]);
+    let maps = Api::<ConfigMap>::namespaced(&cluster.client(), "default");
+    map(&maps, "a-map-with-a-long-name").await;
+    map(&maps, "short").await;
+    let (_watch, next) = watching(&cluster, &["configmaps"]);
+    let (heading, long, short) = (next(), next(), next());
+    let column = heading.find("DATA").expect("a column");
+    assert!([&long, &short].iter().all(|line| line[column..].starts_with('0')), "{heading}\n{long}\n{short}");
+    map(&maps, "later").await;
+    assert!(next()[column..].starts_with('0'));
 }
 
 #[test]

@@ -27,11 +27,11 @@ impl Kubectl<'_> {
 
 /// Whether kubectl is installed; prints a note if not.
 #[allow(clippy::print_stderr)]
-fn is_there() -> bool {
+pub fn is_there() -> bool {
     let asked = Command::new("kubectl").args(["version", "--client"]).output();
     let is_there = asked.is_ok_and(|output| output.status.success());
     if !is_there {
-        eprintln!("SKIPPED: rollouts by kubectl, because there is no kubectl on this machine");
+        eprintln!("SKIPPED: a test with kubectl, because there is no kubectl on this machine");
     }
     is_there
 }

@@ -75,7 +75,7 @@ impl RestMapper {
         &self.discovery
     }
 
-    /// Finds a resource by user input: `deploy`, `deployment`, `deployments.apps`,
+    /// Finds a resource by user input in any case: `deploy`, `deployment`, `deployments.apps`,
     /// `deployments.v1.apps`, or a kind.
     ///
     /// # Errors
@@ -83,7 +83,8 @@ impl RestMapper {
     #[doc(alias = "ResourceFor")]
     #[inline]
     pub async fn find(&self, text: &str) -> Result<RestMapping> {
-        self.look_up(|discovery| find(discovery, text)).await?.ok_or_else(|| {
+        let lower = text.to_lowercase();
+        self.look_up(|discovery| find(discovery, &lower)).await?.ok_or_else(|| {
             missing(&GroupResource::from(text), format!("the server doesn't have a resource type {text:?}"))
         })
     }
@@ -212,6 +213,7 @@ fn missing(resource: &GroupResource, message: String) -> Error {
     status.into()
 }
 
+/// Finds a resource by user input in lower case.
 #[inline]
 fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
     if let Some(exact) = GroupVersionResource::parse_arg(text) {

@@ -39,4 +39,4 @@ pub use prometheus::PrometheusMetrics;
 pub use request::{Encode, Request};
 pub use response::{Response, Streaming};
 pub use verbs::RestClient;
-pub use warning::{Warning, log_warning, log_warnings_once};
+pub use warning::{Warning, deduplicate_warnings, log_warning, log_warnings_once};

@@ -41,17 +41,30 @@ pub fn log_warning(warning: &Warning) {
 
 /// Logs each distinct warning once.
 #[doc(alias = "NewWarningWriter")]
-#[doc(alias = "Deduplicate")]
 #[inline]
 pub fn log_warnings_once() -> impl Fn(&Warning) + Send + Sync + 'static {
-    let told = Mutex::new(HashSet::new());
+    deduplicate_warnings(log_warning)
+}
+
+/// Passes each distinct user-visible warning to `handler` once.
+///
+/// After 1000 distinct warnings it forgets which ones it has passed.
+#[doc(alias = "Deduplicate")]
+#[inline]
+pub fn deduplicate_warnings(
+    handler: impl Fn(&Warning) + Send + Sync + 'static,
+) -> impl Fn(&Warning) + Send + Sync + 'static {
+    let passed = Mutex::new(HashSet::new());
     move |warning| {
-        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() >= MAX_REMEMBERED {
-            told.clear();
+        if warning.code != 299 || warning.text.is_empty() {
+            return;
         }
-        if told.insert(warning.text.clone()) {
-            log_warning(warning);
+        let mut passed = passed.lock().unwrap_or_else(PoisonError::into_inner);
+        if passed.len() >= MAX_REMEMBERED {
+            passed.clear();
+        }
+        if passed.insert(warning.text.clone()) {
+            handler(warning);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod objects;
 mod read;
+mod scalar;
 mod write;
 
 use std::fmt;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::YamlError;
+use super::scalar::{is_base_60, is_timestamp};
 use crate::{List, MAX_FINDINGS, MapBuilder, Str, Value};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
@@ -194,6 +195,15 @@ fn key(value: Value) -> Result<Str, YamlError> {
         Value::Float(number) => number.to_string().into(),
         Value::Null | Value::Array(_) | Value::Object(_) => return Err("yaml: unsupported map key".into()),
     })
+}
+
+/// Whether a plain scalar is read as a string, here and by readers that know more types.
+pub(super) fn is_string(text: &str) -> bool {
+    let is_special_number = || {
+        let word = text.strip_prefix(['+', '-']).unwrap_or(text);
+        matches!(word, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
+    };
+    matches!(plain(text), Value::String(_)) && !is_base_60(text) && !is_timestamp(text) && !is_special_number()
 }
 
 /// The value of a plain scalar.
