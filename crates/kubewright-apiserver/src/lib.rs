@@ -59,6 +59,8 @@ mod user;
 mod warnings;
 mod webhook_client;
 
+pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
+pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
 pub use authentication::{StaticTokens, TokenFileError};
 pub use faults::{Fault, Faults};
 pub use http::ResponseBody;

@@ -299,12 +299,13 @@ impl Service {
     ) -> Result<User, Rejection> {
         let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
         let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
-        let user = authentication::impersonate(&**registry, user, headers)?;
+        let selected = selected_name(query).unwrap_or_default();
+        let action = Action::of_request(info, &selected);
+        let user = authentication::impersonate(&**registry, user, headers, action)?;
         *place = in_flight
             .enter(info.verb)
             .ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))?;
-        let selected = selected_name(query).unwrap_or_default();
-        authorization::authorize(&**registry, &user, Action::of_request(info, &selected))?;
+        authorization::authorize(&**registry, &user, action)?;
         Ok(user)
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use kubewright_apiserver::{ApiServer, RunningServer, StaticTokens};
+use kubewright_apiserver::{AdmissionPlugin, ApiServer, RunningServer, ServiceAddresses, StaticTokens};
 
 use crate::files::raise_limit;
 use crate::log::Verbosity;
@@ -48,6 +48,15 @@ pub struct ServerOptions {
     /// Creates a service account in each namespace, and mounts tokens into pods.
     #[arg(long)]
     service_accounts: bool,
+    /// Admission plugins to turn on, separated by commas. All but ServiceAccount are on by default.
+    #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
+    enable_admission_plugins: Vec<AdmissionPlugin>,
+    /// Admission plugins to turn off, separated by commas.
+    #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
+    disable_admission_plugins: Vec<AdmissionPlugin>,
+    /// The network of Service addresses.
+    #[arg(long, value_name = "CIDR", default_value = "10.96.0.0/16")]
+    service_cluster_ip_range: ServiceAddresses,
     /// How long events are kept after their last write, such as 30m; 0 means forever.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = parse_span)]
     event_ttl: Duration,
@@ -78,7 +87,10 @@ pub async fn start(options: &ServerOptions) -> Result<RunningServer, Box<dyn Err
             "with --http and --token-auth-file no kubeconfig can be written: clients send no credentials without TLS";
         return Err(why.into());
     }
-    let mut server = ApiServer::in_memory().listen(options.listen).event_ttl(options.event_ttl);
+    let mut server = ApiServer::in_memory()
+        .listen(options.listen)
+        .event_ttl(options.event_ttl)
+        .service_addresses(options.service_cluster_ip_range);
     if let Some(directory) = &options.data {
         server = server.data(directory);
     }
@@ -90,6 +102,12 @@ pub async fn start(options: &ServerOptions) -> Result<RunningServer, Box<dyn Err
     }
     if options.service_accounts {
         server = server.service_accounts();
+    }
+    for plugin in &options.enable_admission_plugins {
+        server = server.enable_admission_plugin(*plugin);
+    }
+    for plugin in &options.disable_admission_plugins {
+        server = server.disable_admission_plugin(*plugin);
     }
     for name in &options.tls_san {
         server = server.tls_name(name);

@@ -8,6 +8,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
 use super::control::Control;
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -31,7 +32,7 @@ pub(crate) fn assign(
 ) -> Result<(), Rejection> {
     // Mirror pods have no service account.
     let is_mirror = || tree::get(pod, &["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some();
-    if !cluster.assigns_accounts() || !resource.is("", "pods") || is_mirror() {
+    if !cluster.has_plugin(AdmissionPlugin::ServiceAccount) || !resource.is("", "pods") || is_mirror() {
         return Ok(());
     }
     if tree::text(pod, &["spec", "serviceAccountName"]).is_empty() {

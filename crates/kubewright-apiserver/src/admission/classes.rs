@@ -3,6 +3,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, text_map, tree};
 use crate::rejection::Rejection;
@@ -16,14 +17,16 @@ const OLD_INGRESS_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// Sets the default class of a new object, or applies its RuntimeClass to a pod.
 pub(crate) fn complete(cluster: &dyn ClusterState, resource: &Resource, value: &mut Value) -> Result<(), Rejection> {
-    let (field, annotation, classes, mark) = match (&*resource.group, &*resource.plural) {
+    let (plugin, field, annotation, classes, mark) = match (&*resource.group, &*resource.plural) {
         ("", "persistentvolumeclaims") => (
+            AdmissionPlugin::DefaultStorageClass,
             "storageClassName",
             OLD_STORAGE_CLASS,
             "storageclasses.storage.k8s.io",
             "storageclass.kubernetes.io/is-default-class",
         ),
         ("networking.k8s.io", "ingresses") => (
+            AdmissionPlugin::DefaultIngressClass,
             "ingressClassName",
             OLD_INGRESS_CLASS,
             "ingressclasses.networking.k8s.io",
@@ -32,6 +35,9 @@ pub(crate) fn complete(cluster: &dyn ClusterState, resource: &Resource, value: &
         ("", "pods") => return apply_runtime_class(cluster, resource, value),
         _ => return Ok(()),
     };
+    if !cluster.has_plugin(plugin) {
+        return Ok(());
+    }
     let says =
         tree::get(value, &["spec", field]).is_some() || text_map(value.meta("annotations")).contains_key(annotation);
     if !says && let Some(name) = default_of(cluster, classes, mark) {
@@ -71,7 +77,8 @@ pub(crate) fn check_growth(
     let size =
         |claim: &Value| tree::text(claim, &["spec", "resources", "requests", "storage"]).parse::<Quantity>().ok();
     let grows = matches!((size(old), size(new)), (Some(before), Some(now)) if now > before);
-    if !resource.is("", "persistentvolumeclaims") || !grows {
+    let is_on = cluster.has_plugin(AdmissionPlugin::PersistentVolumeClaimResize);
+    if !is_on || !resource.is("", "persistentvolumeclaims") || !grows {
         return Ok(());
     }
     let class_of = |claim: &Value| match text_map(claim.meta("annotations")).get(OLD_STORAGE_CLASS) {
@@ -93,6 +100,9 @@ pub(crate) fn check_growth(
 
 /// Applies the overhead, node selector and tolerations of a pod's RuntimeClass.
 fn apply_runtime_class(cluster: &dyn ClusterState, resource: &Resource, pod: &mut Value) -> Result<(), Rejection> {
+    if !cluster.has_plugin(AdmissionPlugin::RuntimeClass) {
+        return Ok(());
+    }
     let refuse = |pod: &Value, why: &str| Err(Status::forbidden(&resource.group_resource(), pod.name(), why).into());
     let name: Str = tree::text(pod, &["spec", "runtimeClassName"]).into();
     let class = if name.is_empty() {

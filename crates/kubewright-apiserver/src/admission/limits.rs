@@ -5,6 +5,7 @@ use std::cell::LazyCell;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -18,6 +19,9 @@ const ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
 /// Sets the default requests and limits of the containers of a new pod.
 pub(crate) fn set_defaults(cluster: &dyn ClusterState, resource: &Resource, namespace: &str, pod: &mut Value) {
+    if !cluster.has_plugin(AdmissionPlugin::LimitRanger) {
+        return;
+    }
     if !resource.is("", "pods") {
         return;
     }
@@ -69,6 +73,9 @@ fn complete(item: &Value, what: &str, container: &mut Value) -> Vec<String> {
 
 /// Rejects an object that violates the limits.
 pub(crate) fn check(cluster: &dyn ClusterState, resource: &Resource, value: &Value) -> Result<(), Rejection> {
+    if !cluster.has_plugin(AdmissionPlugin::LimitRanger) {
+        return Ok(());
+    }
     let (is_pod, is_claim) = (resource.is("", "pods"), resource.is("", "persistentvolumeclaims"));
     if !is_pod && !is_claim {
         return Ok(());

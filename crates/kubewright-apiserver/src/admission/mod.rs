@@ -2,13 +2,13 @@
 //!
 //! `registry` calls the stages of a user's write in this order:
 //!
-//! 1. `limits` and `accounts` set namespace-specific defaults of pods;
+//! 1. `classes`, `limits`, `accounts` and `node_taint` complete the object;
 //! 2. `control` runs mutating policies and webhooks;
 //! 3. [`create`] or [`update`] sets defaults and validates the object;
 //! 4. `limits`, `security` and `control` (policies, then webhooks) may reject it;
 //! 5. `quota` is last, because it charges exactly what is stored.
 //!
-//! The server's own writes pass stage 3 only. Defaults and validation are in the crate
+//! [`plugins`] says which of these run. The server's own writes pass stage 3 only. Defaults and validation are in the crate
 //! `kubewright-validation`, which knows neither the registry nor requests.
 
 pub(crate) mod accounts;
@@ -16,11 +16,14 @@ pub(crate) mod allocation;
 pub(crate) mod classes;
 pub(crate) mod control;
 pub(crate) mod limits;
+pub(crate) mod node_taint;
+pub(crate) mod plugins;
 mod priority;
 pub(crate) mod quota;
 pub(crate) mod security;
 mod signer;
 pub(crate) mod state;
+mod tls_secret;
 
 pub(crate) use signer::{check as check_signer, set_requester};
 
@@ -79,7 +82,7 @@ pub(crate) fn update(
     };
     strategy::prepare_update(&described, old, new, part);
     if resource.is("", "pods") && part == Part::Main {
-        priority::update(old, new);
+        priority::update(cluster, old, new);
     }
     let mut causes = validation::update(&described, old, new, part, warnings);
     if causes.is_empty() && part == Part::Main {
@@ -90,7 +93,9 @@ pub(crate) fn update(
 
 /// The warnings about an object that replaces `old`.
 pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) -> Vec<String> {
-    kubewright_validation::warnings(&described(resource), old, new)
+    let mut warnings = kubewright_validation::warnings(&described(resource), old, new);
+    warnings.extend(tls_secret::warning(resource, new));
+    warnings
 }
 
 /// The resource as the crate `kubewright-validation` sees it.

@@ -3,6 +3,7 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{List, Value};
 
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -13,7 +14,10 @@ const TOLERATION_SECONDS: i64 = 300;
 
 /// Sets the priority and the default tolerations of a new pod.
 pub(super) fn set(cluster: &dyn ClusterState, pod: &mut Value) -> Result<(), Rejection> {
-    add_default_tolerations(pod);
+    add_default_tolerations(cluster, pod);
+    if !cluster.has_plugin(AdmissionPlugin::Priority) {
+        return Ok(());
+    }
     let name = tree::text(pod, &["spec", "priorityClassName"]).to_owned();
     let class = match name.as_str() {
         "" => default_class(cluster),
@@ -54,8 +58,8 @@ pub(super) fn set(cluster: &dyn ClusterState, pod: &mut Value) -> Result<(), Rej
 
 /// Completes the new state of a pod as creation did. A client may replace a pod by the manifest
 /// that it was created from, which lacks these fields.
-pub(super) fn update(old: &Value, new: &mut Value) {
-    add_default_tolerations(new);
+pub(super) fn update(cluster: &dyn ClusterState, old: &Value, new: &mut Value) {
+    add_default_tolerations(cluster, new);
     for field in ["priority", "preemptionPolicy"] {
         if let (Some(before), Some(spec)) = (tree::get(old, &["spec", field]), tree::field_mut(new, "spec")) {
             tree::default(spec, field, before.clone());
@@ -83,7 +87,10 @@ fn read(class: &Value) -> Class {
 }
 
 /// Adds the default tolerations that the pod does not set itself.
-fn add_default_tolerations(pod: &mut Value) {
+fn add_default_tolerations(cluster: &dyn ClusterState, pod: &mut Value) {
+    if !cluster.has_plugin(AdmissionPlugin::DefaultTolerationSeconds) {
+        return;
+    }
     let mut tolerations: List<Value> = tree::items(pod, &["spec", "tolerations"]).iter().cloned().collect();
     let before = tolerations.len();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {

@@ -8,6 +8,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
 use super::control::Control;
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -23,6 +24,9 @@ pub(crate) fn check(
     old: Option<&Value>,
     new: &Value,
 ) -> Result<(), Rejection> {
+    if !cluster.has_plugin(AdmissionPlugin::PodSecurity) {
+        return Ok(());
+    }
     let is_pod = resource.is("", "pods");
     let Some(pod) = pod_of(resource, new) else { return Ok(()) };
     match old.and_then(|old| pod_of(resource, old)) {

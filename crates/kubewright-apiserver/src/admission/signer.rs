@@ -4,6 +4,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
 use super::Part;
+use super::plugins::AdmissionPlugin;
 use super::state::ClusterState;
 use crate::authorization::{Action, decide};
 use crate::object::{Meta, tree};
@@ -44,12 +45,17 @@ pub(crate) fn check(
     new: &Value,
 ) -> Result<(), Rejection> {
     let differs = |field: &str| tree::get(old, &["status", field]) != tree::get(new, &["status", field]);
-    let verb = match part {
+    let (verb, plugin) = match part {
         _ if !resource.is("certificates.k8s.io", "certificatesigningrequests") => return Ok(()),
-        Part::Approval => "approve",
-        Part::Status if differs("certificate") || differs("conditions") => "sign",
+        Part::Approval => ("approve", AdmissionPlugin::CertificateApproval),
+        Part::Status if differs("certificate") || differs("conditions") => {
+            ("sign", AdmissionPlugin::CertificateSigning)
+        }
         _ => return Ok(()),
     };
+    if !cluster.has_plugin(plugin) {
+        return Ok(());
+    }
     let signer = tree::text(old, &["spec", "signerName"]);
     let (group, resource_name) = ("certificates.k8s.io", "signers");
     let may = |name: &str| {

@@ -3,6 +3,7 @@
 use kubewright_core::Value;
 use kubewright_storage::{KeyRange, Page, StoreListOptions};
 
+use super::plugins::AdmissionPlugin;
 use crate::lookup::ObjectReader;
 use crate::object::StoredObject;
 use crate::rejection::Rejection;
@@ -17,8 +18,8 @@ use kubewright_resources::catalog::Resource;
 /// [`QuotaState`]: super::quota::QuotaState
 /// [`ControlState`]: super::control::ControlState
 pub(crate) trait ClusterState: ObjectReader {
-    /// Whether the ServiceAccount plugin is on.
-    fn assigns_accounts(&self) -> bool;
+    /// Whether an admission plugin runs.
+    fn has_plugin(&self, plugin: AdmissionPlugin) -> bool;
 
     /// A part of the objects of a scope. None if the revision of an earlier part is too old.
     fn page(&self, scope: &KeyRange, options: StoreListOptions) -> Option<Page<StoredObject>>;

@@ -49,8 +49,17 @@ pub(crate) struct TokenClaims<'a> {
     pub(crate) account: &'a Value,
     pub(crate) audiences: &'a [Str],
     pub(crate) seconds: i64,
-    /// Kind, name and UID of a further object that the token is bound to.
-    pub(crate) bound: Option<[Str; 3]>,
+    /// Further objects that the token is bound to. For a pod, its node follows.
+    pub(crate) bound: Vec<BoundObject>,
+}
+
+/// An object that a token is bound to.
+pub(crate) struct BoundObject {
+    /// `Pod`, `Secret` or `Node`.
+    pub(crate) kind: Str,
+    pub(crate) name: Str,
+    /// Empty for the node of a pod if the node does not exist.
+    pub(crate) uid: Str,
 }
 
 impl Accounts {
@@ -90,10 +99,13 @@ impl Accounts {
     pub(crate) fn issue(&self, grant: &TokenClaims<'_>) -> io::Result<(String, Time)> {
         let now = Time::now().as_unix();
         let (namespace, name) = (grant.account.namespace(), grant.account.name());
-        let named = |name: &str, uid: &str| tree::map([("name", name.into()), ("uid", uid.into())]);
+        let named = |name: &str, uid: &str| match uid {
+            "" => tree::map([("name", name.into())]),
+            uid => tree::map([("name", name.into()), ("uid", uid.into())]),
+        };
         let mut bound =
             tree::map([("namespace", namespace.into()), ("serviceaccount", named(name, grant.account.uid()))]);
-        if let Some([kind, name, uid]) = &grant.bound {
+        for BoundObject { kind, name, uid } in &grant.bound {
             tree::set(&mut bound, &[&kind.to_lowercase()], named(name, uid));
         }
         let expires = now.saturating_add(grant.seconds);
@@ -165,10 +177,12 @@ impl Accounts {
         let bound = claims.get("kubernetes.io")?;
         let namespace = tree::text(bound, &["namespace"]);
         let account = find(objects, "serviceaccounts", namespace, bound.get("serviceaccount")?)?;
-        for (claim, storage) in [("pod", "pods"), ("secret", "secrets")] {
-            if let Some(object) = bound.get(claim) {
-                find(objects, storage, namespace, object)?;
-            }
+        // The node of a pod says where the pod runs; the token does not depend on it.
+        let node = bound.get("node").filter(|_| bound.get("pod").is_none());
+        let objects_of_claims =
+            [(bound.get("pod"), "pods"), (bound.get("secret"), "secrets"), (node, "nodes")].into_iter();
+        for (object, storage) in objects_of_claims.filter_map(|(object, storage)| Some((object?, storage))) {
+            find(objects, storage, namespace, object)?;
         }
         let user = User::authenticated(
             format!("system:serviceaccount:{namespace}:{}", account.name()),
@@ -176,12 +190,15 @@ impl Accounts {
             vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()],
         );
         let user = user.with_extra(CREDENTIAL_ID, format!("JTI={}", tree::text(&claims, &["jti"])));
-        let user = match bound.get("pod") {
-            Some(pod) => user
-                .with_extra("authentication.kubernetes.io/pod-name", tree::text(pod, &["name"]))
-                .with_extra("authentication.kubernetes.io/pod-uid", tree::text(pod, &["uid"])),
-            None => user,
-        };
+        let mut user = user;
+        for kind in ["pod", "node"] {
+            for field in ["name", "uid"] {
+                let value = tree::text(bound, &[kind, field]);
+                if !value.is_empty() {
+                    user = user.with_extra(&format!("authentication.kubernetes.io/{kind}-{field}"), value);
+                }
+            }
+        }
         (!audiences.is_empty()).then_some((user, audiences))
     }
 }

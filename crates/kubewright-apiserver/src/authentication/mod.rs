@@ -11,7 +11,7 @@ use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Str};
 
-pub(crate) use account::{Accounts, ISSUER, KEY_SET_PATH, TokenClaims};
+pub(crate) use account::{Accounts, BoundObject, ISSUER, KEY_SET_PATH, TokenClaims};
 pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
 pub use token::{StaticTokens, TokenFileError};

@@ -58,6 +58,26 @@ impl<'a> Action<'a> {
         }
     }
 
+    /// The verb.
+    pub(crate) fn verb(&self) -> &'a str {
+        match self {
+            Action::Resource { verb, .. } | Action::Path { verb, .. } => verb,
+        }
+    }
+
+    /// The same action with another verb.
+    pub(crate) fn with_verb<'b>(self, verb: &'b str) -> Action<'b>
+    where
+        'a: 'b,
+    {
+        match self {
+            Action::Resource { group, resource, subresource, namespace, name, .. } => {
+                Action::Resource { verb, group, resource, subresource, namespace, name }
+            }
+            Action::Path { path, .. } => Action::Path { verb, path },
+        }
+    }
+
     /// The namespace whose roles apply besides cluster roles.
     pub(crate) fn namespace(&self) -> &'a str {
         match self {

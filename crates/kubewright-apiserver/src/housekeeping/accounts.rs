@@ -1,13 +1,19 @@
 //! Creates the service account `default` of each namespace.
 
 use crate::admission::accounts::DEFAULT;
+use crate::admission::plugins::AdmissionPlugin;
+use crate::admission::state::ClusterState;
 use crate::object::tree;
 use crate::registry::{CreateRequest, Ownership, Registry};
 
 /// Creates the default account if it is missing.
 pub(super) fn create_default(registry: &Registry, namespace: &str) {
     let catalog = registry.catalog();
-    let Some(resource) = catalog.of_storage("serviceaccounts").filter(|_| registry.assigns_accounts) else { return };
+    let Some(resource) =
+        catalog.of_storage("serviceaccounts").filter(|_| registry.has_plugin(AdmissionPlugin::ServiceAccount))
+    else {
+        return;
+    };
     let value = tree::map([
         ("apiVersion", "v1".into()),
         ("kind", "ServiceAccount".into()),

@@ -25,7 +25,9 @@ use tokio::task::{spawn_blocking, yield_now};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::admission::accounts::DEFAULT;
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota;
+use crate::admission::state::ClusterState;
 use crate::object::{Meta, StoredObject, tree};
 use crate::registry::Registry;
 use content::{ContentCleanup, yield_regularly};
@@ -247,7 +249,7 @@ fn examined_part<'o>(key: &Key, object: &'o StoredObject) -> Cow<'o, Value> {
 
 /// Creates the default account of a namespace, also after its deletion.
 fn ensure_default_account(registry: &Registry, key: &Key) {
-    if registry.assigns_accounts && key.resource() == "namespaces" {
+    if registry.has_plugin(AdmissionPlugin::ServiceAccount) && key.resource() == "namespaces" {
         accounts::create_default(registry, key.name());
     }
 }

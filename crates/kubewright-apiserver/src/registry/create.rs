@@ -9,7 +9,9 @@ use super::ownership::track;
 use super::{Ownership, Registry, check_depth, note_write, refusal};
 use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::QuotaPermit;
+use crate::admission::state::ClusterState;
 use crate::authorization;
 use crate::conversion;
 use crate::object::{Meta, ObjectDraft, StoredObject};
@@ -158,13 +160,14 @@ impl Registry {
         admission::classes::complete(self, resource, value)?;
         admission::limits::set_defaults(self, resource, namespace, value);
         admission::accounts::assign(self, resource, namespace, value, control)?;
+        admission::node_taint::add(self, resource, value);
         control.mutate(self, attributes, Some(value))
     }
 
     /// Checks that the namespace exists and is not terminating.
     #[doc(alias = "NamespaceLifecycle")]
     fn check_open(&self, resource: &Resource, namespace: &str, name: &str) -> Result<(), Rejection> {
-        if !resource.namespaced {
+        if !resource.namespaced || !self.has_plugin(AdmissionPlugin::NamespaceLifecycle) {
             return Ok(());
         }
         let catalog = self.catalog();

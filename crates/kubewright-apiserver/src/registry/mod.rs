@@ -46,6 +46,7 @@ pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_vers
 pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
+use crate::admission::plugins::EnabledPlugins;
 use crate::encoding::SharedFrames;
 use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
@@ -81,8 +82,8 @@ pub(crate) struct Registry {
     custom: Mutex<CustomResources>,
     /// Serializes allocations of cluster IPs and node ports.
     pub(crate) allocation: Mutex<()>,
-    /// Whether the ServiceAccount plugin is on.
-    pub(crate) assigns_accounts: bool,
+    /// The admission plugins that run.
+    pub(crate) plugins: EnabledPlugins,
     /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
     /// Serializes writes that a quota limits.
@@ -120,7 +121,7 @@ impl Registry {
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
-            assigns_accounts: false,
+            plugins: EnabledPlugins::default(),
             event_ttl: Duration::ZERO,
             quota: Mutex::new(()),
             policies: Policies::default(),

@@ -6,8 +6,9 @@ use kubewright_core::Value;
 use kubewright_storage::{Key, KeyRange, Page, StoreListOptions, VersionedValue};
 
 use super::Registry;
-use crate::admission::allocation::{ServiceNumbers, ServiceState};
+use crate::admission::allocation::{ServiceAddresses, ServiceNumbers, ServiceState};
 use crate::admission::control::{ControlState, HookCache, Policies};
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::{QuotaState, QuotaUsage};
 use crate::admission::state::ClusterState;
 use crate::lookup::{IndexTerm, ObjectReader, TermIndex};
@@ -39,8 +40,8 @@ impl ObjectReader for Registry {
 }
 
 impl ClusterState for Registry {
-    fn assigns_accounts(&self) -> bool {
-        self.assigns_accounts
+    fn has_plugin(&self, plugin: AdmissionPlugin) -> bool {
+        self.plugins.contains(plugin)
     }
 
     fn page(&self, scope: &KeyRange, options: StoreListOptions) -> Option<Page<StoredObject>> {
@@ -55,6 +56,15 @@ impl ClusterState for Registry {
         change: &mut dyn FnMut(&Value) -> Result<Value, Rejection>,
     ) -> Result<(), Rejection> {
         self.change(resource, namespace, name, change).map(|_| ())
+    }
+}
+
+impl Registry {
+    /// Sets the addresses that Services get.
+    pub(crate) fn set_service_addresses(&self, addresses: ServiceAddresses) {
+        let services = self.all(&KeyRange::resource("services"));
+        let services = services.iter().map(|entry| &*entry.object);
+        self.indices.services().set_addresses(addresses, services);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Routes requests for resources to their handlers.
 
 mod apply;
+mod component_status;
 mod connect;
 mod patch;
 mod reviews;
@@ -111,6 +112,7 @@ impl<'a> Endpoint<'a, '_> {
             return Err(Rejection::no_such_method());
         }
         match verb {
+            "list" if self.resource.is("", "componentstatuses") => self.list_components().await,
             "list" => self.list().await,
             "watch" => self.watch(None).await,
             "create" => self.create().await,
@@ -121,6 +123,9 @@ impl<'a> Endpoint<'a, '_> {
 
     async fn object(&mut self) -> Result<ApiResponse, Rejection> {
         let verb = self.call.info.verb;
+        if verb == "get" && self.resource.is("", "componentstatuses") {
+            return self.get_component().await;
+        }
         if !self.resource.has_verb(verb) || !self.resource.is_stored() {
             return Err(Rejection::no_such_method());
         }

@@ -7,7 +7,7 @@ use kubewright_core::{GroupKind, Str, Time, Value};
 
 use super::Endpoint;
 use crate::admission::control::Operation;
-use crate::authentication::{ISSUER, TokenClaims};
+use crate::authentication::{BoundObject, ISSUER, TokenClaims};
 use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
 use crate::object::{Meta, texts, tree};
@@ -42,7 +42,7 @@ impl Endpoint<'_, '_> {
         if audiences.is_empty() {
             audiences.push(ISSUER.into());
         }
-        let bound = self.bound_object(&request)?;
+        let bound = self.bound_objects(&request)?;
         let grant = TokenClaims { account: &account.tree(), audiences: &audiences, seconds, bound };
         let issued = self.call.authenticator.accounts.issue(&grant);
         let (token, expires) = issued.map_err(|error| Status::internal(error.to_string()))?;
@@ -60,15 +60,16 @@ impl Endpoint<'_, '_> {
         Ok(ApiResponse::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &request)?))
     }
 
-    /// Kind, name and UID of the object that the token is bound to, which must exist.
-    fn bound_object(&self, request: &Value) -> Result<Option<[Str; 3]>, Rejection> {
+    /// The object that the token is bound to, which must exist, and the node of a pod.
+    fn bound_objects(&self, request: &Value) -> Result<Vec<BoundObject>, Rejection> {
         let Some(reference) = tree::get(request, &["spec", "boundObjectRef"]).filter(|found| !found.is_null()) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let (kind, name) = (tree::text(reference, &["kind"]), tree::text(reference, &["name"]));
         let storage = match kind {
             "Pod" => "pods",
             "Secret" => "secrets",
+            "Node" => "nodes",
             other => {
                 let why = format!("cannot bind token for serviceaccount to object of kind {other:?}");
                 return Err(Status::bad_request(why).into());
@@ -76,7 +77,8 @@ impl Endpoint<'_, '_> {
         };
         let catalog = self.call.registry.catalog();
         let resource = catalog.of_storage(storage).ok_or_else(Rejection::no_such_resource)?;
-        let object = self.call.registry.get(resource, &self.target.namespace, name)?.object;
+        let namespace = if resource.namespaced { &*self.target.namespace } else { "" };
+        let object = self.call.registry.get(resource, namespace, name)?.object;
         let object = object.tree();
         let uid = tree::text(reference, &["uid"]);
         if !uid.is_empty() && uid != object.uid() {
@@ -94,7 +96,14 @@ impl Endpoint<'_, '_> {
             );
             return Err(Status::bad_request(why).into());
         }
-        Ok(Some([kind.into(), name.into(), object.uid().into()]))
+        let mut bound = vec![BoundObject { kind: kind.into(), name: name.into(), uid: object.uid().into() }];
+        let node = tree::text(&object, &["spec", "nodeName"]);
+        if kind == "Pod" && !node.is_empty() {
+            let stored = catalog.of_storage("nodes").and_then(|nodes| self.call.registry.get(nodes, "", node).ok());
+            let uid = stored.map(|stored| Str::from(stored.object.tree().uid())).unwrap_or_default();
+            bound.push(BoundObject { kind: "Node".into(), name: node.into(), uid });
+        }
+        Ok(bound)
     }
 }
 

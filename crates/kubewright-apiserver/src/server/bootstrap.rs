@@ -1,8 +1,9 @@
 //! Creates the system objects and the preloaded objects at startup.
 
-use kubewright_core::{Value, yaml};
+use kubewright_core::{Time, Value, yaml};
 
 use super::{StartError, roles};
+use crate::admission::allocation::ServiceAddresses;
 use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use crate::rejection::Rejection;
@@ -12,7 +13,8 @@ use kubewright_resources::decoding::{self, ExpectedType};
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Other system objects: the system priority classes, the ConfigMap that tracks legacy tokens,
-/// and the Service of the API server.
+/// the network of Services, and the Service of the API server. `{network}` and `{address}` stand for
+/// the addresses.
 const OBJECTS: &str = r"
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass
@@ -31,6 +33,11 @@ kind: ConfigMap
 metadata: {name: kube-apiserver-legacy-service-account-token-tracking, namespace: kube-system}
 data: {since: '2026-01-01'}
 ---
+apiVersion: networking.k8s.io/v1
+kind: ServiceCIDR
+metadata: {name: kubernetes}
+spec: {cidrs: ['{network}']}
+---
 apiVersion: v1
 kind: Service
 metadata:
@@ -39,17 +46,41 @@ metadata:
   labels: {component: apiserver, provider: kubernetes}
 spec:
   type: ClusterIP
-  clusterIP: 10.96.0.1
+  clusterIP: {address}
   ports: [{name: https, protocol: TCP, port: 443, targetPort: 6443}]
 ";
 
 /// Creates the system objects.
-pub(super) fn create_system_objects(registry: &Registry) -> Result<(), StartError> {
+pub(super) fn create_system_objects(registry: &Registry, addresses: ServiceAddresses) -> Result<(), StartError> {
     for name in NAMESPACES {
         preload(registry, &format!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {name}}}}}"))?;
     }
-    preload(registry, OBJECTS)?;
+    let objects = OBJECTS.replace("{network}", &addresses.to_string());
+    preload(registry, &objects.replace("{address}", &addresses.first().to_string()))?;
+    mark_service_network_ready(registry)?;
     roles::reconcile_roles(registry)
+}
+
+/// Reports that the network of Services is in use. A controller of kube-apiserver does this.
+fn mark_service_network_ready(registry: &Registry) -> Result<(), StartError> {
+    let catalog = registry.catalog();
+    let Some(resource) = catalog.of_storage("servicecidrs.networking.k8s.io") else { return Ok(()) };
+    let condition = tree::map([
+        ("type", "Ready".into()),
+        ("status", "True".into()),
+        ("reason", "".into()),
+        ("message", "Kubernetes default Service CIDR is ready".into()),
+        ("lastTransitionTime", Time::now().to_string().into()),
+    ]);
+    let add_condition = |old: &Value| {
+        let mut new = old.clone();
+        if tree::items(old, &["status", "conditions"]).is_empty() {
+            tree::set(&mut new, &["status", "conditions"], Value::Array([condition.clone()].into_iter().collect()));
+        }
+        Ok(new)
+    };
+    let changed = registry.change(resource, "", "kubernetes", add_condition);
+    changed.map(drop).map_err(|rejection| StartError::Preload { message: in_words(rejection) })
 }
 
 /// Creates the objects of YAML documents. A list stands for its items.
@@ -71,12 +102,6 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
     let catalog = registry.catalog();
     let resource =
         catalog.of_kind(api_version, kind).ok_or_else(|| format!("unknown kind {kind:?} in {api_version:?}"))?;
-    let in_words = |rejection| match rejection {
-        Rejection::Status(status) => status.to_string(),
-        Rejection::NoSuchPage => "not found".to_owned(),
-        // The server calls no webhooks for its own objects.
-        Rejection::NeedsWebhook => "a webhook was not called".to_owned(),
-    };
     let decoded = decoding::normalize(ExpectedType::from(&**resource), value).map_err(|status| status.to_string())?;
     let namespace = match (resource.namespaced, value.namespace()) {
         (false, _) => "",
@@ -96,4 +121,13 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         dry_run: false,
     };
     registry.create(request).map(|_| ()).map_err(in_words)
+}
+
+fn in_words(rejection: Rejection) -> String {
+    match rejection {
+        Rejection::Status(status) => status.to_string(),
+        Rejection::NoSuchPage => "not found".to_owned(),
+        // The server calls no webhooks for its own objects.
+        Rejection::NeedsWebhook => "a webhook was not called".to_owned(),
+    }
 }

@@ -20,6 +20,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::admission::allocation::ServiceAddresses;
+use crate::admission::plugins::{AdmissionPlugin, EnabledPlugins};
 use crate::authentication::{Accounts, Authenticator, Peer, StaticTokens};
 use crate::faults::Faults;
 use crate::housekeeping;
@@ -71,7 +73,8 @@ pub struct ApiServer {
     max_in_flight: Option<usize>,
     max_connections: Option<usize>,
     max_body_memory: Option<usize>,
-    assigns_accounts: bool,
+    plugins: EnabledPlugins,
+    service_addresses: ServiceAddresses,
     event_ttl: Option<Duration>,
 }
 
@@ -178,8 +181,34 @@ impl ApiServer {
     /// Enables the ServiceAccount admission plugin: creates a default account in each namespace,
     /// and mounts its token into pods. Off by default, as in envtest.
     #[must_use]
-    pub fn service_accounts(mut self) -> Self {
-        self.assigns_accounts = true;
+    pub fn service_accounts(self) -> Self {
+        self.enable_admission_plugin(AdmissionPlugin::ServiceAccount)
+    }
+
+    /// Turns an admission plugin on. All but [`ServiceAccount`](AdmissionPlugin::ServiceAccount)
+    /// are on by default.
+    #[doc(alias = "enable-admission-plugins")]
+    #[must_use]
+    pub fn enable_admission_plugin(mut self, plugin: AdmissionPlugin) -> Self {
+        self.plugins.enable(plugin);
+        self
+    }
+
+    /// Turns an admission plugin off.
+    #[doc(alias = "disable-admission-plugins")]
+    #[must_use]
+    pub fn disable_admission_plugin(mut self, plugin: AdmissionPlugin) -> Self {
+        self.plugins.disable(plugin);
+        self
+    }
+
+    /// Sets the addresses of Services. 10.96.0.0/16 by default.
+    ///
+    /// The first address is that of the Service `kubernetes`. Services that exist keep theirs.
+    #[doc(alias = "service-cluster-ip-range")]
+    #[must_use]
+    pub fn service_addresses(mut self, addresses: ServiceAddresses) -> Self {
+        self.service_addresses = addresses;
         self
     }
 
@@ -271,11 +300,12 @@ impl ApiServer {
             }
             None => (Registry::new(options, stopped.clone()), None),
         };
-        registry.assigns_accounts = self.assigns_accounts;
+        registry.plugins = self.plugins.clone();
+        registry.set_service_addresses(self.service_addresses);
         registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
         let registry = Arc::new(registry);
         let disk = disk.map(|disk| disk.start(Arc::clone(&registry))).transpose().map_err(unusable)?.map(Arc::new);
-        bootstrap::create_system_objects(&registry)?;
+        bootstrap::create_system_objects(&registry, self.service_addresses)?;
         for documents in &self.preloaded {
             bootstrap::preload(&registry, documents)?;
         }

@@ -3,12 +3,11 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, StaticTokens};
 use kubewright_core::{ByteString, Value};
 
 use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A certificate signing request and a certificate, in base64 as in the API.
 pub(crate) fn request_and_certificate() -> [String; 2] {
@@ -31,19 +30,19 @@ async fn call_as(client: &mut Client, user: &str, method: &str, path: &str, body
 }
 
 /// Creates an object from YAML, as administrator.
-async fn create(client: &mut Client, path: &str, object: &str) {
+pub(crate) async fn create(client: &mut Client, path: &str, object: &str) {
     let (code, answer) = client.call("POST", path, object).await;
     assert_eq!(code, 201, "{answer}");
 }
 
-fn role(kind: &str, name: &str, verbs: &str, resources: &str) -> String {
+pub(crate) fn role(kind: &str, name: &str, verbs: &str, resources: &str) -> String {
     format!(
         r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}},
             "rules": [{{"verbs": {verbs}, "apiGroups": [""], "resources": {resources}}}]}}"#
     )
 }
 
-fn binding(kind: &str, name: &str, role_kind: &str, role: &str, subject: &str) -> String {
+pub(crate) fn binding(kind: &str, name: &str, role_kind: &str, role: &str, subject: &str) -> String {
     format!(
         r#"{{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "{kind}", "metadata": {{"name": "{name}"}},
             "roleRef": {{"apiGroup": "rbac.authorization.k8s.io", "kind": "{role_kind}", "name": "{role}"}},
@@ -51,7 +50,7 @@ fn binding(kind: &str, name: &str, role_kind: &str, role: &str, subject: &str) -
     )
 }
 
-const ALICE: &str = r#"{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}"#;
+pub(crate) const ALICE: &str = r#"{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}"#;
 
 #[tokio::test]
 async fn a_role_applies_in_its_namespace_and_a_cluster_role_everywhere() {
@@ -188,22 +187,6 @@ async fn a_rules_review_lists_the_rules_of_the_user() {
 }
 
 #[tokio::test]
-async fn impersonation_needs_permission() {
-    let tokens = StaticTokens::from_csv("a,alice,1\nb,bob,2").expect("lines of the right form");
-    let server = ApiServer::in_memory().tokens(tokens).start().await.expect("nothing can fail without a socket");
-    let mut client = Client::over(server.connect()).await;
-    let actor = role("ClusterRole", "actor", r#"["impersonate"]"#, r#"["users"]"#);
-    create(&mut client, &format!("{RBAC}/clusterroles"), &actor).await;
-    let bound = binding("ClusterRoleBinding", "actor", "ClusterRole", "actor", ALICE);
-    create(&mut client, &format!("{RBAC}/clusterrolebindings"), &bound).await;
-    for (token, code) in [("a", 200), ("b", 403)] {
-        let request = Request::builder().uri("/version").header("host", "test").header("impersonate-user", "carol");
-        let request = request.header("authorization", format!("Bearer {token}")).body(Full::default());
-        assert_eq!(client.send(request.expect("a valid request")).await.status().as_u16(), code);
-    }
-}
-
-#[tokio::test]
 async fn a_certificate_request_records_its_requester() {
     let (_server, mut client) = server().await;
     let requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -328,25 +311,6 @@ async fn a_subresource_without_a_name_is_not_the_collection() {
     let (code, answer) = call_as(&mut client, "alice", "GET", "/api/v1/namespaces/default/secrets//scale", "").await;
     assert_eq!(code, 404, "{answer}");
     assert_eq!(client.call("GET", "/api/v1/namespaces/default/pods/p", "").await.0, 404, "nothing was made");
-}
-
-#[tokio::test]
-async fn impersonated_names_may_have_any_characters() {
-    let (_server, mut client) = server().await;
-    let review = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
-    let mut ask = async |name: &[u8]| {
-        let request = Request::builder().method("POST").uri("/apis/authentication.k8s.io/v1/selfsubjectreviews");
-        let request = request.header("host", "test").header("content-type", "application/json");
-        let request =
-            request.header("impersonate-user", hyper::header::HeaderValue::from_bytes(name).expect("a header"));
-        let response = client.send(request.body(Full::from(Bytes::from(review))).expect("a valid request")).await;
-        let code = response.status().as_u16();
-        let body = response.into_body().collect().await.expect("the body ends").to_bytes();
-        (code, text(&Value::from_json(&body).expect("JSON"), "status/userInfo/username"))
-    };
-    // Go clients send names unencoded.
-    assert_eq!(ask("jürgen".as_bytes()).await, (201, "jürgen".to_owned()));
-    assert_eq!(ask(b"j\xfcrgen").await.0, 400, "and never as who asks");
 }
 
 #[tokio::test]

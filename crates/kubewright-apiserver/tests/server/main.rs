@@ -2,6 +2,7 @@
 
 mod access;
 mod accounts;
+mod admission_plugins;
 mod applying;
 mod client;
 mod complexity;
@@ -16,6 +17,7 @@ mod durable;
 mod equivalence;
 mod faults;
 mod housekeeping;
+mod impersonation;
 mod messages;
 mod multiplexed;
 mod mutations;

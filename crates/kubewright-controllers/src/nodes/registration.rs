@@ -1,15 +1,17 @@
 //! Creates node objects, keeps them ready, and deletes surplus ones.
 
-use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
-use kubewright_core::{Map, Object, Quantity, Str, Time};
+use kubewright_core::{List, Map, Object, Quantity, Str, Time};
 
 use super::options::NodeOptions;
 use crate::clock::Clock;
 use crate::deletion::delete_exactly;
 use crate::error::Error;
 
+/// The taint of nodes that are not ready.
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The label of simulated nodes.
 const SIMULATED: &str = "kubewright.dev/simulated";
 
@@ -36,8 +38,28 @@ pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Cloc
                 Ok(_) => break,
             }
         }
+        remove_not_ready_taint(&nodes, &name).await?;
     }
     Ok(())
+}
+
+/// Removes the taint that the server gives new nodes, and that no pod of the control plane
+/// tolerates.
+async fn remove_not_ready_taint(nodes: &Api<Node>, name: &str) -> Result<(), Error> {
+    loop {
+        let mut node = nodes.get(name).await?;
+        let Some(spec) = node.spec.as_mut() else { return Ok(()) };
+        let taints = spec.taints.iter().filter(|taint| taint.key != NOT_READY).cloned().collect::<List<Taint>>();
+        if taints.len() == spec.taints.len() {
+            return Ok(());
+        }
+        spec.taints = taints;
+        match nodes.update(&node).await {
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(()),
+        }
+    }
 }
 
 fn node(name: &str, number: u32) -> Node {

@@ -63,6 +63,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 pub use metadata::path_segment;
+pub use text::is_domain_path;
 
 use crate::Part;
 use crate::Resource;

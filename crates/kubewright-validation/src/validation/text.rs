@@ -75,6 +75,11 @@ pub(super) fn file_mode(field: &str, mode: Option<i64>) -> Option<StatusCause> {
     Some(StatusCause::invalid(field, mode, "must be a number between 0 and 0777 (octal), both inclusive"))
 }
 
+/// Whether a text is a domain-prefixed path such as `example.com/name`.
+pub fn is_domain_path(text: &str) -> bool {
+    domain_path("", text).is_empty()
+}
+
 /// Validates a domain-prefixed path such as `example.com/name`.
 pub(super) fn domain_path(field: &str, text: &str) -> Vec<StatusCause> {
     if text.is_empty() {

@@ -3,6 +3,7 @@
 //! An index over the stored Services knows the numbers in use. Callers hold the allocation lock
 //! from the lookup until the Service is stored, so no number is allocated twice.
 
+mod addresses;
 mod numbers;
 
 use std::collections::{HashMap, HashSet};
@@ -15,9 +16,10 @@ use kubewright_core::meta::v1::StatusCause;
 use crate::admission::state::ClusterState;
 use crate::object::{text_map, tree};
 use crate::random;
+pub use addresses::{ServiceAddresses, ServiceAddressesError};
 use kubewright_resources::catalog::Resource;
 pub(crate) use numbers::ServiceNumbers;
-use numbers::{ADDRESSES, HEALTH_PORT, PORTS};
+use numbers::{HEALTH_PORT, PORTS};
 
 /// The state that gives Services their numbers.
 pub(crate) trait ServiceState: ClusterState {
@@ -189,10 +191,15 @@ impl<'r> AllocatedNumbers<'r> {
             text => {
                 let number = text.parse::<Ipv4Addr>().map(u32::from).unwrap_or_default();
                 let shown = format!("[{text:?}]");
-                if !ADDRESSES.contains(&number) {
-                    let why = format!(
-                        "failed to allocate IP {text}: the provided IP ({text}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
-                    );
+                let range = self.cluster.services().range;
+                if !range.assignable().contains(&number) {
+                    let problem = if range.contains(number) {
+                        // The first and the last address of the network.
+                        format!("the provided IP ({text}) is not in the valid range. The range of valid IPs is {range}")
+                    } else {
+                        "the provided network does not match the current range".to_owned()
+                    };
+                    let why = format!("failed to allocate IP {text}: {problem}");
                     return vec![StatusCause::invalid("spec.clusterIPs", shown, &why)];
                 }
                 if self.has_address(number) {
@@ -210,7 +217,8 @@ impl<'r> AllocatedNumbers<'r> {
     /// A random free cluster IP. The first address is reserved for the API server.
     fn free_address(&self) -> Option<Ipv4Addr> {
         let services = self.cluster.services();
-        let free = services.addresses.free(random::number(), |number| number != ADDRESSES.start);
+        let reserved = services.range.assignable().start;
+        let free = services.addresses.free(random::number(), |number| number != reserved);
         free.map(Ipv4Addr::from)
     }
 

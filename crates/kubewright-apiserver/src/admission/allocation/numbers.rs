@@ -5,10 +5,9 @@ use std::ops::Range;
 
 use kubewright_core::Value;
 
+use super::ServiceAddresses;
 use crate::object::{StoredObject, tree};
 
-/// The cluster IPs: 10.96.0.0/16 without its first and last address.
-pub(super) const ADDRESSES: Range<u32> = 0x0a60_0001..0x0a60_ffff;
 /// The node port range.
 pub(super) const PORTS: Range<u32> = 30_000..32_768;
 /// The field with the health check node port of a load balancer.
@@ -16,17 +15,31 @@ pub(super) const HEALTH_PORT: &str = "healthCheckNodePort";
 
 /// The numbers in use, as an index over the store.
 pub(crate) struct ServiceNumbers {
+    /// The network of `addresses`.
+    pub(super) range: ServiceAddresses,
     pub(super) addresses: NumberRange,
     pub(super) ports: NumberRange,
 }
 
 impl Default for ServiceNumbers {
     fn default() -> Self {
-        ServiceNumbers { addresses: NumberRange::new(ADDRESSES), ports: NumberRange::new(PORTS) }
+        let range = ServiceAddresses::default();
+        ServiceNumbers { range, addresses: NumberRange::new(range.assignable()), ports: NumberRange::new(PORTS) }
     }
 }
 
 impl ServiceNumbers {
+    /// Changes the network, and counts the addresses of the stored Services again.
+    pub(crate) fn set_addresses<'a>(
+        &mut self,
+        range: ServiceAddresses,
+        services: impl Iterator<Item = &'a StoredObject>,
+    ) {
+        self.range = range;
+        self.addresses = NumberRange::new(range.assignable());
+        services.filter_map(|service| address(&service.tree())).for_each(|number| self.addresses.add(number));
+    }
+
     /// Records a write of a Service.
     pub(crate) fn change(&mut self, before: Option<&StoredObject>, after: Option<&StoredObject>) {
         if let Some(before) = before {

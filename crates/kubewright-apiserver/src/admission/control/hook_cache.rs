@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::ControlState;
 use super::policy::{self, BoundPolicy};
 use super::webhook::{self, ConfiguredWebhook};
+use crate::admission::plugins::AdmissionPlugin;
 
 /// The configured webhooks and policies.
 #[derive(Default)]
@@ -41,10 +42,13 @@ impl HookCache {
         if let Some((_, hooks)) = cached().as_ref().filter(|(read_at, _)| *read_at == changes) {
             return Arc::clone(hooks);
         }
+        let policies = |kind: &str, plugin: AdmissionPlugin| {
+            if cluster.has_plugin(plugin) { policy::all(cluster, kind) } else { Vec::new() }
+        };
         let hooks = Arc::new(HookConfigurations {
             webhooks: webhook::all(cluster),
-            policies: policy::all(cluster, "validating"),
-            mutations: policy::all(cluster, "mutating"),
+            policies: policies("validating", AdmissionPlugin::ValidatingAdmissionPolicy),
+            mutations: policies("mutating", AdmissionPlugin::MutatingAdmissionPolicy),
         });
         *cached() = Some((changes, Arc::clone(&hooks)));
         hooks

@@ -13,6 +13,7 @@ use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::ReviewVersion;
 use super::{Control, matching, policy};
+use crate::admission::plugins::AdmissionPlugin;
 use crate::conversion;
 use crate::object::{Meta, to_json, tree};
 use crate::random;
@@ -73,9 +74,13 @@ struct WebhookCall {
 /// All webhooks in calling order.
 pub(super) fn all(cluster: &dyn ControlState) -> Vec<ConfiguredWebhook> {
     let mut webhooks = Vec::new();
-    for (stage, plural) in
-        [(Stage::Mutate, "mutatingwebhookconfigurations"), (Stage::Validate, "validatingwebhookconfigurations")]
-    {
+    for (stage, plugin, plural) in [
+        (Stage::Mutate, AdmissionPlugin::MutatingAdmissionWebhook, "mutatingwebhookconfigurations"),
+        (Stage::Validate, AdmissionPlugin::ValidatingAdmissionWebhook, "validatingwebhookconfigurations"),
+    ] {
+        if !cluster.has_plugin(plugin) {
+            continue;
+        }
         for entry in cluster.all(&KeyRange::resource(format!("{plural}.admissionregistration.k8s.io"))) {
             let listed = tree::items(entry.object.value(), &["webhooks"]).iter();
             webhooks.extend(listed.map(|value| ConfiguredWebhook::read(stage, value)));

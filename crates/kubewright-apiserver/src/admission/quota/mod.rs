@@ -16,6 +16,7 @@ use std::sync::MutexGuard;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Quantity, Str, Value};
 
+use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
 use crate::object::{Meta, tree};
 use crate::rejection::Rejection;
@@ -59,7 +60,8 @@ pub(crate) fn check<'r>(
     new: &Value,
 ) -> Result<Option<QuotaPermit<'r>>, Rejection> {
     let namespace = new.namespace();
-    if !resource.namespaced || !cluster.usage().has_quota(namespace) {
+    let is_on = cluster.has_plugin(AdmissionPlugin::ResourceQuota);
+    if !is_on || !resource.namespaced || !cluster.usage().has_quota(namespace) {
         return Ok(None);
     }
     let turn = cluster.lock_quotas();
