@@ -51,6 +51,7 @@ mod random;
 mod registry;
 mod rejection;
 mod request;
+mod request_cost;
 mod routes;
 mod server;
 mod service;

@@ -79,6 +79,11 @@ impl Selectors {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
+    /// Whether matching reads the text of objects. Labels are at hand without it.
+    pub(super) fn reads_text(&self) -> bool {
+        !self.fields.is_everything()
+    }
+
     /// The smallest store scope that contains all matching objects.
     pub(crate) fn scope(&self, resource: &Resource, namespace: &str) -> KeyRange {
         let namespace = match self.fields.requires_exact_match("metadata.namespace") {

@@ -57,6 +57,13 @@ pub(crate) trait ControlState: ClusterState {
     fn webhook_clients(&self) -> &WebhookClients;
 }
 
+/// Whether writes of a resource evaluate CEL expressions: those of its schema, of policies or of
+/// webhooks. Their cost limits allow for a second of work, whatever the size of the object.
+pub(crate) fn evaluates_expressions(cluster: &dyn ControlState, resource: &Resource) -> bool {
+    let has_rules = resource.custom.as_ref().is_some_and(|custom| custom.schema.has_rules());
+    has_rules || cluster.hook_cache().get(cluster).evaluates_expressions(&resource.plural)
+}
+
 /// The admission control of one request, with the hooks that were configured when it arrived.
 pub(crate) struct Control<'a> {
     pub(crate) user: &'a User,

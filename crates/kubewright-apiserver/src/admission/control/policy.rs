@@ -108,6 +108,11 @@ impl Policy {
     pub(super) fn fails_closed(&self) -> bool {
         tree::text(&self.value, &["spec", "failurePolicy"]) != "Ignore"
     }
+
+    /// The resources and operations that the policy matches.
+    pub(super) fn rules(&self) -> &[Value] {
+        tree::items(&self.value, &["spec", "matchConstraints", "resourceRules"])
+    }
 }
 
 impl Policy {

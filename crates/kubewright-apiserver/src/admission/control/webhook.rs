@@ -99,6 +99,16 @@ impl ConfiguredWebhook {
         tree::text(&self.value, &["name"])
     }
 
+    /// Whether CEL expressions restrict the requests.
+    pub(super) fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// The resources and operations that the webhook matches.
+    pub(super) fn rules(&self) -> &[Value] {
+        tree::items(&self.value, &["rules"])
+    }
+
     /// Whether the webhook wants reinvocation after later changes.
     pub(super) fn wants_reinvocation(&self) -> bool {
         tree::text(&self.value, &["reinvocationPolicy"]) == "IfNeeded"
