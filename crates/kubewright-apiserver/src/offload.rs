@@ -8,7 +8,7 @@ use kubewright_core::meta::v1::Status;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 
 /// Runs CPU-heavy work on tokio's blocking threads, with a limited number of jobs.
 ///

@@ -19,7 +19,6 @@ use tokio::time::{Instant, timeout};
 use crate::authentication::{self, Authenticator, Peer};
 use crate::authorization::{self, Action};
 use crate::call::Call;
-use crate::encoding::Wanted;
 use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
 use crate::http::{
@@ -30,12 +29,13 @@ use crate::metrics::ServerMetrics;
 use crate::non_resource;
 use crate::offload::Offload;
 use crate::registry::{self, Registry};
-use crate::rejection::Rejection;
 use crate::request::{RequestInfo, selected_name};
 use crate::request_cost;
 use crate::routes;
 use crate::user::User;
 use crate::warnings::Warnings;
+use kubewright_objects::encoding::Wanted;
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::Disk;
 
 /// Time limit of a request that is not a watch. kube-apiserver: `--request-timeout`.

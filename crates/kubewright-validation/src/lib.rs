@@ -31,8 +31,6 @@
 
 pub mod admission_policy;
 pub mod approval;
-#[cfg(test)]
-mod complexity;
 mod data_source;
 pub mod defaulting;
 mod part;

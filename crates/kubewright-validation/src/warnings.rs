@@ -271,7 +271,7 @@ fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn many_unknown_formats_are_named_once_each() {

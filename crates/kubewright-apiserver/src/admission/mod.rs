@@ -29,9 +29,9 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 pub(crate) use kubewright_validation::Part;
 use kubewright_validation::{CustomResource, defaulting, strategy, validation};
 
-use crate::object::Meta;
-use crate::rejection::Rejection;
 use allocation::ServiceState;
+use kubewright_objects::object::Meta;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// Completes and checks an object that is to be created.

@@ -4,8 +4,8 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{List, Value};
 
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::{Key, KeyRange};
 
 /// Default toleration of unreachable and not-ready nodes, in seconds.

@@ -9,8 +9,8 @@ use kubewright_core::meta::v1::Status;
 
 use super::control::Control;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
 use kubewright_validation::pod_security::{Standard, images_differ};

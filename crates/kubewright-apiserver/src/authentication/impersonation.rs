@@ -8,10 +8,10 @@ use kubewright_core::Str;
 use kubewright_core::meta::v1::Status;
 
 use crate::authorization::{self, Action};
-use crate::lookup::ObjectReader;
-use crate::rejection::Rejection;
 use crate::request::unescape;
 use crate::user::User;
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::rejection::Rejection;
 
 /// Prefix of the headers with extra user attributes.
 const EXTRA: &str = "impersonate-extra-";

@@ -1,8 +1,8 @@
 //! Creates the service account `default` of each namespace.
 
 use crate::admission::accounts::DEFAULT;
-use crate::object::tree;
 use crate::registry::{CreateRequest, Ownership, Registry};
+use kubewright_objects::object::tree;
 
 /// Creates the default account if it is missing.
 pub(super) fn create_default(registry: &Registry, namespace: &str) {

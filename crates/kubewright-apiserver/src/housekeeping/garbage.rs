@@ -10,9 +10,9 @@ use kubewright_core::{List, Str, Value};
 
 use super::deletions::{DeletingController, Deletion, Deletions};
 use super::{change, remove_finalizer};
-use crate::lookup::TermIndex;
-use crate::object::{Meta, tree};
 use crate::registry::{FOREGROUND, ORPHAN, Registry};
+use kubewright_objects::lookup::TermIndex;
+use kubewright_objects::object::{Meta, tree};
 use kubewright_storage::Key;
 
 /// The owner graph as of the followed log position, and the task queue.

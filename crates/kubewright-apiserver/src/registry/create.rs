@@ -11,10 +11,10 @@ use crate::admission;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::conversion;
-use crate::object::{Meta, ObjectDraft, StoredObject};
-use crate::random;
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::WriteError;
 

@@ -9,10 +9,10 @@ use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 
 use super::continue_token::ContinueToken;
 use super::{Registry, Selectors};
-use crate::conversion::webhook::in_version;
-use crate::encoding::ListMeta;
-use crate::object::StoredObject;
-use crate::rejection::Rejection;
+use kubewright_objects::conversion::webhook::in_version;
+use kubewright_objects::encoding::ListMeta;
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Compacted, Key, KeyRange, ReadError, Store, StoreListOptions as Paging};
 

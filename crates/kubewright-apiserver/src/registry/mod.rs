@@ -46,11 +46,11 @@ pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_vers
 pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
-use crate::encoding::SharedFrames;
-use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::encoding::SharedFrames;
+use kubewright_objects::object::{Meta, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
 use kubewright_resources::catalog::{Catalog, Resource};
 use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};

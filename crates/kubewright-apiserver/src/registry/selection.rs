@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{FieldSelector, Selector, Str, Value};
 
-use crate::object::{StoredObject, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::{Custom, Resource};
 use kubewright_storage::{Compacted, Key, KeyRange, Store, Watcher};
 

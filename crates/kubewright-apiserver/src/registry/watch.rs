@@ -15,13 +15,13 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::list::{is_heavy, parse_version};
 use super::{Registry, Selectors};
 use crate::channel_condition::ChannelCondition;
-use crate::conversion::webhook::in_version;
-use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
-use crate::object::StoredObject;
 use crate::offload::Offload;
-use crate::random;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::conversion::webhook::in_version;
+use kubewright_objects::encoding::{FrameType, Frames, SharedFrames, bookmark};
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{
     Compacted, EventKind, Key, KeyRange, ReadError, Store, StoreEvent, StoreListOptions, Watcher,

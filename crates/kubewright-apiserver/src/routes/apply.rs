@@ -10,10 +10,10 @@ use kubewright_core::{Value, yaml};
 use super::Endpoint;
 use crate::admission::Part;
 use crate::http::ApiResponse;
-use crate::object::{Meta, StoredObject, tree};
 use crate::registry::{self, FieldManager, Ownership, UpdateKind};
-use crate::rejection::Rejection;
 use crate::warnings::Warnings;
+use kubewright_objects::object::{Meta, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::{self, ExpectedType};
 

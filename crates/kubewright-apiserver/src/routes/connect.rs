@@ -7,8 +7,8 @@ use kubewright_core::options::QueryParameters;
 use super::Endpoint;
 use crate::admission::control::Operation;
 use crate::http::ApiResponse;
-use crate::object::tree;
-use crate::rejection::Rejection;
+use kubewright_objects::object::tree;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Subresource;
 
 /// Whether this is a connect subresource, for any method.

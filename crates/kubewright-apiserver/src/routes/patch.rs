@@ -14,7 +14,7 @@ use crate::admission::Part;
 use crate::http::ApiResponse;
 use crate::patching;
 use crate::registry::UpdateKind;
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::decoding::{self, ExpectedType};
 
 impl Endpoint<'_, '_> {

@@ -24,12 +24,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::work::{AbortOnDrop, PendingRequests, Requests, guarded};
 use super::{http2, preface};
 use crate::authentication::Peer;
-use crate::encoding::Wanted;
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
     ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
 use crate::service::Service;
+use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.
 const HEADERS_MAX: usize = 256;

@@ -44,7 +44,7 @@ mod tests {
     use kubewright_schema::Schema;
 
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn the_cost_of_enums_is_linear() {

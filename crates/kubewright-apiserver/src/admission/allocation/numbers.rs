@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use kubewright_core::Value;
 
-use crate::object::{StoredObject, tree};
+use kubewright_objects::object::{StoredObject, tree};
 
 /// The cluster IPs: 10.96.0.0/16 without its first and last address.
 pub(super) const ADDRESSES: Range<u32> = 0x0a60_0001..0x0a60_ffff;

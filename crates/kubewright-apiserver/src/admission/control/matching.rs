@@ -7,7 +7,7 @@ use kubewright_core::{Decoder, Selector, Str, Value};
 
 use super::ControlState;
 use super::{Attributes, Operation};
-use crate::object::{Meta, to_json, tree};
+use kubewright_objects::object::{Meta, to_json, tree};
 use kubewright_resources::catalog::Resource;
 
 /// The version in which the rules match the write. With the match policy `Equivalent`, that may be

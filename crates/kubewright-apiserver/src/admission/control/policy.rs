@@ -15,9 +15,9 @@ use super::matching::ReviewVersion;
 use super::mutation::Mutation;
 use super::{Control, matching};
 use crate::authorization::{self, Action};
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
 

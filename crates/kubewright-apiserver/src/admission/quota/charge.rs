@@ -4,7 +4,7 @@ use kubewright_core::{Quantity, Str, Value};
 
 use super::Amounts;
 use crate::admission::limits::containers;
-use crate::object::tree;
+use kubewright_objects::object::tree;
 use kubewright_validation::pod_totals::{pod_totals, quantity};
 
 /// Resources that quotas count under their plural, besides `count/…`.

@@ -11,7 +11,7 @@ use kubewright_core::{Str, Value};
 use super::Amounts;
 use super::QuotaState;
 use super::charge::{Class, charge, class};
-use crate::object::StoredObject;
+use kubewright_objects::object::StoredObject;
 use kubewright_storage::{Key, StoreListOptions};
 
 const QUOTAS: &str = "resourcequotas";
@@ -228,7 +228,7 @@ mod tests {
         let pods = registry.catalog().of_storage("pods").cloned().expect("it is built in");
         let ended = registry.change(&pods, "shop", "p2", |pod| {
             let mut pod = pod.clone();
-            crate::object::tree::set(&mut pod, &["status", "phase"], "Succeeded");
+            kubewright_objects::object::tree::set(&mut pod, &["status", "phase"], "Succeeded");
             Ok(pod)
         });
         assert!(ended.is_ok());

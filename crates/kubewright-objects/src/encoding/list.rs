@@ -29,20 +29,25 @@ const CHUNK_INPUT: usize = 256 << 10;
 
 /// The metadata of a list.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct ListMeta {
-    pub(crate) revision: u64,
-    pub(crate) continue_token: Option<Str>,
-    pub(crate) remaining: Option<usize>,
+pub struct ListMeta {
+    /// The revision that the list shows: `metadata.resourceVersion`.
+    pub revision: u64,
+    /// The token of the next page: `metadata.continue`.
+    pub continue_token: Option<Str>,
+    /// Number of objects after this page: `metadata.remainingItemCount`.
+    pub remaining: Option<usize>,
 }
 
 /// An encoded list, or one that is encoded while it is sent.
-pub(crate) enum ListBody {
+pub enum ListBody {
+    /// All of its bytes.
     Whole(Bytes),
+    /// Encoded in chunks.
     Streamed(ListStream),
 }
 
 /// A list of objects.
-pub(crate) fn list(
+pub fn list(
     wanted: Wanted,
     resource: &Arc<Resource>,
     meta: &ListMeta,
@@ -80,7 +85,7 @@ enum Syntax {
 }
 
 /// A list as an iterator of chunks. Plain JSON ends with a newline.
-pub(crate) struct ListStream {
+pub struct ListStream {
     resource: Arc<Resource>,
     items: Items,
     syntax: Syntax,
@@ -225,16 +230,17 @@ impl ListStream {
     }
 
     /// The approximate length of the list, by the stored text of its objects.
-    pub(crate) fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.length
     }
 
-    pub(crate) fn is_end(&self) -> bool {
+    /// Whether the whole list is encoded.
+    pub fn is_end(&self) -> bool {
         self.is_end
     }
 
     /// The memory that this list takes besides the stored objects.
-    pub(crate) fn private_length(&self) -> usize {
+    pub fn private_length(&self) -> usize {
         self.objects.len() * size_of::<Arc<StoredObject>>()
     }
 
