@@ -7,7 +7,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::Part;
 use crate::http::ApiResponse;
 use crate::registry::{self, FieldManager, Ownership, UpdateKind};
@@ -20,7 +20,7 @@ use kubewright_resources::decoding::{self, ExpectedType};
 /// Maximum number of attempts after concurrent creations or deletions.
 const ATTEMPTS: usize = 5;
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let resource = Arc::clone(self.resource);

@@ -68,7 +68,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
         "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::without_hooks(call.user),
         _ => Control::new(call.registry, call.user, resource, &target.subresource),
     };
-    let mut endpoint = Endpoint { call, resource, target, control: &control };
+    let mut endpoint = ResourceRequest { call, resource, target, control: &control };
     endpoint.warn_of_deprecation();
     let answer = match (is_collection, &*target.subresource) {
         (true, _) => endpoint.collection().await,
@@ -91,14 +91,14 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
 }
 
 /// A request for a known resource.
-struct Endpoint<'a, 'c> {
+struct ResourceRequest<'a, 'c> {
     call: &'a mut Call<'c>,
     resource: &'a Arc<Resource>,
     target: &'a ResourcePath,
     control: &'a Control<'a>,
 }
 
-impl<'a> Endpoint<'a, '_> {
+impl<'a> ResourceRequest<'a, '_> {
     async fn collection(&mut self) -> Result<ApiResponse, Rejection> {
         let (verb, everywhere) = (self.call.info.verb, self.resource.namespaced && self.target.namespace.is_empty());
         if !matches!(*self.call.method, Method::GET | Method::HEAD) && (everywhere || self.target.is_watch_path) {

@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Str, Time, Value};
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::control::Operation;
 use crate::authentication::{ISSUER, TokenClaims};
 use crate::http::ApiResponse;
@@ -20,7 +20,7 @@ const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     /// Issues a token for the service account.
     pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;

@@ -4,13 +4,13 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_schema::scale;
 
-use crate::CustomResource;
+use crate::CustomProperties;
 
 /// Validates an object. `causes` are those of its metadata.
 ///
 /// Violations by values that the update leaves unchanged become `warnings`.
 pub(super) fn object(
-    custom: &CustomResource<'_>,
+    custom: &CustomProperties<'_>,
     mut causes: Vec<StatusCause>,
     value: &Value,
     old: Option<&Value>,
@@ -26,7 +26,7 @@ pub(super) fn object(
 
 /// Validates the status of an object. `causes` are those of its metadata.
 pub(super) fn status(
-    custom: &CustomResource<'_>,
+    custom: &CustomProperties<'_>,
     mut causes: Vec<StatusCause>,
     value: &Value,
     old: &Value,

@@ -10,7 +10,7 @@ use kubewright_core::{Str, Value};
 
 use super::Amounts;
 use super::QuotaState;
-use super::charge::{Class, charge, class};
+use super::charge::{ScopeClass, charge, class};
 use kubewright_objects::object::StoredObject;
 use kubewright_storage::{Key, StoreListOptions};
 
@@ -38,7 +38,7 @@ struct NamespaceTotals {
 }
 
 /// Amounts by class. In a difference they may be negative.
-pub(super) type Totals = BTreeMap<Class, Amounts>;
+pub(super) type Totals = BTreeMap<ScopeClass, Amounts>;
 
 impl QuotaUsage {
     /// Records a write.
