@@ -6,12 +6,14 @@
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
 //! `cargo xtask layers --check` fails on dependencies that ARCHITECTURE.md does not list and on
 //! import cycles between folders; without `--check` it also shows cycles between files.
+//! `cargo xtask prose --check` fails on wide lines and on sentences without a subject.
 
 mod bench;
 mod description;
 mod generate;
 mod layers;
 mod names;
+mod prose;
 
 use std::process::ExitCode;
 
@@ -24,9 +26,10 @@ fn main() -> ExitCode {
         ["names"] => names::run(false),
         ["names", "--check"] => names::run(true),
         ["layers", "--check"] => layers::run(false),
+        ["prose", "--check"] => prose::run(),
         ["layers"] => layers::run(true),
         ["bench", words @ ..] => bench::run(words),
-        _ => Err(format!("usage: cargo xtask generate|names|layers [--check], or {}", bench::USAGE)),
+        _ => Err(format!("usage: cargo xtask generate|names|layers [--check]|prose --check, or {}", bench::USAGE)),
     };
     match done {
         Ok(message) => {

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use kubewright_core::Value;
 
-use crate::object::{StoredObject, tree};
+use kubewright_objects::object::{StoredObject, tree};
 use kubewright_storage::{Encoded, Key, NewDataFile, Page, StoredRecord, StoredVersion, VersionedValue};
 
 /// The path of the backup endpoint.

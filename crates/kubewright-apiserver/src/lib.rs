@@ -13,7 +13,7 @@
 //! 7. `admission`: policies, webhooks, limits and quotas. Defaults and validation are in the crate
 //!    `kubewright-validation`, and expressions are evaluated by `kubewright-cel`;
 //! 8. `kubewright_storage`: the write and its revision;
-//! 9. `encoding`: the response.
+//! 9. `kubewright_objects::encoding`: the response.
 //!
 //! `housekeeping` follows the event log and runs the built-in controllers, such as the garbage
 //! collector.
@@ -34,30 +34,22 @@ mod authorization;
 pub mod backup;
 mod call;
 mod channel_condition;
-#[cfg(test)]
-mod complexity;
-mod conversion;
-mod encoding;
 mod faults;
 mod housekeeping;
 mod http;
-mod lookup;
 mod metrics;
 mod non_resource;
-mod object;
 mod offload;
 mod patching;
-mod random;
 mod registry;
-mod rejection;
 mod request;
+mod request_cost;
 mod routes;
 mod server;
 mod service;
 mod serving;
 mod user;
 mod warnings;
-mod webhook_client;
 
 pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use crate::object::StoredObject;
+use kubewright_objects::object::StoredObject;
 use kubewright_storage::Store;
 
 /// Request counts by verb and status code.

@@ -1,17 +1,18 @@
 //! Runs CPU-heavy work outside of the runtime's worker threads.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use kubewright_core::meta::v1::Status;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 
 /// Runs CPU-heavy work on tokio's blocking threads, with a limited number of jobs.
 ///
-/// The worker threads stay free for health checks, watches and small requests. A paused clock does
-/// not advance while a job runs, so jobs must not wait for timers.
+/// The worker threads stay free for health checks, watches and small requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Offload {
     permits: Arc<Semaphore>,
@@ -45,6 +46,44 @@ impl Offload {
         });
         job.await.map_err(|_| Status::internal("the server failed to handle this request").into())
     }
+
+    /// Polls `future` on blocking threads until it is ready.
+    ///
+    /// While it waits, for example for a webhook, it occupies neither a thread nor a permit.
+    /// Dropping this future drops `future`, at the latest when it waits again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`run`](Self::run).
+    pub(crate) async fn drive<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Rejection> {
+        let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
+        let woken = Arc::new(WakeUp::default());
+        loop {
+            let waker = Waker::from(Arc::clone(&woken));
+            let poll = move || {
+                let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+                (polled, future)
+            };
+            match self.run(poll).await? {
+                (Poll::Ready(output), _) => return Ok(output),
+                (Poll::Pending, pending) => future = pending,
+            }
+            woken.0.notified().await;
+        }
+    }
+}
+
+/// Wakes [`Offload::drive`]. It remembers a wake-up that arrives during a poll.
+#[derive(Default)]
+struct WakeUp(Notify);
+
+impl Wake for WakeUp {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +97,25 @@ mod tests {
         assert_ne!(here, there);
         assert!(offload.run(|| panic!("on purpose")).await.is_err());
         assert_eq!(offload.run(|| 1).await.expect("the permit is free again"), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_future_that_waits_occupies_no_thread() {
+        let (offload, here) = (Offload::new(1), std::thread::current().id());
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let waiting = offload.drive(async move {
+            assert_ne!(std::thread::current().id(), here);
+            // The paused clock advances only if no blocking thread is busy.
+            tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+            receiver.await
+        });
+        let other = async {
+            tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+            let number = offload.run(|| 7).await.expect("the only permit is free");
+            sender.send(number).expect("the receiver waits");
+        };
+        let (received, ()) = tokio::join!(waiting, other);
+        assert_eq!(received.expect("no panic"), Ok(7));
+        assert!(offload.drive(async { panic!("on purpose") }).await.is_err());
     }
 }

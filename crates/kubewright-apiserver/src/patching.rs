@@ -7,7 +7,7 @@ use kubewright_core::scheme::TypeInfo;
 use kubewright_core::{Decoder, Value};
 use kubewright_merge::patch::{json_patch, merge_patch, strategic_merge};
 
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::decoding::{finding_messages, repaired, syntax_message};
 
 /// The patch types of custom resources.

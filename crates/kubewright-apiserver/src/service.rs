@@ -14,14 +14,11 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
-use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
 use crate::authentication::{self, Authenticator, Peer};
 use crate::authorization::{self, Action};
-use crate::backup;
 use crate::call::Call;
-use crate::encoding::Wanted;
 use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
 use crate::http::{
@@ -32,19 +29,19 @@ use crate::metrics::ServerMetrics;
 use crate::non_resource;
 use crate::offload::Offload;
 use crate::registry::{self, Registry};
-use crate::rejection::Rejection;
 use crate::request::{RequestInfo, selected_name};
+use crate::request_cost;
 use crate::routes;
 use crate::user::User;
 use crate::warnings::Warnings;
+use kubewright_objects::encoding::Wanted;
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::Disk;
 
 /// Time limit of a request that is not a watch. kube-apiserver: `--request-timeout`.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Requests with larger bodies run on a blocking thread, and so do patches of larger objects.
-const OFFLOADED_BODY: usize = 128 << 10;
-/// Maximum number of such requests at a time.
+/// Maximum number of heavy requests that run at a time.
 const OFFLOADED_REQUESTS: usize = 64;
 
 /// A boxed future.
@@ -240,7 +237,7 @@ impl Service {
         if is_read {
             self.wait_for_catalog().await;
         }
-        if self.is_heavy(info, &body.bytes) {
+        if request_cost::is_heavy(&self.shared.registry, info, body.bytes.len()) {
             self.answer_offloaded(user, parts, (info, query), body).await
         } else {
             self.answer_durably(&user, parts, (info, query), &body.bytes).await
@@ -258,23 +255,7 @@ impl Service {
         if is_read(&parts.method) { answer.await } else { self.durable(answer).await }
     }
 
-    /// Whether a request may block a thread for many milliseconds. Lists handle this themselves.
-    fn is_heavy(&self, info: &RequestInfo, body: &Bytes) -> bool {
-        if body.len() >= OFFLOADED_BODY || info.path.starts_with("/openapi") || info.path == backup::PATH {
-            return true;
-        }
-        let Some(target) = info.target.as_ref().filter(|_| info.verb == "patch") else { return false };
-        let catalog = self.shared.registry.catalog();
-        let resources = catalog.resources(&target.group, &target.version);
-        let resource = resources.and_then(|resources| resources.get(&target.resource));
-        let key = resource.map(|resource| resource.key(&target.namespace, &target.name));
-        let stored = key.and_then(|key| self.shared.registry.store.get(&key));
-        stored.is_some_and(|entry| entry.object.json().len() >= OFFLOADED_BODY)
-    }
-
-    /// Like [`answer_durably`](Self::answer_durably), on a blocking thread.
-    ///
-    /// Webhooks may be called there. With a paused clock, their timeout does not apply.
+    /// Like [`answer_durably`](Self::answer_durably), on blocking threads.
     async fn answer_offloaded(
         &self,
         user: User,
@@ -283,9 +264,8 @@ impl Service {
         body: BufferedBody,
     ) -> Result<ApiResponse, Rejection> {
         let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
-        let runtime = Handle::current();
-        let work = move || runtime.block_on(service.answer_durably(&user, &parts, (&info, &query), &body.bytes));
-        self.shared.offload.run(work).await?
+        let answer = async move { service.answer_durably(&user, &parts, (&info, &query), &body.bytes).await };
+        self.shared.offload.drive(answer).await?
     }
 
     /// Authenticates and authorizes the caller, and applies limits. The checks have the order of
@@ -303,7 +283,7 @@ impl Service {
         let action = Action::of_request(info, &selected);
         let user = authentication::impersonate(&**registry, user, headers, action)?;
         *place = in_flight
-            .enter(info.verb)
+            .enter(info.verb, &user)
             .ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))?;
         authorization::authorize(&**registry, &user, action)?;
         Ok(user)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubewright_core::{Str, Value};
 
-use crate::object::tree;
+use kubewright_objects::object::tree;
 
 /// The group whose members have all rights.
 pub(crate) const MASTERS: &str = "system:masters";

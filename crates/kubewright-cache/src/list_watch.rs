@@ -37,19 +37,19 @@ pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(120);
 #[doc(alias = "NewListWatchFromClient")]
 pub struct ListWatch<T> {
     source: Box<dyn ListWatchClient<T>>,
-    selection: Selection,
+    selection: ListSelection,
 }
 
 /// Selectors and decoding options, independent of the object type.
 #[derive(Default)]
-struct Selection {
+struct ListSelection {
     label_selector: Selector,
     field_selector: FieldSelector,
     shard_selector: Option<Str>,
     keeps_managed_fields: bool,
 }
 
-impl Selection {
+impl ListSelection {
     fn narrow_list(&self, options: &mut ListOptions) {
         options.label_selector = self.label_selector.clone();
         options.field_selector = self.field_selector.clone();
@@ -70,8 +70,8 @@ impl Selection {
 
 /// A client that can open list and watch streams.
 trait ListWatchClient<T>: Send + Sync {
-    fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>>;
-    fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>>;
+    fn list<'a>(&'a self, options: ListOptions, how: &'a ListSelection) -> BoxFuture<'a, Result<ItemStream<T>>>;
+    fn watch<'a>(&'a self, options: WatchOptions, how: &'a ListSelection) -> BoxFuture<'a, Result<EventStream<T>>>;
     fn answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>>;
     fn default_answer_timeout(self: Box<Self>, timeout: Duration) -> Box<dyn ListWatchClient<T>>;
     fn client(&self) -> &Client;
@@ -79,11 +79,11 @@ trait ListWatchClient<T>: Send + Sync {
 }
 
 impl<T: Object> ListWatchClient<T> for Api<T> {
-    fn list<'a>(&'a self, options: ListOptions, how: &'a Selection) -> BoxFuture<'a, Result<ItemStream<T>>> {
+    fn list<'a>(&'a self, options: ListOptions, how: &'a ListSelection) -> BoxFuture<'a, Result<ItemStream<T>>> {
         Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
 
-    fn watch<'a>(&'a self, options: WatchOptions, how: &'a Selection) -> BoxFuture<'a, Result<EventStream<T>>> {
+    fn watch<'a>(&'a self, options: WatchOptions, how: &'a ListSelection) -> BoxFuture<'a, Result<EventStream<T>>> {
         Box::pin(async move { Ok(events(Api::watch(self, &options).await?, how)) })
     }
 
@@ -108,7 +108,7 @@ impl ListWatchClient<PartialObjectMetadata> for MetadataApi {
     fn list<'a>(
         &'a self,
         options: ListOptions,
-        how: &'a Selection,
+        how: &'a ListSelection,
     ) -> BoxFuture<'a, Result<ItemStream<PartialObjectMetadata>>> {
         Box::pin(async move { Ok(items(self.list_stream(&options).await?, how)) })
     }
@@ -116,7 +116,7 @@ impl ListWatchClient<PartialObjectMetadata> for MetadataApi {
     fn watch<'a>(
         &'a self,
         options: WatchOptions,
-        how: &'a Selection,
+        how: &'a ListSelection,
     ) -> BoxFuture<'a, Result<EventStream<PartialObjectMetadata>>> {
         Box::pin(async move { Ok(events(MetadataApi::watch(self, &options).await?, how)) })
     }
@@ -145,7 +145,7 @@ impl<T: Object> ListWatch<T> {
     }
 
     fn over(source: Box<dyn ListWatchClient<T>>) -> Self {
-        ListWatch { source: source.default_answer_timeout(RESPONSE_TIMEOUT), selection: Selection::default() }
+        ListWatch { source: source.default_answer_timeout(RESPONSE_TIMEOUT), selection: ListSelection::default() }
     }
 
     /// Restricts the stream to objects that match the label selector.
@@ -223,11 +223,11 @@ impl<T> fmt::Debug for ListWatch<T> {
     }
 }
 
-fn items<T: Object>(list: ListStream<T>, how: &Selection) -> ItemStream<T> {
+fn items<T: Object>(list: ListStream<T>, how: &ListSelection) -> ItemStream<T> {
     Box::pin(ListItems(Some(list.decode_with(how.decoder()))))
 }
 
-fn events<T: Object>(watch: WatchStream<T>, how: &Selection) -> EventStream<T> {
+fn events<T: Object>(watch: WatchStream<T>, how: &ListSelection) -> EventStream<T> {
     Box::pin(watch.decode_with(how.decoder()))
 }
 

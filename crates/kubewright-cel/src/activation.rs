@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use kubewright_core::Str;
 
-use crate::authorization::{AuthorizationCheck, Decision};
+use crate::authorization::{AuthorizationCheck, AuthorizationDecision};
 use crate::error::EvaluationError;
 use crate::value::{EvaluationResult, Value};
 
-type Authorizer<'a> = Box<dyn Fn(&AuthorizationCheck, &str) -> Decision + 'a>;
+type Authorizer<'a> = Box<dyn Fn(&AuthorizationCheck, &str) -> AuthorizationDecision + 'a>;
 
 /// The values of the variables for one evaluation.
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl<'a> Activation<'a> {
     pub fn set_authorizer(
         &mut self,
         check: AuthorizationCheck,
-        authorize: impl Fn(&AuthorizationCheck, &str) -> Decision + 'a,
+        authorize: impl Fn(&AuthorizationCheck, &str) -> AuthorizationDecision + 'a,
     ) {
         self.set("authorizer", Value::AuthorizationCheck(Arc::new(check)));
         self.authorizer = Some(Box::new(authorize));
@@ -85,7 +85,7 @@ impl<'a> Activation<'a> {
         self.composited.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    pub(crate) fn authorize(&self, check: &AuthorizationCheck, verb: &str) -> Option<Decision> {
+    pub(crate) fn authorize(&self, check: &AuthorizationCheck, verb: &str) -> Option<AuthorizationDecision> {
         self.authorizer.as_ref().map(|authorize| authorize(check, verb))
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum Node {
     },
     Not(Box<Expression>),
     Negate(Box<Expression>),
-    Binary(Operator, Box<Expression>, Box<Expression>),
+    Binary(BinaryOperator, Box<Expression>, Box<Expression>),
     /// `a && b && c`.
     And(Vec<Expression>),
     /// `a || b || c`.
@@ -115,7 +115,7 @@ pub(crate) enum ComprehensionKind {
 
 /// A binary operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub(crate) enum BinaryOperator {
     Add,
     Subtract,
     Multiply,
@@ -130,22 +130,22 @@ pub(crate) enum Operator {
     In,
 }
 
-impl Operator {
+impl BinaryOperator {
     /// The operator's function name in error messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Operator::Add => "_+_",
-            Operator::Subtract => "_-_",
-            Operator::Multiply => "_*_",
-            Operator::Divide => "_/_",
-            Operator::Remainder => "_%_",
-            Operator::Equal => "_==_",
-            Operator::Unequal => "_!=_",
-            Operator::Less => "_<_",
-            Operator::LessOrEqual => "_<=_",
-            Operator::Greater => "_>_",
-            Operator::GreaterOrEqual => "_>=_",
-            Operator::In => "@in",
+            BinaryOperator::Add => "_+_",
+            BinaryOperator::Subtract => "_-_",
+            BinaryOperator::Multiply => "_*_",
+            BinaryOperator::Divide => "_/_",
+            BinaryOperator::Remainder => "_%_",
+            BinaryOperator::Equal => "_==_",
+            BinaryOperator::Unequal => "_!=_",
+            BinaryOperator::Less => "_<_",
+            BinaryOperator::LessOrEqual => "_<=_",
+            BinaryOperator::Greater => "_>_",
+            BinaryOperator::GreaterOrEqual => "_>=_",
+            BinaryOperator::In => "@in",
         }
     }
 }

@@ -43,7 +43,7 @@ pub enum CheckKind {
 
 /// The answer of an authorizer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Decision {
+pub struct AuthorizationDecision {
     /// Whether the action is allowed.
     pub is_allowed: bool,
     /// The reason, which may be empty.

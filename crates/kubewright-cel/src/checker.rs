@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kubewright_core::Str;
 
-use crate::ast::{Comprehension, ComprehensionKind, Expression, Node, Operator};
+use crate::ast::{BinaryOperator, Comprehension, ComprehensionKind, Expression, Node};
 use crate::error::CompileError;
 use crate::functions;
 use crate::overloads::{self, Resolution};
@@ -322,18 +322,21 @@ pub(crate) fn iteration_types(target: &Type, has_second: bool) -> Option<(Type, 
     })
 }
 
-fn binary(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
+fn binary(operator: BinaryOperator, left: &Type, right: &Type) -> Option<Type> {
     use Type::{Bytes, Double, Duration, Dyn, Int, List, String, Timestamp, Uint};
     let ordered =
         |ty: &Type| matches!(ty, Type::Bool | Int | Uint | Double | String | Bytes | Duration | Timestamp | Dyn);
     let is_number = |ty: &Type| matches!(ty, Int | Uint | Double);
     match operator {
-        Operator::Equal | Operator::Unequal => left.is_compatible(right).then_some(Type::Bool),
-        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+        BinaryOperator::Equal | BinaryOperator::Unequal => left.is_compatible(right).then_some(Type::Bool),
+        BinaryOperator::Less
+        | BinaryOperator::LessOrEqual
+        | BinaryOperator::Greater
+        | BinaryOperator::GreaterOrEqual => {
             let is_compatible = left.is_compatible(right) || (is_number(left) && is_number(right));
             (is_compatible && ordered(left) && ordered(right)).then_some(Type::Bool)
         }
-        Operator::In => match right {
+        BinaryOperator::In => match right {
             Dyn => Some(Type::Bool),
             List(items, _) => items.is_compatible(left).then_some(Type::Bool),
             Type::Map(keys, _) => keys.is_compatible(left).then_some(Type::Bool),
@@ -341,14 +344,14 @@ fn binary(operator: Operator, left: &Type, right: &Type) -> Option<Type> {
         },
         _ => match (operator, left, right) {
             (_, Dyn, Dyn) => Some(Dyn),
-            (Operator::Add, Timestamp, Duration) | (Operator::Add, Duration, Timestamp) => Some(Timestamp),
-            (Operator::Subtract, Timestamp, Duration) => Some(Timestamp),
-            (Operator::Subtract, Timestamp, Timestamp) => Some(Duration),
-            (Operator::Add | Operator::Subtract, Duration, Duration) => Some(Duration),
-            (Operator::Add, String, String) => Some(String),
-            (Operator::Add, Bytes, Bytes) => Some(Bytes),
-            (Operator::Add, List(one, _), List(two, _)) if one.is_compatible(two) => Some(left.clone()),
-            (Operator::Remainder, Double, Double) => None,
+            (BinaryOperator::Add, Timestamp, Duration) | (BinaryOperator::Add, Duration, Timestamp) => Some(Timestamp),
+            (BinaryOperator::Subtract, Timestamp, Duration) => Some(Timestamp),
+            (BinaryOperator::Subtract, Timestamp, Timestamp) => Some(Duration),
+            (BinaryOperator::Add | BinaryOperator::Subtract, Duration, Duration) => Some(Duration),
+            (BinaryOperator::Add, String, String) => Some(String),
+            (BinaryOperator::Add, Bytes, Bytes) => Some(Bytes),
+            (BinaryOperator::Add, List(one, _), List(two, _)) if one.is_compatible(two) => Some(left.clone()),
+            (BinaryOperator::Remainder, Double, Double) => None,
             (_, one, two) if one == two && is_number(one) => Some(one.clone()),
             (_, Dyn, other) | (_, other, Dyn) if !matches!(other, Type::Bool | Type::Null | Type::Map(..)) => Some(Dyn),
             _ => None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubewright_core::Str;
 
 use crate::activation::Activation;
-use crate::ast::{Comprehension, ComprehensionKind, Expression, Node, Operator};
+use crate::ast::{BinaryOperator, Comprehension, ComprehensionKind, Expression, Node};
 use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::functions;
@@ -86,11 +86,11 @@ impl<'a> VariableScope<'a> {
                 let (left, right) = (self.evaluate(left, budget)?, self.evaluate(right, budget)?);
                 let limit = budget.size_limit();
                 let size = match operator {
-                    Operator::In if matches!(right, Value::List(..)) => {
+                    BinaryOperator::In if matches!(right, Value::List(..)) => {
                         (right.size() * 10).max(right.nested_size(limit))
                     }
-                    Operator::In => right.size() * 10,
-                    Operator::Add => left.size() + right.size(),
+                    BinaryOperator::In => right.size() * 10,
+                    BinaryOperator::Add => left.size() + right.size(),
                     _ => left.nested_size(limit).min(right.nested_size(limit)),
                 };
                 budget.spend_for_size(size)?;

@@ -92,7 +92,7 @@ mod value;
 mod version;
 
 pub use activation::Activation;
-pub use authorization::{AuthorizationCheck, CheckKind, Decision};
+pub use authorization::{AuthorizationCheck, AuthorizationDecision, CheckKind};
 pub use budget::Budget;
 pub use cidr::Cidr;
 pub use cost::SizeLimits;

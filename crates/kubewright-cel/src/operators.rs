@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use crate::ast::Operator;
+use crate::ast::BinaryOperator;
 use crate::equality::{encode, encode_fields};
 use crate::error::EvaluationError;
 use crate::timestamp;
@@ -11,7 +11,7 @@ use crate::types::ListKind;
 use crate::value::{EvaluationResult, Value};
 
 /// Applies a binary operator.
-pub(crate) fn apply(operator: Operator, left: &Value, right: &Value) -> EvaluationResult {
+pub(crate) fn apply(operator: BinaryOperator, left: &Value, right: &Value) -> EvaluationResult {
     let compare = |wanted: fn(Ordering) -> bool| {
         // NaN is unordered: every comparison is false.
         let is_nan = |value: &Value| matches!(value, Value::Double(number) if number.is_nan());
@@ -22,13 +22,13 @@ pub(crate) fn apply(operator: Operator, left: &Value, right: &Value) -> Evaluati
         }
     };
     match operator {
-        Operator::Equal => Ok(Value::Bool(left == right)),
-        Operator::Unequal => Ok(Value::Bool(left != right)),
-        Operator::Less => compare(Ordering::is_lt),
-        Operator::LessOrEqual => compare(Ordering::is_le),
-        Operator::Greater => compare(Ordering::is_gt),
-        Operator::GreaterOrEqual => compare(Ordering::is_ge),
-        Operator::In => contains(right, left),
+        BinaryOperator::Equal => Ok(Value::Bool(left == right)),
+        BinaryOperator::Unequal => Ok(Value::Bool(left != right)),
+        BinaryOperator::Less => compare(Ordering::is_lt),
+        BinaryOperator::LessOrEqual => compare(Ordering::is_le),
+        BinaryOperator::Greater => compare(Ordering::is_gt),
+        BinaryOperator::GreaterOrEqual => compare(Ordering::is_ge),
+        BinaryOperator::In => contains(right, left),
         _ => arithmetic(operator, left, right),
     }
 }
@@ -51,8 +51,8 @@ fn contains(container: &Value, wanted: &Value) -> EvaluationResult {
     }
 }
 
-fn arithmetic(operator: Operator, left: &Value, right: &Value) -> EvaluationResult {
-    use Operator::{Add, Divide, Multiply, Remainder, Subtract};
+fn arithmetic(operator: BinaryOperator, left: &Value, right: &Value) -> EvaluationResult {
+    use BinaryOperator::{Add, Divide, Multiply, Remainder, Subtract};
     use Value::{Bytes, Double, Duration, Int, List, String, Timestamp, Uint};
     let by_zero = || {
         let what = if operator == Divide { "division by zero" } else { "modulus by zero" };

@@ -2,7 +2,7 @@
 
 use kubewright_core::Str;
 
-use crate::ast::{Expression, Node, Operator};
+use crate::ast::{BinaryOperator, Expression, Node};
 use crate::error::CompileError;
 use crate::identifiers::is_reserved;
 use crate::lexer::{Token, tokenize};
@@ -153,13 +153,13 @@ impl Parser<'_> {
         let mut left = self.arithmetic(0)?;
         loop {
             let operator = match self.peek() {
-                Token::Symbol("==") => Operator::Equal,
-                Token::Symbol("!=") => Operator::Unequal,
-                Token::Symbol("<") => Operator::Less,
-                Token::Symbol("<=") => Operator::LessOrEqual,
-                Token::Symbol(">") => Operator::Greater,
-                Token::Symbol(">=") => Operator::GreaterOrEqual,
-                Token::Identifier(name) if name == "in" => Operator::In,
+                Token::Symbol("==") => BinaryOperator::Equal,
+                Token::Symbol("!=") => BinaryOperator::Unequal,
+                Token::Symbol("<") => BinaryOperator::Less,
+                Token::Symbol("<=") => BinaryOperator::LessOrEqual,
+                Token::Symbol(">") => BinaryOperator::Greater,
+                Token::Symbol(">=") => BinaryOperator::GreaterOrEqual,
+                Token::Identifier(name) if name == "in" => BinaryOperator::In,
                 _ => return Ok(left),
             };
             let offset = self.offset();
@@ -174,11 +174,11 @@ impl Parser<'_> {
         let mut left = if level == 0 { self.arithmetic(1)? } else { self.unary()? };
         loop {
             let operator = match (level, self.peek()) {
-                (0, Token::Symbol("+")) => Operator::Add,
-                (0, Token::Symbol("-")) => Operator::Subtract,
-                (1, Token::Symbol("*")) => Operator::Multiply,
-                (1, Token::Symbol("/")) => Operator::Divide,
-                (1, Token::Symbol("%")) => Operator::Remainder,
+                (0, Token::Symbol("+")) => BinaryOperator::Add,
+                (0, Token::Symbol("-")) => BinaryOperator::Subtract,
+                (1, Token::Symbol("*")) => BinaryOperator::Multiply,
+                (1, Token::Symbol("/")) => BinaryOperator::Divide,
+                (1, Token::Symbol("%")) => BinaryOperator::Remainder,
                 _ => return Ok(left),
             };
             let offset = self.offset();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kubewright_core::{ByteString, Quantity, Str, Value as Json};
 
-use crate::authorization::{AuthorizationCheck, Decision};
+use crate::authorization::{AuthorizationCheck, AuthorizationDecision};
 use crate::cidr::Cidr;
 use crate::error::EvaluationError;
 use crate::identifiers::escape_field_name;
@@ -71,8 +71,8 @@ pub enum Value {
     Format(&'static str),
     /// The authorizer, or a check that it can answer.
     AuthorizationCheck(Arc<AuthorizationCheck>),
-    /// `kubernetes.authorization.Decision`.
-    Decision(Decision),
+    /// `kubernetes.authorization.AuthorizationDecision`.
+    Decision(AuthorizationDecision),
 }
 
 /// A key of a map. Integers that are equal are the same key: a `uint` key is used only above

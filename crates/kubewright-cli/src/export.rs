@@ -60,7 +60,7 @@ pub struct ExportOptions {
 }
 
 /// A resource to export.
-struct Resource {
+struct ExportedResource {
     version: GroupVersion,
     plural: String,
     kind: String,
@@ -83,7 +83,7 @@ pub async fn export(options: &ExportOptions) -> Result<(), Box<dyn Error>> {
 }
 
 /// The resources of the cluster, dependencies first.
-async fn resources(client: &Client, only_namespaced: bool) -> Result<Vec<Resource>, Box<dyn Error>> {
+async fn resources(client: &Client, only_namespaced: bool) -> Result<Vec<ExportedResource>, Box<dyn Error>> {
     let found = client.discovery().discover().await?;
     if let Some(failure) = found.failures.first() {
         return Err(failure.clone().into());
@@ -93,8 +93,8 @@ async fn resources(client: &Client, only_namespaced: bool) -> Result<Vec<Resourc
         let can_be_copied = resource.has_verb("list") && resource.has_verb("create");
         can_be_copied && !is_own && (resource.namespaced || !only_namespaced)
     });
-    let mut resources: Vec<Resource> = wanted
-        .map(|(version, resource)| Resource {
+    let mut resources: Vec<ExportedResource> = wanted
+        .map(|(version, resource)| ExportedResource {
             version,
             plural: resource.plural.to_string(),
             kind: resource.kind.kind.to_string(),
@@ -120,7 +120,7 @@ pub fn rank(kind: &str, namespaced: bool) -> u8 {
 async fn write_all(
     options: &ExportOptions,
     client: &Client,
-    resources: &[Resource],
+    resources: &[ExportedResource],
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
     for resource in resources {
@@ -146,7 +146,7 @@ async fn write_all(
 async fn page(
     options: &ExportOptions,
     client: &Client,
-    resource: &Resource,
+    resource: &ExportedResource,
     continue_token: Option<&str>,
 ) -> Result<Value, Box<dyn Error>> {
     let rest = client.rest().group_version(resource.version.clone());
@@ -164,7 +164,7 @@ async fn page(
 }
 
 /// The declared part of an object; `None` if the cluster creates the object itself.
-fn declared(object: &Value, resource: &Resource) -> Option<Value> {
+fn declared(object: &Value, resource: &ExportedResource) -> Option<Value> {
     let name = text(object, &["metadata", "name"]);
     let namespace = text(object, &["metadata", "namespace"]);
     let is_own = match (&*resource.version.group, &*resource.kind) {

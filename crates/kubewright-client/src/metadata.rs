@@ -14,7 +14,7 @@ use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Ob
 
 use crate::api::{Api, DeleteResponse, ListStream, Scope, WatchStream};
 use crate::error::Result;
-use crate::rest::{Client, Form, Response};
+use crate::rest::{Client, Response, ResponseForm};
 
 /// The metadata of the objects of one resource.
 #[derive(Debug, Clone)]
@@ -26,13 +26,13 @@ impl Client {
     #[doc(alias = "MetadataClient")]
     #[inline]
     pub fn metadata(&self, resource: GroupVersionResource) -> MetadataApi {
-        MetadataApi(Api::new(self, resource, Scope::Cluster).form(Form::Metadata))
+        MetadataApi(Api::new(self, resource, Scope::Cluster).form(ResponseForm::Metadata))
     }
 
     /// The metadata of the objects of a type.
     pub fn metadata_of<T: Kind>(&self) -> MetadataApi {
         let scope = if T::RESOURCE.namespaced { Scope::AllNamespaces } else { Scope::Cluster };
-        MetadataApi(Api::known(self, T::RESOURCE, scope).form(Form::Metadata))
+        MetadataApi(Api::known(self, T::RESOURCE, scope).form(ResponseForm::Metadata))
     }
 }
 

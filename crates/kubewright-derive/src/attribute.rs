@@ -7,7 +7,7 @@ use syn::{Attribute, DeriveInput, Error, Ident, LitInt, LitStr, Path, Result, Ty
 use crate::{names, root};
 
 /// The parsed attribute.
-pub(crate) struct Resource {
+pub(crate) struct ResourceAttribute {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: LitStr,
@@ -20,8 +20,8 @@ pub(crate) struct Resource {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) selectable: Vec<String>,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) columns: Vec<ColumnAttribute>,
+    pub(crate) rules: Vec<RuleAttribute>,
     pub(crate) derives: Vec<Path>,
     pub(crate) is_stored: bool,
     pub(crate) is_served: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Scale {
 }
 
 #[derive(Default)]
-pub(crate) struct Column {
+pub(crate) struct ColumnAttribute {
     pub(crate) name: String,
     pub(crate) ty: String,
     pub(crate) path: String,
@@ -46,7 +46,7 @@ pub(crate) struct Column {
 }
 
 #[derive(Default)]
-pub(crate) struct Rule {
+pub(crate) struct RuleAttribute {
     pub(crate) rule: String,
     pub(crate) message: Option<String>,
     pub(crate) message_expression: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Rule {
 
 /// The parts parsed so far.
 #[derive(Default)]
-struct Parts {
+struct AttributeParts {
     group: Option<String>,
     version: Option<String>,
     kind: Option<LitStr>,
@@ -69,8 +69,8 @@ struct Parts {
     short_names: Vec<String>,
     categories: Vec<String>,
     selectable: Vec<String>,
-    columns: Vec<Column>,
-    rules: Vec<Rule>,
+    columns: Vec<ColumnAttribute>,
+    rules: Vec<RuleAttribute>,
     derives: Vec<Path>,
     not_stored: bool,
     not_served: bool,
@@ -78,9 +78,9 @@ struct Parts {
     root: Option<Path>,
 }
 
-impl Resource {
+impl ResourceAttribute {
     pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
-        let mut parts = Parts::default();
+        let mut parts = AttributeParts::default();
         let attributes: Vec<&Attribute> =
             input.attrs.iter().filter(|attribute| attribute.path().is_ident("resource")).collect();
         let Some(first) = attributes.first() else {
@@ -99,7 +99,7 @@ impl Resource {
                 "the kind has to have another name than the struct of its specification",
             ));
         }
-        Ok(Resource {
+        Ok(ResourceAttribute {
             group: parts.group.ok_or_else(|| missing("group"))?,
             version: parts.version.ok_or_else(|| missing("version"))?,
             plural: parts.plural.unwrap_or_else(|| names::plural_of(&name)),
@@ -123,7 +123,7 @@ impl Resource {
     }
 }
 
-impl Parts {
+impl AttributeParts {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
         let Some(key) = meta.path.get_ident().map(Ident::to_string) else {
             return Err(meta.error("expected a name such as `group`"));
@@ -183,9 +183,9 @@ fn scale(meta: &ParseNestedMeta<'_>) -> Result<Scale> {
     Ok(Scale { spec, status, selector })
 }
 
-fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
+fn column(meta: &ParseNestedMeta<'_>) -> Result<ColumnAttribute> {
     const TYPES: [&str; 5] = ["integer", "number", "string", "boolean", "date"];
-    let mut column = Column::default();
+    let mut column = ColumnAttribute::default();
     meta.parse_nested_meta(|inner| {
         match ident(&inner).as_str() {
             "name" => column.name = text(&inner)?,
@@ -211,10 +211,10 @@ fn column(meta: &ParseNestedMeta<'_>) -> Result<Column> {
     }
 }
 
-fn rule(meta: &ParseNestedMeta<'_>) -> Result<Rule> {
+fn rule(meta: &ParseNestedMeta<'_>) -> Result<RuleAttribute> {
     const REASONS: [&str; 4] =
         ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
-    let (mut rule, mut rest) = (None, Rule::default());
+    let (mut rule, mut rest) = (None, RuleAttribute::default());
     meta.parse_nested_meta(|inner| match ident(&inner).as_str() {
         "rule" => once(&inner, &mut rule, text(&inner)?),
         "message" => once(&inner, &mut rest.message, text(&inner)?),
@@ -229,7 +229,7 @@ fn rule(meta: &ParseNestedMeta<'_>) -> Result<Rule> {
         "field_path" => once(&inner, &mut rest.field_path, checked(&inner, names::path_problem)?),
         other => Err(inner.error(format!("a rule has no `{other}`"))),
     })?;
-    Ok(Rule { rule: rule.ok_or_else(|| meta.error("a rule needs `rule`"))?, ..rest })
+    Ok(RuleAttribute { rule: rule.ok_or_else(|| meta.error("a rule needs `rule`"))?, ..rest })
 }
 
 fn ident(meta: &ParseNestedMeta<'_>) -> String {

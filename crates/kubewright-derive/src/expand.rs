@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Result};
 
-use crate::attribute::{Column, Resource, Rule, Scale, type_name};
+use crate::attribute::{ColumnAttribute, ResourceAttribute, RuleAttribute, Scale, type_name};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if !matches!(input.data, Data::Struct(_)) {
@@ -16,7 +16,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a custom resource has no type parameters"));
     }
-    let resource = Resource::of(input)?;
+    let resource = ResourceAttribute::of(input)?;
     let object = object(input, &resource);
     let traits = traits(input, &resource);
     let definition = definition(input, &resource);
@@ -24,7 +24,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 }
 
 /// The struct and its constructor.
-fn object(input: &DeriveInput, resource: &Resource) -> TokenStream {
+fn object(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
     let name = type_name(&resource.kind);
     let derives = &resource.derives;
@@ -59,10 +59,10 @@ fn object(input: &DeriveInput, resource: &Resource) -> TokenStream {
 }
 
 /// `Object`, `Kind` and serde.
-fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
+fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
     let name = type_name(&resource.kind);
-    let Resource { group, version, kind, plural, singular, namespaced, .. } = resource;
+    let ResourceAttribute { group, version, kind, plural, singular, namespaced, .. } = resource;
     let api_version = format!("{group}/{version}");
     let (short_names, categories) = (&resource.short_names, &resource.categories);
     let (status_type, status_ref, status_move) = match &resource.status {
@@ -137,10 +137,10 @@ fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
 }
 
 /// The CustomResourceDefinition parts of the attribute.
-fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
+fn definition(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
     let name = type_name(&resource.kind);
-    let Resource { list_kind, is_stored, is_served, selectable, .. } = resource;
+    let ResourceAttribute { list_kind, is_stored, is_served, selectable, .. } = resource;
     let status = match &resource.status {
         Some(status) => quote! { ::std::option::Option::Some(#root::custom::schema_of::<#status>) },
         None => quote! { ::std::option::Option::None },
@@ -157,7 +157,7 @@ fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
         None => quote! { ::std::option::Option::None },
     };
     let columns = resource.columns.iter().map(|column| {
-        let Column { name, ty, path, format, description, priority } = column;
+        let ColumnAttribute { name, ty, path, format, description, priority } = column;
         let (format, description, priority) = (option(format), option(description), priority.unwrap_or(0));
         quote! {
             #root::custom::Column {
@@ -165,7 +165,7 @@ fn definition(input: &DeriveInput, resource: &Resource) -> TokenStream {
             }
         }
     });
-    let rules = resource.rules.iter().map(|Rule { rule, message, message_expression, reason, field_path }| {
+    let rules = resource.rules.iter().map(|RuleAttribute { rule, message, message_expression, reason, field_path }| {
         let (message, expression) = (option(message), option(message_expression));
         let (reason, field_path) = (option(reason), option(field_path));
         quote! {

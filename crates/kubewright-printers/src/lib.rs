@@ -34,7 +34,7 @@ pub use age::human_duration;
 pub use custom::{CustomColumn, JsonPath, JsonPathError};
 use kinds::{CellsOf, OrderOf};
 pub use metadata::{MetaVersion, common_list_metadata, partial_object_metadata, partial_object_metadata_list};
-use object::Object;
+use object::PrintedObject;
 
 /// The columns of one resource, and the conversion of its objects to rows.
 ///
@@ -154,7 +154,7 @@ impl Printer {
 
     /// The row of one object.
     pub fn row(&self, value: &Value, options: &RowOptions) -> Value {
-        let view = Object { value, now: options.now };
+        let view = PrintedObject { value, now: options.now };
         let cells = match &self.0 {
             Kind::BuiltIn { cells, .. } => cells(&view),
             Kind::Custom(columns) => {

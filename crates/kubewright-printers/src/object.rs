@@ -6,12 +6,12 @@ use kubewright_core::{Decoder, MicroTime, Selector, Time, Value, tree};
 use super::human_duration;
 
 /// An object and the current time.
-pub(super) struct Object<'v> {
+pub(super) struct PrintedObject<'v> {
     pub(super) value: &'v Value,
     pub(super) now: Time,
 }
 
-impl<'v> Object<'v> {
+impl<'v> PrintedObject<'v> {
     /// The value at a path.
     pub(super) fn at(&self, path: &[&str]) -> Option<&'v Value> {
         tree::get(self.value, path).filter(|value| !value.is_null())

@@ -43,7 +43,7 @@ struct InheritedContext<'a> {
 }
 
 /// The schema that a rule belongs to.
-struct Subject<'a> {
+struct RuleSchema<'a> {
     schema: &'a Schema,
     ty: Option<Type>,
     size: Option<ValueSize>,
@@ -55,7 +55,7 @@ impl RuleChecker<'_> {
         let rules = tree::items(json, &[FIELD]);
         if !rules.is_empty() {
             let (ty, size) = (schema.cel_type(is_root), schema.value_size(is_root));
-            let subject = Subject { schema, ty, size, context };
+            let subject = RuleSchema { schema, ty, size, context };
             for (index, rule) in rules.iter().enumerate() {
                 self.check_rule(&format!("{path}.{FIELD}[{index}]"), rule, &subject);
             }
@@ -82,7 +82,7 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn check_rule(&mut self, path: &str, rule: &Value, subject: &Subject<'_>) {
+    fn check_rule(&mut self, path: &str, rule: &Value, subject: &RuleSchema<'_>) {
         let before = self.causes.len();
         let text = |field: &str| tree::text(rule, &[field]);
         if text("rule").trim().is_empty() {
@@ -120,7 +120,7 @@ impl RuleChecker<'_> {
         }
     }
 
-    fn check_programs(&mut self, path: &str, rule: &Value, subject: &Subject<'_>) {
+    fn check_programs(&mut self, path: &str, rule: &Value, subject: &RuleSchema<'_>) {
         let Some(ty) = &subject.ty else {
             let why = "cel compile error: type of the schema has no place for rules";
             return self.causes.push(StatusCause::forbidden(path, why));

@@ -80,6 +80,11 @@ pub(crate) enum ListType {
 }
 
 impl Schema {
+    /// Whether the schema or one of its parts has CEL rules.
+    pub fn has_rules(&self) -> bool {
+        self.has_rules
+    }
+
     /// The schema of a field.
     pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
         match (self.properties.get(name), &self.additional) {

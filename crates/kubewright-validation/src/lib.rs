@@ -15,9 +15,9 @@
 //!
 //! ```
 //! use kubewright_core::{json, tree};
-//! use kubewright_validation::{Resource, defaulting, validation};
+//! use kubewright_validation::{ValidatedResource, defaulting, validation};
 //!
-//! let services = Resource::built_in("", "services", true);
+//! let services = ValidatedResource::built_in("", "services", true);
 //! let mut service = json!({
 //!     "metadata": {"name": "web", "namespace": "default"},
 //!     "spec": {"ports": [{"port": 80}, {"port": 80}]},
@@ -31,8 +31,6 @@
 
 pub mod admission_policy;
 pub mod approval;
-#[cfg(test)]
-mod complexity;
 mod data_source;
 pub mod defaulting;
 mod part;
@@ -44,5 +42,5 @@ pub mod validation;
 mod warnings;
 
 pub use part::Part;
-pub use resource::{CustomResource, Resource};
+pub use resource::{CustomProperties, ValidatedResource};
 pub use warnings::warnings;

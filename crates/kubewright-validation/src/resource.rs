@@ -5,7 +5,7 @@ use kubewright_schema::Schema;
 
 /// The resource of the objects that are completed or validated.
 #[derive(Debug, Clone, Copy)]
-pub struct Resource<'r> {
+pub struct ValidatedResource<'r> {
     /// The API group, empty for the core group.
     pub group: &'r str,
     /// The plural name, as in URLs.
@@ -17,22 +17,22 @@ pub struct Resource<'r> {
     /// The status of a new object of a resource with a status subresource.
     pub initial_status: Option<&'r Value>,
     /// Set for custom resources.
-    pub custom: Option<CustomResource<'r>>,
+    pub custom: Option<CustomProperties<'r>>,
 }
 
 /// The additional properties of a custom resource.
 #[derive(Debug, Clone, Copy)]
-pub struct CustomResource<'r> {
+pub struct CustomProperties<'r> {
     /// The schema of the version that objects are validated in.
     pub schema: &'r Schema,
     /// The JSON paths of the scale subresource: spec, status and selector.
     pub scale: Option<&'r [Str; 3]>,
 }
 
-impl<'r> Resource<'r> {
+impl<'r> ValidatedResource<'r> {
     /// A built-in resource without a status subresource.
     pub fn built_in(group: &'r str, plural: &'r str, namespaced: bool) -> Self {
-        Resource { group, plural, namespaced, has_status: false, initial_status: None, custom: None }
+        ValidatedResource { group, plural, namespaced, has_status: false, initial_status: None, custom: None }
     }
 
     /// Whether this is a custom resource.

@@ -9,7 +9,7 @@ use kubewright_core::tree::{self, Meta};
 use kubewright_core::validation::{dns1123_label, qualified_name};
 use kubewright_core::{Quantity, Str, Value};
 
-use crate::Resource;
+use crate::ValidatedResource;
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
@@ -75,7 +75,7 @@ const KNOWN_FORMATS: [&str; 31] = [
 ];
 
 /// The warnings about an object that replaces `old`.
-pub fn warnings(resource: &Resource<'_>, old: Option<&Value>, new: &Value) -> Vec<String> {
+pub fn warnings(resource: &ValidatedResource<'_>, old: Option<&Value>, new: &Value) -> Vec<String> {
     if resource.is_custom() {
         return finalizers(old, new);
     }
@@ -271,7 +271,7 @@ fn ports(path: &str, spec: &Value, found: &mut Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn many_unknown_formats_are_named_once_each() {

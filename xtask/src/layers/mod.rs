@@ -5,11 +5,14 @@
 //! of the architecture, and parts are understood one after the other. Files of one folder may
 //! import each other.
 //!
-//! Tests are not checked, and neither is generated code.
+//! A crate has at most 20,000 lines.
+//!
+//! Imports of tests are not checked, and neither is generated code.
 
 mod graph;
 mod imports;
 mod modules;
+mod sizes;
 mod table;
 
 use std::collections::BTreeMap;
@@ -24,7 +27,8 @@ pub fn run(shows_files: bool) -> Result<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let problems = problems(root, shows_files)?;
     if problems.is_empty() {
-        return Ok("the crates use what ARCHITECTURE.md lists, without cycles between folders".to_owned());
+        return Ok("the crates use what ARCHITECTURE.md lists, without cycles between folders, and none is too large"
+            .to_owned());
     }
     problems.iter().for_each(|problem| println!("{problem}"));
     Err(format!("{} problems with layers", problems.len()))
@@ -33,7 +37,9 @@ pub fn run(shows_files: bool) -> Result<String, String> {
 /// The problems of the workspace in the folder `root`, as text.
 fn problems(root: &Path, shows_files: bool) -> Result<Vec<String>, String> {
     let mut problems = table::problems(root)?;
-    for source in &source_folders(root)? {
+    let sources = source_folders(root)?;
+    problems.extend(sizes::problems(root, &sources)?);
+    for source in &sources {
         problems.extend(cycles(root, source, shows_files)?);
     }
     Ok(problems)
@@ -116,6 +122,15 @@ mod tests {
         let problems = problems_of("cycle", "", "use crate::store::Store;", "use crate::disk::file::File;");
         let imports = "  disk -> store: crate::store::Store\n  store -> disk: crate::disk::file::File";
         assert_eq!(problems, [format!("crates/kubewright-a/src: disk, store import each other:\n{imports}")]);
+    }
+
+    #[test]
+    fn a_crate_of_too_many_lines_is_a_problem() {
+        let problems = problems_of("size", "", &"\n".repeat(19_996), "");
+        assert_eq!(problems, [""; 0]);
+        let problems = problems_of("size", "", &"\n".repeat(20_000), "");
+        let want = "crates/kubewright-a/src has 20003 lines; move a part of it into a crate of its own";
+        assert_eq!(problems, [want]);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use kubewright_core::{Str, Value};
 use super::control::Control;
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// The default account of each namespace.

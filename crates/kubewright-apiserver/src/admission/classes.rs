@@ -5,8 +5,8 @@ use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, text_map, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, text_map, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, KeyRange};
 

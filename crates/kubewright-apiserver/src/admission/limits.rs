@@ -7,8 +7,8 @@ use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 use kubewright_validation::defaulting;
@@ -184,7 +184,7 @@ fn all(cluster: &dyn ClusterState, namespace: &str) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn totals_of_many_containers_with_distinct_resources_are_linear() {

@@ -30,11 +30,11 @@ pub(crate) use signer::{check as check_signer, set_requester};
 use kubewright_core::Value;
 use kubewright_core::meta::v1::{Status, StatusCause};
 pub(crate) use kubewright_validation::Part;
-use kubewright_validation::{CustomResource, defaulting, strategy, validation};
+use kubewright_validation::{CustomProperties, defaulting, strategy, validation};
 
-use crate::object::Meta;
-use crate::rejection::Rejection;
 use allocation::ServiceState;
+use kubewright_objects::object::Meta;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// Completes and checks an object that is to be created.
@@ -99,15 +99,15 @@ pub(crate) fn warnings(resource: &Resource, old: Option<&Value>, new: &Value) ->
 }
 
 /// The resource as the crate `kubewright-validation` sees it.
-fn described(resource: &Resource) -> kubewright_validation::Resource<'_> {
+fn described(resource: &Resource) -> kubewright_validation::ValidatedResource<'_> {
     let custom = resource.custom.as_ref();
-    kubewright_validation::Resource {
+    kubewright_validation::ValidatedResource {
         group: &resource.group,
         plural: &resource.plural,
         namespaced: resource.namespaced,
         has_status: resource.has_status(),
         initial_status: resource.empty.get("status"),
-        custom: custom.map(|custom| CustomResource { schema: &custom.schema, scale: custom.scale.as_ref() }),
+        custom: custom.map(|custom| CustomProperties { schema: &custom.schema, scale: custom.scale.as_ref() }),
     }
 }
 

@@ -6,7 +6,7 @@ use kubewright_core::Value;
 
 use super::plugins::AdmissionPlugin;
 use super::state::ClusterState;
-use crate::object::tree;
+use kubewright_objects::object::tree;
 use kubewright_resources::catalog::Resource;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";

@@ -5,8 +5,8 @@ use kubewright_core::{List, Value};
 
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::{Key, KeyRange};
 
 /// Default toleration of unreachable and not-ready nodes, in seconds.
@@ -68,20 +68,20 @@ pub(super) fn update(cluster: &dyn ClusterState, old: &Value, new: &mut Value) {
 }
 
 /// Name, value and preemption policy.
-type Class = (String, i64, String);
+type ResolvedClass = (String, i64, String);
 
-fn class(cluster: &dyn ClusterState, name: &str) -> Option<Class> {
+fn class(cluster: &dyn ClusterState, name: &str) -> Option<ResolvedClass> {
     let entry = cluster.newest(&Key::cluster("priorityclasses.scheduling.k8s.io", name))?;
     Some(read(entry.object.value()))
 }
 
-fn default_class(cluster: &dyn ClusterState) -> Option<Class> {
+fn default_class(cluster: &dyn ClusterState) -> Option<ResolvedClass> {
     let classes = cluster.all(&KeyRange::resource("priorityclasses.scheduling.k8s.io"));
     let defaults = classes.iter().filter(|class| tree::is_true(class.object.value(), &["globalDefault"]));
     defaults.map(|class| read(class.object.value())).min_by_key(|(_, value, _)| *value)
 }
 
-fn read(class: &Value) -> Class {
+fn read(class: &Value) -> ResolvedClass {
     let value = tree::int(class, &["value"]).unwrap_or_default();
     (class.name().to_owned(), value, tree::text(class, &["preemptionPolicy"]).to_owned())
 }

@@ -7,9 +7,9 @@ use super::Part;
 use super::plugins::AdmissionPlugin;
 use super::state::ClusterState;
 use crate::authorization::{Action, decide};
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// The requester fields of a CertificateSigningRequest.

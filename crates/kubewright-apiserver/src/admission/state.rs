@@ -4,9 +4,9 @@ use kubewright_core::Value;
 use kubewright_storage::{KeyRange, Page, StoreListOptions};
 
 use super::plugins::AdmissionPlugin;
-use crate::lookup::ObjectReader;
-use crate::object::StoredObject;
-use crate::rejection::Rejection;
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// The state of the cluster, as admission reads it.

@@ -6,7 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use crate::object::tree;
+use kubewright_objects::object::tree;
 use kubewright_resources::catalog::Resource;
 
 /// What is wrong with the certificate and the key of a TLS secret.

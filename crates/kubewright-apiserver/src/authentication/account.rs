@@ -15,12 +15,12 @@ use ring::signature::{
 };
 
 use super::CREDENTIAL_ID;
-use crate::lookup::ObjectReader;
-use crate::object::{Meta, to_json, tree};
 use crate::user::User;
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::object::{Meta, to_json, tree};
 use kubewright_storage::private_file;
 
-use crate::random;
+use kubewright_objects::random;
 
 /// The issuer of tokens, and their default audience.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";

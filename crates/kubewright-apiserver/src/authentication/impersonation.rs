@@ -13,10 +13,10 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, validation};
 
 use crate::authorization::{self, Action};
-use crate::lookup::ObjectReader;
-use crate::rejection::Rejection;
 use crate::request::unescape;
 use crate::user::{MASTERS, User};
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::rejection::Rejection;
 
 /// Prefix of the headers with extra user attributes.
 const EXTRA: &str = "impersonate-extra-";

@@ -16,9 +16,9 @@ pub(crate) use certificate::subject;
 pub(crate) use impersonation::impersonate;
 pub use token::{StaticTokens, TokenFileError};
 
-use crate::lookup::ObjectReader;
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::rejection::Rejection;
 
 /// The extra attribute with the ID of the credential.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";

@@ -3,9 +3,9 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Value};
 
-use crate::object::tree;
 use crate::request::RequestInfo;
 use crate::user::User;
+use kubewright_objects::object::tree;
 
 /// An action to authorize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use kubewright_core::meta::v1::Status;
 
 use super::rule::{PolicyRule, RuleDisplay, Single};
 use super::{Action, decide, rbac};
-use crate::lookup::ObjectReader;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// Maximum number of single permissions that a writer without the verb `escalate` may grant. A rule

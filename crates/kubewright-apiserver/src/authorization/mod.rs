@@ -14,9 +14,9 @@ pub(crate) use action::Action;
 pub(crate) use escalation::{check as check_escalation, check_change as check_escalation_by};
 pub(crate) use rbac::subject_terms;
 
-use crate::lookup::ObjectReader;
-use crate::rejection::Rejection;
 use crate::user::{MASTERS, User};
+use kubewright_objects::lookup::ObjectReader;
+use kubewright_objects::rejection::Rejection;
 
 /// A decision and its reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,9 +55,12 @@ pub(crate) fn missing_rules(have: &[Value], wanted: &[Value]) -> Vec<Value> {
 pub(crate) fn rules_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> Vec<Value> {
     let mut rules = rbac::rules_of(objects, user, namespace);
     if user.is_in(MASTERS) {
-        let all = || crate::object::tree::list(["*"]);
-        rules.insert(0, crate::object::tree::map([("verbs", all()), ("nonResourceURLs", all())]));
-        rules.insert(0, crate::object::tree::map([("verbs", all()), ("apiGroups", all()), ("resources", all())]));
+        let all = || kubewright_objects::object::tree::list(["*"]);
+        rules.insert(0, kubewright_objects::object::tree::map([("verbs", all()), ("nonResourceURLs", all())]));
+        rules.insert(
+            0,
+            kubewright_objects::object::tree::map([("verbs", all()), ("apiGroups", all()), ("resources", all())]),
+        );
     }
     rules
 }

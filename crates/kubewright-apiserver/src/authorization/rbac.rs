@@ -7,9 +7,9 @@ use kubewright_core::{Str, Value};
 
 use super::rule::PolicyRule;
 use super::{Action, Decision};
-use crate::lookup::{IndexTerm, ObjectReader};
-use crate::object::{Meta, StoredObject, tree};
 use crate::user::User;
+use kubewright_objects::lookup::{IndexTerm, ObjectReader};
+use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_storage::{Key, VersionedValue};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

@@ -5,7 +5,7 @@ use std::fmt;
 use kubewright_core::Value;
 
 use super::Action;
-use crate::object::tree;
+use kubewright_objects::object::tree;
 
 /// A policy rule in a role.
 #[derive(Clone, Copy)]

@@ -3,8 +3,8 @@
 use crate::admission::accounts::DEFAULT;
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::tree;
 use crate::registry::{CreateRequest, Ownership, Registry};
+use kubewright_objects::object::tree;
 
 /// Creates the default account if it is missing.
 pub(super) fn create_default(registry: &Registry, namespace: &str) {

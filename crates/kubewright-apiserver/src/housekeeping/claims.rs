@@ -2,10 +2,10 @@
 
 use kubewright_core::Value;
 
-use crate::lookup::IndexTerm;
-use crate::object::{Meta, tree};
 use crate::registry::Registry;
 use crate::registry::claims::{claims_of, ephemeral_claim, is_ephemeral};
+use kubewright_objects::lookup::IndexTerm;
+use kubewright_objects::object::{Meta, tree};
 use kubewright_storage::Key;
 use kubewright_validation::strategy::{PV_PROTECTION, PVC_PROTECTION};
 

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::deletions::Deletions;
 use super::{definitions, namespaces};
-use crate::object::Meta;
 use crate::registry::Registry;
+use kubewright_objects::object::Meta;
 use kubewright_storage::Key;
 
 pub(super) const NAMESPACES: &str = "namespaces";

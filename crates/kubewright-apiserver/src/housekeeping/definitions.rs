@@ -4,8 +4,8 @@ use kubewright_core::Str;
 use kubewright_core::options::DeleteOptions;
 
 use super::content::{DEFINITIONS, RemainingContent, yield_regularly};
-use crate::object::{Meta, tree};
 use crate::registry::{CUSTOM_CLEANUP, Registry, set_condition};
+use kubewright_objects::object::{Meta, tree};
 use kubewright_storage::{Key, KeyRange};
 
 /// Deletes the objects of a terminating definition, then releases it. Returns what it still waits

@@ -14,10 +14,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use crate::admission::control::Control;
-use crate::object::StoredObject;
 use crate::registry::{DeleteOutcome, Registry};
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use kubewright_core::{Time, Value};
 use tokio::time::{Instant, sleep_until};
 
-use crate::object::tree;
 use crate::registry::Registry;
+use kubewright_objects::object::tree;
 use kubewright_storage::Key;
 
 /// The storage name of events of both groups.

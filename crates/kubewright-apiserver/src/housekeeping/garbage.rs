@@ -10,9 +10,9 @@ use kubewright_core::{List, Str, Value};
 
 use super::deletions::{DeletingController, Deletion, Deletions};
 use super::{change, remove_finalizer};
-use crate::lookup::TermIndex;
-use crate::object::{Meta, tree};
 use crate::registry::{FOREGROUND, ORPHAN, Registry};
+use kubewright_objects::lookup::TermIndex;
+use kubewright_objects::object::{Meta, tree};
 use kubewright_storage::Key;
 
 /// The owner graph as of the followed log position, and the task queue.
@@ -26,8 +26,8 @@ pub(super) struct GarbageCollector {
     references_of: HashMap<Key, Vec<Reference>>,
     /// Terminating owners whose dependents have been queued, by UID, with their policy.
     terminating_owners: HashMap<Str, (Key, PropagationPolicy)>,
-    queue: VecDeque<Task>,
-    /// Invariant: the keys of queued [`Task::Check`] tasks without a known deleted owner.
+    queue: VecDeque<GarbageTask>,
+    /// Invariant: the keys of queued [`GarbageTask::Check`] tasks without a known deleted owner.
     checks: HashSet<Key>,
 }
 
@@ -39,7 +39,7 @@ struct Reference {
 }
 
 /// Work on one object.
-enum Task {
+enum GarbageTask {
     /// Delete the object if all its owners are gone. `gone` is a known deleted owner, or empty.
     Check { key: Key, gone: Str },
     /// Remove the references to an owner.
@@ -53,7 +53,7 @@ impl GarbageCollector {
     pub(super) fn restart(&mut self) {
         let mut queue = std::mem::take(&mut self.queue);
         // Orphaning owners still have their finalizer, so the new scan finds them.
-        queue.retain(|task| matches!(task, Task::Check { .. }));
+        queue.retain(|task| matches!(task, GarbageTask::Check { .. }));
         *self = GarbageCollector { queue, checks: std::mem::take(&mut self.checks), ..GarbageCollector::default() };
     }
 
@@ -111,7 +111,7 @@ impl GarbageCollector {
     /// Queues the check of an object.
     pub(super) fn check(&mut self, key: &Key, gone: &str) {
         if !gone.is_empty() || self.checks.insert(key.clone()) {
-            self.queue.push_back(Task::Check { key: key.clone(), gone: gone.into() });
+            self.queue.push_back(GarbageTask::Check { key: key.clone(), gone: gone.into() });
         }
     }
 
@@ -131,13 +131,13 @@ impl GarbageCollector {
             for dependent in dependents {
                 match policy {
                     PropagationPolicy::Orphan => {
-                        self.queue.push_back(Task::Release { key: dependent, owner: owner.uid().into() });
+                        self.queue.push_back(GarbageTask::Release { key: dependent, owner: owner.uid().into() });
                     }
                     _ => self.check(&dependent, ""),
                 }
             }
             if policy == PropagationPolicy::Orphan {
-                self.queue.push_back(Task::Orphaned { key: key.clone(), owner: owner.uid().into() });
+                self.queue.push_back(GarbageTask::Orphaned { key: key.clone(), owner: owner.uid().into() });
             }
         }
         self.release_foreground_owner(registry, owner.uid());
@@ -166,14 +166,14 @@ impl GarbageCollector {
         for _ in 0..limit {
             match self.queue.pop_front() {
                 None => return,
-                Some(Task::Check { key, gone }) => {
+                Some(GarbageTask::Check { key, gone }) => {
                     if gone.is_empty() {
                         self.checks.remove(&key);
                     }
                     self.check_owners(registry, deletions, &key, &gone);
                 }
-                Some(Task::Release { key, owner }) => release(registry, &key, &owner),
-                Some(Task::Orphaned { key, owner }) => {
+                Some(GarbageTask::Release { key, owner }) => release(registry, &key, &owner),
+                Some(GarbageTask::Orphaned { key, owner }) => {
                     let found = registry.store.newest(&key);
                     let value = found.as_ref().map(|entry| entry.object.tree()).filter(|value| value.uid() == owner);
                     if let Some(value) = value {

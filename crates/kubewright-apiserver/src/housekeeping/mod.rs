@@ -28,12 +28,12 @@ use crate::admission::accounts::DEFAULT;
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, StoredObject, tree};
 use crate::registry::Registry;
 use content::{ContentCleanup, yield_regularly};
 use deletions::{DeletingController, Deletion, Deletions};
 use expiry::EventExpiry;
 use garbage::GarbageCollector;
+use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_storage::{EventKind, Key, KeyRange, Recovery, StoreEvent, StoreListOptions, VersionedValue, Watcher};
 
 /// Period of trimming old events from the log, in addition to each write.
@@ -284,9 +284,9 @@ mod tests {
     use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
     use crate::registry::{CreateRequest, DeleteOutcome, Ownership};
     use kubewright_storage::{Directory, Durability, OpenDisk, StoreOptions};
+    use kubewright_testing::{assert_linear, processor_time};
 
     fn create(registry: &Registry, storage: &str, namespace: &str, object: &str) -> Arc<StoredObject> {
         let (catalog, value) = (registry.catalog(), object.parse().expect("valid JSON"));
@@ -390,7 +390,9 @@ mod tests {
                 });
                 drop(written);
             };
-            write("owner", &|owner| crate::object::tree::set(owner, &["data", "left"], number.to_string()));
+            write("owner", &|owner| {
+                kubewright_objects::object::tree::set(owner, &["data", "left"], number.to_string())
+            });
             write(&name(number), &|dependent| drop(dependent.remove_meta("finalizers")));
             settle(&mut housekeeper, &mut watcher);
         }
@@ -447,7 +449,7 @@ mod tests {
             }
             let written = registry.change(&maps, "default", "busy", |value| {
                 let mut value = value.clone();
-                crate::object::tree::set(&mut value, &["data", "n"], number.to_string());
+                kubewright_objects::object::tree::set(&mut value, &["data", "n"], number.to_string());
                 Ok(value)
             });
             assert!(written.is_ok());

@@ -7,8 +7,8 @@ use kubewright_core::{Str, Value};
 
 use super::content::{NAMESPACES, RemainingContent, yield_regularly};
 use super::deletions::{DeletingController, Deletion, DeletionState, Deletions};
-use crate::object::{Meta, tree};
 use crate::registry::{Registry, set_condition};
+use kubewright_objects::object::{Meta, tree};
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, KeyRange};
 

@@ -17,9 +17,9 @@ use super::in_flight::InFlightPermit;
 use super::memory::MemoryReservation;
 use crate::backup::Backup;
 use crate::channel_condition::ChannelCondition;
-use crate::encoding::ListStream;
 use crate::faults::ActiveFaults;
 use crate::registry::{FrameSlot, RegistryWatch};
+use kubewright_objects::encoding::ListStream;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -23,11 +23,11 @@ pub(crate) struct ConnectionLimit {
 
 #[derive(Default)]
 struct Open {
-    connections: HashMap<u64, Arc<Connection>>,
+    connections: HashMap<u64, Arc<TrackedConnection>>,
     next: u64,
 }
 
-struct Connection {
+struct TrackedConnection {
     /// Number of requests without a complete response, including watches.
     requests: AtomicUsize,
     /// The end of the last request, or the start of the connection.
@@ -38,12 +38,12 @@ struct Connection {
 /// The slot of a connection, released on drop.
 pub(crate) struct ConnectionSlot {
     number: u64,
-    connection: Arc<Connection>,
+    connection: Arc<TrackedConnection>,
     open: Arc<Mutex<Open>>,
 }
 
 /// Marks its connection as active until it is dropped.
-pub(crate) struct ActiveRequest(Arc<Connection>);
+pub(crate) struct ActiveRequest(Arc<TrackedConnection>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ impl ConnectionLimit {
         }
         let number = open.next;
         open.next += 1;
-        let connection = Arc::new(Connection {
+        let connection = Arc::new(TrackedConnection {
             requests: AtomicUsize::new(0),
             idle_since: Mutex::new(Instant::now()),
             evicted: Notify::new(),
@@ -74,7 +74,7 @@ impl ConnectionLimit {
     }
 }
 
-impl Connection {
+impl TrackedConnection {
     fn is_idle(&self) -> bool {
         self.requests.load(Ordering::Acquire) == 0
     }

@@ -47,7 +47,7 @@ pub(crate) use body::ChunkSource;
 pub use body::ResponseBody;
 pub(crate) use compression::{accepts_gzip, compress};
 pub(crate) use connection_limit::{ActiveRequest, ConnectionLimit, ConnectionSlot, MAX_CONNECTIONS};
-pub(crate) use in_flight::{InFlight, InFlightPermit, MAX_IN_FLIGHT};
+pub(crate) use in_flight::{InFlight, InFlightPermit, MAX_IN_FLIGHT, MAX_WATCHES, MAX_WATCHES_PER_USER};
 pub(crate) use incoming::IncomingRequest;
 pub(crate) use memory::{MemoryBudget, REQUEST_BYTES, RESPONSE_BYTES};
 pub(crate) use request_body::{BufferedBody, RequestBody};

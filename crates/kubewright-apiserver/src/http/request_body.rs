@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::lingering_close::Leftover;
 use super::memory::{MemoryBudget, MemoryReservation};
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 
 /// The maximum size of a body.
 const BODY_MAX: usize = 3 << 20;

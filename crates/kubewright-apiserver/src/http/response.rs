@@ -8,10 +8,10 @@ use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
 
 use super::{ChunkSource, MemoryBudget, ResponseBody};
-use crate::encoding::{self, ListBody, Wanted};
 use crate::registry::RegistryWatch;
-use crate::rejection::Rejection;
 use crate::warnings::Warnings;
+use kubewright_objects::encoding::{self, ListBody, Wanted};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::Format;
 
 /// Memory is reserved for larger responses.

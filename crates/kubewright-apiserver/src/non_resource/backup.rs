@@ -5,7 +5,7 @@ use kubewright_core::meta::v1::Status;
 use crate::backup::Backup;
 use crate::call::Call;
 use crate::http::ApiResponse;
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::{KeyRange, StoreListOptions};
 
 /// Responds with a backup. Writes continue meanwhile.

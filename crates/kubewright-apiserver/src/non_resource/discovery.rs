@@ -6,9 +6,9 @@ use hyper::{Method, StatusCode};
 use kubewright_core::Value;
 
 use crate::call::Call;
-use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::{self, Wanted};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, Offer};
 use kubewright_resources::catalog::Catalog;
 use kubewright_resources::discovery::{Document, etag};

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::faults::{Fault, Faults};
 use crate::http::ApiResponse;
-use crate::object::tree;
-use crate::rejection::Rejection;
+use kubewright_objects::object::tree;
+use kubewright_objects::rejection::Rejection;
 
 /// Handles a request below `/kubewright/faults`: `POST` a fault, `DELETE` all of them, or `POST` to
 /// one of the actions `compact`, `cut-watches`, `freeze`, `restart` and `thaw`.

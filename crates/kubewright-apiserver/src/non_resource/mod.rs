@@ -13,10 +13,10 @@ pub(crate) use faults::answer as inject_faults;
 
 use crate::authentication::{Accounts, KEY_SET_PATH};
 use crate::call::Call;
-use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
-use crate::object::{to_json, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::{self, Wanted};
+use kubewright_objects::object::{to_json, tree};
+use kubewright_objects::rejection::Rejection;
 
 use kubewright_storage::Disk;
 

@@ -7,10 +7,10 @@ use kubewright_core::protobuf::Encoder;
 use kubewright_core::{GroupVersion, Value};
 
 use crate::call::Call;
-use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
-use crate::object::tree;
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::{self, Wanted};
+use kubewright_objects::object::tree;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::{Catalog, Resource, ServedVersion};
 use kubewright_resources::openapi::{self, OpenApiDocument};
 

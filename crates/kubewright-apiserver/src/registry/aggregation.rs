@@ -6,8 +6,8 @@ use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::{Decoder, List, Selector, Value};
 
 use super::Registry;
-use crate::lookup::IndexTerm;
-use crate::object::{Meta, StoredObject, tree};
+use kubewright_objects::lookup::IndexTerm;
+use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, KeyRange};
 
@@ -79,9 +79,9 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
     use crate::registry::{CreateRequest, Ownership};
     use kubewright_storage::StoreOptions;
+    use kubewright_testing::{assert_linear, processor_time};
 
     fn create(registry: &Registry, name: &str, rest: &str) {
         let role = format!(

@@ -5,8 +5,8 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
-use crate::object::{Meta, text_map, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, text_map, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 impl Registry {

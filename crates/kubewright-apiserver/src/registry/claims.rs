@@ -3,8 +3,8 @@
 use kubewright_core::{Str, Value};
 use kubewright_storage::Key;
 
-use crate::lookup::IndexTerm;
-use crate::object::{Meta, tree};
+use kubewright_objects::lookup::IndexTerm;
+use kubewright_objects::object::{Meta, tree};
 
 /// The index terms of a pod: its claims.
 pub(crate) fn claim_terms(key: &Key, pod: &Value) -> Vec<IndexTerm> {

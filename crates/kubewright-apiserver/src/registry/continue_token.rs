@@ -6,8 +6,8 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
 
-use crate::object::tree;
-use crate::rejection::Rejection;
+use kubewright_objects::object::tree;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
 

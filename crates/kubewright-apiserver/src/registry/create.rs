@@ -13,10 +13,10 @@ use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::QuotaPermit;
 use crate::admission::state::ClusterState;
 use crate::authorization;
-use crate::conversion;
-use crate::object::{Meta, ObjectDraft, StoredObject};
-use crate::random;
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::WriteError;
 

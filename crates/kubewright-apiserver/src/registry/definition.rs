@@ -6,8 +6,8 @@ use kubewright_core::{Str, Time, Value};
 
 use super::{FieldManager, Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
-use crate::lookup::IndexTerm;
-use crate::object::{Meta, StoredObject, texts, tree};
+use kubewright_objects::lookup::IndexTerm;
+use kubewright_objects::object::{Meta, StoredObject, texts, tree};
 use kubewright_resources::catalog::{Resource, custom};
 use kubewright_storage::Key;
 use kubewright_validation::approval;

@@ -3,8 +3,8 @@
 use kubewright_core::{Str, Value};
 use kubewright_storage::Key;
 
-use crate::lookup::IndexTerm;
-use crate::object::{texts, tree};
+use kubewright_objects::lookup::IndexTerm;
+use kubewright_objects::object::{texts, tree};
 
 /// The accepted names of a definition, and whether it waits for others.
 pub(super) fn name_terms(_: &Key, definition: &Value) -> Vec<IndexTerm> {

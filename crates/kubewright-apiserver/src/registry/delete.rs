@@ -8,9 +8,9 @@ use kubewright_core::{GroupResource, Str, Time, Value};
 
 use super::{Registry, note_write, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
-use crate::conversion;
-use crate::object::{Meta, ObjectDraft, StoredObject, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, ObjectDraft, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, VersionedValue, WriteError};
 

@@ -8,8 +8,8 @@ use super::binding::set_condition;
 use super::delete::check_preconditions;
 use super::{Registry, UpdateRequest};
 use crate::admission::Part;
-use crate::object::{Meta, StoredObject, to_json, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, StoredObject, to_json, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 

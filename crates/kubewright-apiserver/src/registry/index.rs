@@ -14,8 +14,8 @@ use super::{aggregation, claims, definition_names};
 use crate::admission::allocation::ServiceNumbers;
 use crate::admission::quota::QuotaUsage;
 use crate::authorization;
-use crate::lookup::{IndexTerm, TermIndex};
-use crate::object::StoredObject;
+use kubewright_objects::lookup::{IndexTerm, TermIndex};
+use kubewright_objects::object::StoredObject;
 use kubewright_storage::{EventKind, Key, Observer, StoreEvent};
 
 /// All indices of a registry.

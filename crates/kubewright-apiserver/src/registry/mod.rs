@@ -47,11 +47,11 @@ pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
 use crate::admission::plugins::EnabledPlugins;
-use crate::encoding::SharedFrames;
-use crate::object::{Meta, StoredObject, tree};
 use crate::offload::Offload;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::encoding::SharedFrames;
+use kubewright_objects::object::{Meta, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
 use kubewright_resources::catalog::{Catalog, Resource};
 use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};

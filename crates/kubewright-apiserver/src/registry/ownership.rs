@@ -10,9 +10,9 @@ use kubewright_merge::apply::{
 };
 
 use crate::admission;
-use crate::conversion;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// The manager of fields from before the first apply.

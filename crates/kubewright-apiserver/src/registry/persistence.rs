@@ -8,8 +8,8 @@ use kubewright_core::meta::v1::Status;
 use tokio::sync::watch as channel;
 
 use super::{Indices, Registry, bounded};
-use crate::object::StoredObject;
-use crate::rejection::Rejection;
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{
     DataFileContents, Durability, EventKind, EventRecord, Follower, Key, KeyRange, OpenDisk, Store, StoreEvent,

@@ -4,8 +4,8 @@ use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::{Decoder, GroupKind, Selector, Value};
 
 use super::Registry;
-use crate::object::{Meta, to_json, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, to_json, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// Metadata fields that a scale copies from its object.
@@ -115,7 +115,7 @@ fn selector_text(object: &Value) -> String {
     let Some(selector) = tree::get(object, &["spec", "selector"]) else { return String::new() };
     let is_plain = selector.as_object().is_some_and(|map| map.values().all(|value| value.as_str().is_some()));
     let selector = if is_plain {
-        Selector::from_set(&crate::object::text_map(Some(selector)))
+        Selector::from_set(&kubewright_objects::object::text_map(Some(selector)))
     } else {
         let decoded: Result<LabelSelector, _> = Decoder::new().json(&to_json(selector));
         Selector::from_label_selector(decoded.ok().as_ref())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{FieldSelector, Selector, Str, Value};
 
-use crate::object::{StoredObject, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::{Custom, Resource};
 use kubewright_storage::{Compacted, Key, KeyRange, Store, Watcher};
 
@@ -77,6 +77,11 @@ impl Selectors {
     /// Whether every object matches.
     pub(crate) fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
+    }
+
+    /// Whether matching reads the text of objects. Labels are at hand without it.
+    pub(super) fn reads_text(&self) -> bool {
+        !self.fields.is_everything()
     }
 
     /// The smallest store scope that contains all matching objects.

@@ -11,10 +11,10 @@ use crate::admission::control::{ControlState, HookCache, Policies};
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::{QuotaState, QuotaUsage};
 use crate::admission::state::ClusterState;
-use crate::lookup::{IndexTerm, ObjectReader, TermIndex};
-use crate::object::StoredObject;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::lookup::{IndexTerm, ObjectReader, TermIndex};
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{Catalog, Resource};
 
 impl ObjectReader for Registry {

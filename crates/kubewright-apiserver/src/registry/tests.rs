@@ -11,10 +11,10 @@ use kubewright_core::{FieldSelector, Selector, Str, Value};
 use tokio::sync::watch;
 
 use super::{FrameSlot, Registry, Selectors};
-use crate::conversion::webhook::in_version;
-use crate::encoding::{self, Frames, ListBody, Wanted};
-use crate::object::{Meta, ObjectDraft, StoredObject};
-use crate::rejection::Rejection;
+use kubewright_objects::conversion::webhook::in_version;
+use kubewright_objects::encoding::{self, Frames, ListBody, Wanted};
+use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, MetaVersion};
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{KeyRange, StoreOptions};
@@ -239,7 +239,7 @@ impl Polled {
             let Some(frame) = self.slot.take() else { return events.join(" ") };
             for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 let event = Value::from_json(line).expect("an event");
-                let text = |path: &[&str]| crate::object::tree::text(&event, path).to_owned();
+                let text = |path: &[&str]| kubewright_objects::object::tree::text(&event, path).to_owned();
                 events.push(format!("{} {}", text(&["type"]), text(&["object", "metadata", "name"])));
             }
         }
@@ -356,7 +356,7 @@ async fn long_lists_in_json_are_encoded_while_they_are_sent() {
         ("resourceVersion", listed.meta.revision.to_string()),
         ("continue", listed.meta.continue_token.as_deref().expect("there are more").to_owned()),
     ] {
-        crate::object::tree::set(&mut metadata, &[field], text);
+        kubewright_objects::object::tree::set(&mut metadata, &[field], text);
     }
     let version = MetaVersion::V1;
     let table = pods.printer.table(&metadata, &trees, Some(pods.printer.columns()), &RowOptions::default());
@@ -470,7 +470,7 @@ async fn a_watch_that_is_not_read_holds_no_objects() {
         let Some(frame) = slot.take() else { break };
         for line in frame.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             let event = Value::from_json(line).expect("JSON");
-            names.push(crate::object::tree::text(&event, &["object", "metadata", "name"]).to_owned());
+            names.push(kubewright_objects::object::tree::text(&event, &["object", "metadata", "name"]).to_owned());
         }
     }
     assert!(names.is_sorted() && names.len() == 1000, "{}", names.len());

@@ -13,9 +13,9 @@ use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
 use crate::authorization;
-use crate::conversion;
-use crate::object::{Meta, ObjectDraft, StoredObject};
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// Metadata that only the server writes.

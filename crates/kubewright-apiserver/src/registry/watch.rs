@@ -12,16 +12,16 @@ use kubewright_core::options::WatchOptions;
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::list::{OFFLOAD_THRESHOLD, parse_version};
+use super::list::{is_heavy, parse_version};
 use super::{Registry, Selectors};
 use crate::channel_condition::ChannelCondition;
-use crate::conversion::webhook::in_version;
-use crate::encoding::{FrameType, Frames, SharedFrames, bookmark};
-use crate::object::StoredObject;
 use crate::offload::Offload;
-use crate::random;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::conversion::webhook::in_version;
+use kubewright_objects::encoding::{FrameType, Frames, SharedFrames, bookmark};
+use kubewright_objects::object::StoredObject;
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{
     Compacted, EventKind, Key, KeyRange, ReadError, Store, StoreEvent, StoreListOptions, Watcher,
@@ -273,13 +273,13 @@ impl RegistryWatch {
         // If matching needs a webhook, the objects are filtered again after their conversion.
         let is_filtered = self.selection.needs_webhook(&self.resource);
         let selection = if is_filtered { self.selection.without_fields() } else { self.selection.clone() };
-        let is_cheap = selection.is_everything() || self.store.resource_len(&self.scope) <= OFFLOAD_THRESHOLD;
+        let is_offloaded = !selection.is_everything() && is_heavy(&self.store, &self.scope, &selection);
         let (store, scope) = (self.store.clone(), self.scope.clone());
         let read = move || {
             let page = store.list_where(&scope, paging, |_, entry| selection.matches(&entry.object))?;
             Ok(page.entries.into_iter().map(|(key, entry)| (key, entry.object)).collect())
         };
-        if is_cheap { Ok(read()) } else { self.offload.run(read).await }
+        if is_offloaded { self.offload.run(read).await } else { Ok(read()) }
     }
 
     /// The next time to wake up without an event.
@@ -341,6 +341,10 @@ impl RegistryWatch {
                 Ok(None) => return,
                 Err(compacted) => return self.fail(compacted, frame.tail()),
             }
+        }
+        if frame.is_empty() {
+            // Much text was read, and nothing of it matched.
+            tokio::task::yield_now().await;
         }
     }
 

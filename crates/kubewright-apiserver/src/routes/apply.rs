@@ -7,20 +7,20 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{FieldValidation, PatchOptions};
 use kubewright_core::{Value, yaml};
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::Part;
 use crate::http::ApiResponse;
-use crate::object::{Meta, StoredObject, tree};
 use crate::registry::{self, FieldManager, Ownership, UpdateKind};
-use crate::rejection::Rejection;
 use crate::warnings::Warnings;
+use kubewright_objects::object::{Meta, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::{self, ExpectedType};
 
 /// Maximum number of attempts after concurrent creations or deletions.
 const ATTEMPTS: usize = 5;
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     pub(super) async fn apply(&mut self, part: Part, options: &PatchOptions) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let resource = Arc::clone(self.resource);

@@ -10,17 +10,17 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::ListOptions;
 
-use super::Endpoint;
-use crate::encoding::ListMeta;
+use super::ResourceRequest;
 use crate::http::ApiResponse;
-use crate::object::{ObjectDraft, StoredObject, tree};
 use crate::registry::{ListPage, Selectors};
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::ListMeta;
+use kubewright_objects::object::{ObjectDraft, StoredObject, tree};
+use kubewright_objects::rejection::Rejection;
 
 /// The name of the store.
 const STORE: &str = "etcd-0";
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     pub(super) async fn list_components(&mut self) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let options = ListOptions::from_query(self.call.query)?;

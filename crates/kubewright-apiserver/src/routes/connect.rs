@@ -4,11 +4,11 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::control::Operation;
 use crate::http::ApiResponse;
-use crate::object::tree;
-use crate::rejection::Rejection;
+use kubewright_objects::object::tree;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Subresource;
 
 /// Whether this is a connect subresource, for any method.
@@ -16,7 +16,7 @@ pub(super) fn is_connection(subresource: &str) -> bool {
     matches!(subresource, "exec" | "attach" | "portforward" | "proxy")
 }
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     /// Runs admission for the connect options in the query.
     ///
     /// As in the real server, admission precedes the lookup of the object.

@@ -20,13 +20,13 @@ use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::authorization::{self, Action};
 use crate::call::Call;
-use crate::conversion::webhook::in_version;
-use crate::encoding::{self, Frames, Wanted};
 use crate::http::ApiResponse;
-use crate::object::{Meta, StoredObject};
 use crate::registry::{self, CreateRequest, FieldManager, ListPage, Ownership, Selectors, UpdateKind, UpdateRequest};
-use crate::rejection::Rejection;
 use crate::request::ResourcePath;
+use kubewright_objects::conversion::webhook::in_version;
+use kubewright_objects::encoding::{self, Frames, Wanted};
+use kubewright_objects::object::{Meta, StoredObject};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::{Format, Offer};
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::{self, ExpectedType};
@@ -69,7 +69,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
         "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::without_hooks(call.user),
         _ => Control::new(call.registry, call.user, resource, &target.subresource),
     };
-    let mut endpoint = Endpoint { call, resource, target, control: &control };
+    let mut endpoint = ResourceRequest { call, resource, target, control: &control };
     endpoint.warn_of_deprecation();
     let answer = match (is_collection, &*target.subresource) {
         (true, _) => endpoint.collection().await,
@@ -92,14 +92,14 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
 }
 
 /// A request for a known resource.
-struct Endpoint<'a, 'c> {
+struct ResourceRequest<'a, 'c> {
     call: &'a mut Call<'c>,
     resource: &'a Arc<Resource>,
     target: &'a ResourcePath,
     control: &'a Control<'a>,
 }
 
-impl<'a> Endpoint<'a, '_> {
+impl<'a> ResourceRequest<'a, '_> {
     async fn collection(&mut self) -> Result<ApiResponse, Rejection> {
         let (verb, everywhere) = (self.call.info.verb, self.resource.namespaced && self.target.namespace.is_empty());
         if !matches!(*self.call.method, Method::GET | Method::HEAD) && (everywhere || self.target.is_watch_path) {

@@ -9,15 +9,15 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::{FieldValidation, PatchOptions, PatchType};
 use kubewright_core::{Decoder, GroupKind, GroupResource, Str, Value};
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::Part;
 use crate::http::ApiResponse;
 use crate::patching;
 use crate::registry::UpdateKind;
-use crate::rejection::Rejection;
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::decoding::{self, ExpectedType};
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     pub(super) async fn patch(&mut self, part: Part) -> Result<ApiResponse, Rejection> {
         let wanted = self.wanted()?;
         let (kind, options) = self.patch_options()?;

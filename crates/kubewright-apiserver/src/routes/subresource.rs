@@ -8,21 +8,21 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
 use super::patch::PatchAttempt;
-use super::{Endpoint, connect, done};
+use super::{ResourceRequest, connect, done};
 use crate::admission::Part;
 use crate::admission::control::Operation;
-use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
-use crate::object::{Meta, tree};
 use crate::patching;
 use crate::registry::UpdateKind;
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::{self, Wanted};
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_printers::{Printer, partial_object_metadata};
 use kubewright_resources::accept::{Form, Offer};
 use kubewright_resources::catalog::Subresource;
 use kubewright_resources::decoding::{self, ExpectedType};
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let verb = self.call.info.verb;
         if !subresource.verbs.contains(&verb) {

@@ -5,13 +5,13 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Str, Time, Value};
 
-use super::Endpoint;
+use super::ResourceRequest;
 use crate::admission::control::Operation;
 use crate::authentication::{BoundObject, ISSUER, TokenClaims};
-use crate::encoding::{self, Wanted};
 use crate::http::ApiResponse;
-use crate::object::{Meta, texts, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::encoding::{self, Wanted};
+use kubewright_objects::object::{Meta, texts, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::Offer;
 use kubewright_resources::catalog::Subresource;
 use kubewright_resources::decoding::ExpectedType;
@@ -20,7 +20,7 @@ const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
 
-impl Endpoint<'_, '_> {
+impl ResourceRequest<'_, '_> {
     /// Issues a token for the service account.
     pub(super) async fn issue_token(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
         let wanted = Wanted::negotiate(self.call.headers, self.call.query, Offer::Plain)?;

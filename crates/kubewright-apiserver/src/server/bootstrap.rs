@@ -4,9 +4,9 @@ use kubewright_core::{Time, Value, yaml};
 
 use super::{StartError, roles};
 use crate::admission::allocation::ServiceAddresses;
-use crate::object::{Meta, tree};
 use crate::registry::{CreateRequest, Ownership, Registry};
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::decoding::{self, ExpectedType};
 
 /// The system namespaces.

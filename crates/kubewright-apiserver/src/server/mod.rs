@@ -25,7 +25,10 @@ use crate::admission::plugins::{AdmissionPlugin, EnabledPlugins};
 use crate::authentication::{Accounts, Authenticator, Peer, StaticTokens};
 use crate::faults::Faults;
 use crate::housekeeping;
-use crate::http::{ConnectionLimit, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MemoryBudget, REQUEST_BYTES};
+use crate::http::{
+    ConnectionLimit, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MAX_WATCHES, MAX_WATCHES_PER_USER, MemoryBudget,
+    REQUEST_BYTES,
+};
 use crate::registry::Registry;
 use crate::service::{BoxFuture, Service};
 use crate::serving::{self, Connections};
@@ -71,6 +74,8 @@ pub struct ApiServer {
     unsafe_fast: bool,
     serves_faults: bool,
     max_in_flight: Option<usize>,
+    max_watches: Option<usize>,
+    max_watches_per_user: Option<usize>,
     max_connections: Option<usize>,
     max_body_memory: Option<usize>,
     plugins: EnabledPlugins,
@@ -227,10 +232,27 @@ impl ApiServer {
     /// Limits concurrent reads and concurrent writes to this number each. Others get 429. 1000 by
     /// default.
     ///
-    /// Watches do not count.
+    /// Watches do not count; see [`max_watches`](Self::max_watches).
     #[must_use]
     pub fn max_requests_in_flight(mut self, requests: usize) -> Self {
         self.max_in_flight = Some(requests);
+        self
+    }
+
+    /// Limits concurrent watches. Others get 429 and may be retried. 20,000 by default.
+    #[must_use]
+    pub fn max_watches(mut self, watches: usize) -> Self {
+        self.max_watches = Some(watches);
+        self
+    }
+
+    /// Limits the concurrent watches of each user. Others get 429 and may be retried. 1000 by
+    /// default.
+    ///
+    /// Members of the group `system:masters` and connections inside the process are exempt.
+    #[must_use]
+    pub fn max_watches_per_user(mut self, watches: usize) -> Self {
+        self.max_watches_per_user = Some(watches);
         self
     }
 
@@ -323,7 +345,11 @@ impl ApiServer {
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
         let tokens = self.tokens.len();
         let authenticator = Authenticator { tokens: self.tokens, accounts };
-        let in_flight = InFlight::new(self.max_in_flight.unwrap_or(MAX_IN_FLIGHT));
+        let in_flight = InFlight::new(
+            self.max_in_flight.unwrap_or(MAX_IN_FLIGHT),
+            self.max_watches.unwrap_or(MAX_WATCHES),
+            self.max_watches_per_user.unwrap_or(MAX_WATCHES_PER_USER),
+        );
         let body_memory = MemoryBudget::new(self.max_body_memory.unwrap_or(REQUEST_BYTES));
         let limits = (in_flight, body_memory);
         let service = Service::new(Arc::clone(&registry), authenticator, limits, disk, faults, self.serves_faults);

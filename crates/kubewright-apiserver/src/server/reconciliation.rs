@@ -10,9 +10,9 @@ use kubewright_core::{List, Value};
 
 use super::bootstrap::create;
 use crate::authorization;
-use crate::object::{Meta, tree};
 use crate::registry::Registry;
-use crate::rejection::Rejection;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
 /// The annotation that controls whether the server may update a role or binding.

@@ -7,8 +7,8 @@ use kubewright_core::Value;
 
 use super::StartError;
 use super::reconciliation::{AUTO_UPDATE, reconcile};
-use crate::object::tree;
 use crate::registry::Registry;
+use kubewright_objects::object::tree;
 
 const READ: &str = "get list watch";
 const WRITE: &str = "create delete deletecollection patch update";

@@ -22,7 +22,7 @@ fn service(directory: &Path, is_full: &Arc<AtomicBool>) -> Service {
     let disk = disk.start(Arc::clone(&registry)).expect("a thread can be started");
     let accounts = Accounts::generate().expect("keys can be generated");
     let authenticator = Authenticator { tokens: Default::default(), accounts };
-    let limits = (InFlight::new(100), MemoryBudget::new(1 << 20));
+    let limits = (InFlight::new(100, 100, 100), MemoryBudget::new(1 << 20));
     let faults = Faults::new(Arc::clone(&registry));
     Service::new(registry, authenticator, limits, Some(Arc::new(disk)), faults, false)
 }

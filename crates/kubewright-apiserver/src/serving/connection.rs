@@ -21,15 +21,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::work::{AbortOnDrop, PendingRequests, Requests, guarded};
+use super::work::{AbortOnDrop, ConnectionRequests, PendingRequests, guarded};
 use super::{http2, preface};
 use crate::authentication::Peer;
-use crate::encoding::Wanted;
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
     ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
 use crate::service::Service;
+use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.
 const HEADERS_MAX: usize = 256;
@@ -121,7 +121,7 @@ async fn serve(
     };
     let Ok((stream, is_http2)) = peeked else { return };
     let (stream, mut driver) = drive(stream);
-    let requests = Requests::default();
+    let requests = ConnectionRequests::default();
     if is_http2 {
         let respond = |parts, body| {
             let (service, peer, request, pending) =

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::connection::{HEADER_SIZE, WRITE_TIMEOUT};
 use super::date::Date;
 use super::idle::{IdleTimer, Verdict};
-use super::watches::{WatchResponse, Watches};
+use super::watches::{WatchPoller, WatchResponse};
 use crate::channel_condition::ChannelCondition;
 use crate::http::ResponseBody;
 
@@ -39,7 +39,7 @@ const STREAMS_MAX: u32 = 200;
 type Exchange = Pin<Box<dyn Future<Output = Option<WatchResponse>> + Send>>;
 
 /// A received request with its response stream.
-type Accepted = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
+type AcceptedStream = Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>;
 
 /// A connection with all its streams, polled by a single task.
 struct Http2Connection<S> {
@@ -47,7 +47,7 @@ struct Http2Connection<S> {
     /// Wakes the connection task, mostly for its own streams.
     bell: Doorbell,
     requests: FuturesUnordered<Exchange>,
-    watches: Watches,
+    watches: WatchPoller,
     date: Date,
     /// Whether a request arrived since the last idle check.
     is_used: bool,
@@ -73,7 +73,7 @@ where
         connection,
         bell: Doorbell::default(),
         requests: FuturesUnordered::new(),
-        watches: Watches::default(),
+        watches: WatchPoller::default(),
         date: Date::default(),
         is_used: false,
     };
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Http2Connection<S> {
     }
 
     /// Reads and writes, and accepts the next request.
-    fn poll_accept(&mut self, own: &mut Context<'_>) -> Poll<Option<Accepted>> {
+    fn poll_accept(&mut self, own: &mut Context<'_>) -> Poll<Option<AcceptedStream>> {
         // Earlier wake-ups, mostly for data to be written, are handled by this call.
         self.bell.begin();
         self.connection.poll_accept(own)

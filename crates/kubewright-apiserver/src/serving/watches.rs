@@ -20,7 +20,7 @@ const UNCHECKED_BYTES: usize = 64 << 10;
 ///
 /// A watch without events only compares a few numbers. Separate futures with separate wakers would
 /// cost more per event: a wake-up and a queue operation for each, and several checks of its stream.
-pub(super) struct Watches {
+pub(super) struct WatchPoller {
     open: Vec<WatchResponse>,
     /// Rung by events and by streams.
     bell: Doorbell,
@@ -46,14 +46,14 @@ struct Raised {
     bell: Waker,
 }
 
-impl Default for Watches {
+impl Default for WatchPoller {
     fn default() -> Self {
         let bell = Doorbell::default();
-        Watches { open: Vec::new(), signal: Signal::new(bell.waker()), bell }
+        WatchPoller { open: Vec::new(), signal: Signal::new(bell.waker()), bell }
     }
 }
 
-impl Watches {
+impl WatchPoller {
     pub(super) fn add(&mut self, watch: WatchResponse) {
         self.open.push(watch);
         // Poll the watch and its stream for the first time.

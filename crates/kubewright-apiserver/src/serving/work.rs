@@ -11,12 +11,12 @@ use tokio::task::{JoinError, JoinHandle};
 
 /// The requests of one connection that have no response yet.
 #[derive(Clone, Default)]
-pub(super) struct Requests(Arc<AtomicUsize>);
+pub(super) struct ConnectionRequests(Arc<AtomicUsize>);
 
 /// One of these requests.
-pub(super) struct PendingRequests(Requests);
+pub(super) struct PendingRequests(ConnectionRequests);
 
-impl Requests {
+impl ConnectionRequests {
     pub(super) fn add(&self) -> PendingRequests {
         self.0.fetch_add(1, Ordering::Relaxed);
         PendingRequests(self.clone())

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::ApiServer;
+use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_core::Value;
 
 use crate::client::{CONFIG_MAPS, Client, server, text};
@@ -149,6 +149,29 @@ async fn too_many_concurrent_requests_get_429() {
         (response.status().as_u16(), &response.headers()["retry-after"]),
         (429, &"1".parse().expect("a number"))
     );
+}
+
+/// Status code and `Retry-After` of a watch, as this user or as the administrator.
+async fn watch_as(server: &RunningServer, user: Option<&str>) -> (u16, Option<String>) {
+    let mut client = Client::over(server.connect()).await;
+    let mut request = Request::get(format!("{CONFIG_MAPS}?watch=1")).header("host", "test");
+    if let Some(user) = user {
+        request = request.header("impersonate-user", user);
+    }
+    let response = client.send(request.body(Full::<Bytes>::default()).expect("a valid request")).await;
+    let retry_after = response.headers().get("retry-after").map(|value| value.to_str().expect("text").to_owned());
+    (response.status().as_u16(), retry_after)
+}
+
+#[tokio::test]
+async fn too_many_watches_get_429() {
+    let for_users = ApiServer::in_memory().max_watches_per_user(0).start().await.expect("nothing can fail");
+    assert_eq!(watch_as(&for_users, Some("jane")).await, (429, Some("1".to_owned())));
+    assert_eq!(watch_as(&for_users, None).await, (200, None));
+    let for_all = ApiServer::in_memory().max_watches(0).start().await.expect("nothing can fail");
+    assert_eq!(watch_as(&for_all, None).await, (429, Some("1".to_owned())));
+    let by_default = ApiServer::in_memory().start().await.expect("nothing can fail");
+    assert_eq!(watch_as(&by_default, Some("jane")).await, (403, None));
 }
 
 #[tokio::test]

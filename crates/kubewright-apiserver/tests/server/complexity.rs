@@ -6,6 +6,7 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_core::Value;
+use kubewright_testing::processor_time;
 
 use crate::client::text;
 
@@ -42,13 +43,6 @@ impl Bench {
         }
         panic!("{path} stays");
     }
-}
-
-/// The CPU time of this thread.
-fn processor_time() -> Duration {
-    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
-    let nanoseconds = statistics.split_whitespace().next().and_then(|time| time.parse().ok());
-    Duration::from_nanos(nanoseconds.expect("it begins with the time on the processor"))
 }
 
 /// Fails if four times as many objects take eight times as long in each of several attempts. `work`

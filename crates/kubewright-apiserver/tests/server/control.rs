@@ -21,7 +21,7 @@ use crate::client::{CONFIG_MAPS, Client, config_map, server, text};
 
 pub const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 
-async fn put_in_force(client: &mut Client, spec: &str, binding: &str) {
+pub async fn put_in_force(client: &mut Client, spec: &str, binding: &str) {
     let policy = format!(
         r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"p"}},
         "spec":{{"matchConstraints":{{"resourceRules":[{{"apiGroups":[""],"apiVersions":["v1"],

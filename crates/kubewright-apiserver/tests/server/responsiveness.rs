@@ -10,9 +10,9 @@ use kubewright_apiserver::{ApiServer, RunningServer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::task::yield_now;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, text};
+use crate::control::put_in_force;
 
 async fn fill(server: &RunningServer, count: usize) {
     let service = server.service();
@@ -24,66 +24,108 @@ async fn fill(server: &RunningServer, count: usize) {
     }
 }
 
-/// The longest time for which the runtime's only thread did not poll this task, and the duration of
-/// the request.
-async fn longest_pause(server: &RunningServer, request: Request<Full<Bytes>>) -> (Duration, Duration) {
-    let mut client = Client::over(server.connect()).await;
-    let start = Instant::now();
-    let (mut last, mut longest) = (start, Duration::ZERO);
-    let exchange = async {
-        let response = client.send(request).await;
-        assert!(response.status().is_success(), "{response:?}");
+/// Checks that each request succeeds, and that none can while all blocking threads are busy.
+///
+/// The runtime must have one blocking thread. This shows without a clock that the executor's thread
+/// does not do the work.
+async fn need_a_blocking_thread(server: &RunningServer, requests: Vec<(&str, Request<Full<Bytes>>)>) {
+    for (what, request) in &requests {
+        let mut client = Client::over(server.connect()).await;
+        let response = client.send(request.clone()).await;
+        assert!(response.status().is_success(), "{what}: {response:?}");
         response.into_body().collect().await.expect("the body ends");
-    };
-    let ticks = async {
-        loop {
-            longest = longest.max(last.elapsed());
-            last = Instant::now();
-            yield_now().await;
-        }
-    };
-    tokio::select! {
-        () = exchange => {}
-        () = ticks => {}
     }
-    (longest, start.elapsed())
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let busy = tokio::task::spawn_blocking(move || is_done.recv());
+    for (what, request) in requests {
+        let mut client = Client::over(server.connect()).await;
+        let response = tokio::time::timeout(Duration::from_millis(500), client.send(request)).await;
+        assert!(response.is_err(), "{what} ran on the executor");
+    }
+    drop(done);
+    assert!(busy.await.expect("no panic").is_err());
 }
 
-#[tokio::test]
-async fn long_lists_and_large_bodies_leave_the_executor_free() {
-    let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
-    fill(&server, 2000).await;
-    let data: Vec<String> = (0..20_000).map(|number| format!(r#""key-{number}":"value-{number}""#)).collect();
-    let large = format!(
-        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"large"}},"data":{{{}}}}}"#,
-        data.join(",")
-    );
-    let get = |accept: &str| {
-        let request = Request::get(CONFIG_MAPS).header("host", "localhost").header("accept", accept);
-        request.body(Full::default()).expect("a valid request")
-    };
-    let write = |method: &str, path: String, media_type: &str, body: String| {
-        let request = Request::builder().method(method).uri(path).header("host", "localhost");
-        request.header("content-type", media_type).body(Full::from(body)).expect("a valid request")
-    };
-    let patch = r#"{"data":{"key-1":"changed"}}"#.to_owned();
-    let path = format!("{CONFIG_MAPS}/large");
-    for (what, request) in [
-        ("table", get("application/json;as=Table;v=v1;g=meta.k8s.io")),
-        ("protobuf", get("application/vnd.kubernetes.protobuf")),
-        ("metadata", get("application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")),
-        ("create", write("POST", CONFIG_MAPS.to_owned(), "application/json", large)),
-        ("patch", write("PATCH", path, "application/merge-patch+json", patch)),
-    ] {
-        let (pause, total) = longest_pause(&server, request).await;
-        assert!(pause < total / 2, "{what}: {pause:?} of {total:?}");
-    }
+/// Runs a test on a runtime with one thread, and one for blocking work.
+fn on_two_threads(test: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().expect("a runtime");
+    runtime.block_on(test);
+}
+
+fn request(method: &str, path: &str, headers: [&str; 2], body: String) -> Request<Full<Bytes>> {
+    let [content_type, accept] = headers;
+    let request = Request::builder().method(method).uri(path).header("host", "localhost");
+    let request = request.header("content-type", content_type).header("accept", accept);
+    request.body(Full::from(body)).expect("a valid request")
+}
+
+const JSON: &str = "application/json";
+
+#[test]
+fn long_lists_and_large_objects_leave_the_executor_free() {
+    on_two_threads(async {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+        fill(&server, 2000).await;
+        let data: Vec<String> = (0..20_000).map(|number| format!(r#""key-{number}":"value-{number}""#)).collect();
+        let large = |name: &str| {
+            let data = data.join(",");
+            format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{{name}}},"data":{{{data}}}}}"#)
+        };
+        let mut client = Client::over(server.connect()).await;
+        assert_eq!(client.call("POST", CONFIG_MAPS, &large(r#""name":"large""#)).await.0, 201);
+        let get = |path: &str, accept: &str| request("GET", path, [JSON, accept], String::new());
+        let path = format!("{CONFIG_MAPS}/large");
+        let patch = r#"{"data":{"key-1":"changed"}}"#.to_owned();
+        let requests = vec![
+            ("table", get(CONFIG_MAPS, "application/json;as=Table;v=v1;g=meta.k8s.io")),
+            ("protobuf", get(CONFIG_MAPS, "application/vnd.kubernetes.protobuf")),
+            ("metadata", get(CONFIG_MAPS, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")),
+            ("create", request("POST", CONFIG_MAPS, [JSON; 2], large(r#""generateName":"large-""#))),
+            ("get", get(&path, "application/json;as=Table;v=v1;g=meta.k8s.io")),
+            ("patch", request("PATCH", &path, ["application/merge-patch+json", JSON], patch)),
+        ];
+        need_a_blocking_thread(&server, requests).await;
+    });
+}
+
+#[test]
+fn expensive_expressions_and_selections_of_large_objects_leave_the_executor_free() {
+    on_two_threads(async {
+        let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
+        let mut client = Client::over(server.connect()).await;
+        let large = "x".repeat(1_000_000);
+        for number in 0..2 {
+            let data = format!(r#"}},"data":{{"k":"{large}""#);
+            assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(&format!("large-{number}"), &data)).await.0, 201);
+        }
+        put_in_force(&mut client, r#""validations":[{"expression":"true"}]"#, r#""validationActions":["Deny"]"#).await;
+        let rules = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+            "metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Cluster",
+            "names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,
+            "schema":{"openAPIV3Schema":{"type":"object","properties":{"list":{"type":"array","maxItems":200,
+            "items":{"type":"integer"},"x-kubernetes-validations":[{"rule":"self.all(a, a >= 0)"}]}}}}}]}}"#;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (code, answer) = client.call("POST", definitions, rules).await;
+        assert_eq!(code, 201, "{answer}");
+        let things = "/apis/example.com/v1/things";
+        client.until(things, 200).await;
+        let thing = r#"{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"generateName":"t-"},"list":[1]}"#;
+        let config = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"small-"}}"#;
+        // No equality, which would be looked up instead.
+        let selected = format!("{CONFIG_MAPS}?fieldSelector=metadata.namespace%21%3Ddefault");
+        let requests = vec![
+            ("policy", request("POST", CONFIG_MAPS, [JSON; 2], config.to_owned())),
+            ("rule", request("POST", things, [JSON; 2], thing.to_owned())),
+            ("fields", request("GET", &selected, [JSON; 2], String::new())),
+            ("collection", request("DELETE", &selected, [JSON; 2], String::new())),
+        ];
+        need_a_blocking_thread(&server, requests).await;
+    });
 }
 
 #[test]
 fn small_requests_stay_on_the_executor() {
-    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build().expect("a runtime");
-    runtime.block_on(async {
+    on_two_threads(async {
         let server = ApiServer::in_memory().start().await.expect("nothing can fail without a socket");
         fill(&server, 10).await;
         let mut client = Client::over(server.connect()).await;

@@ -20,12 +20,12 @@ const LONGEST: usize = u16::MAX as usize;
 /// The draft that the next objects are encoded against.
 #[derive(Default)]
 pub(super) struct Drafts {
-    current: Option<Draft>,
+    current: Option<CompactDraft>,
     /// Buffer for the encoding of one object, reused between objects.
     differences: Vec<u8>,
 }
 
-struct Draft {
+struct CompactDraft {
     bytes: Arc<[u8]>,
     /// For each hash of [`SHORTEST`] bytes one position where they occur, plus one.
     places: Box<[u16]>,
@@ -44,20 +44,20 @@ impl Drafts {
             _ => {
                 self.differences.clear();
                 write_step(&mut self.differences, &[], bytes.len(), 0);
-                self.current.insert(Draft::new(bytes))
+                self.current.insert(CompactDraft::new(bytes))
             }
         };
         (&self.differences, Arc::clone(&draft.bytes))
     }
 }
 
-impl Draft {
+impl CompactDraft {
     fn new(bytes: &[u8]) -> Self {
         let mut places = vec![0; TABLE].into_boxed_slice();
         for (at, word) in bytes.windows(SHORTEST).take(LONGEST).enumerate() {
             places[hash(word)] = at as u16 + 1;
         }
-        Draft { bytes: bytes.into(), places }
+        CompactDraft { bytes: bytes.into(), places }
     }
 
     fn write_differences(&self, bytes: &[u8], out: &mut Vec<u8>) {

@@ -8,11 +8,11 @@ use super::trie::{Iter, Trie};
 /// Objects of a snapshot.
 pub struct Objects<'a, T> {
     objects: &'a Trie<Arc<T>>,
-    selection: Selection<'a, T>,
+    selection: ObjectSelection<'a, T>,
     remaining: usize,
 }
 
-enum Selection<'a, T> {
+enum ObjectSelection<'a, T> {
     All(Iter<'a, Arc<T>>),
     Members(Iter<'a, ()>),
     None,
@@ -20,12 +20,12 @@ enum Selection<'a, T> {
 
 impl<'a, T> Objects<'a, T> {
     pub(super) fn all(objects: &'a Trie<Arc<T>>) -> Self {
-        Objects { objects, selection: Selection::All(objects.iter()), remaining: objects.len() }
+        Objects { objects, selection: ObjectSelection::All(objects.iter()), remaining: objects.len() }
     }
 
     /// The objects in these slots.
     pub(super) fn members(objects: &'a Trie<Arc<T>>, members: Option<&'a Trie<()>>) -> Self {
-        let selection = members.map_or(Selection::None, |members| Selection::Members(members.iter()));
+        let selection = members.map_or(ObjectSelection::None, |members| ObjectSelection::Members(members.iter()));
         Objects { objects, selection, remaining: members.map_or(0, Trie::len) }
     }
 
@@ -42,9 +42,9 @@ impl<'a, T> Iterator for Objects<'a, T> {
 
     fn next(&mut self) -> Option<&'a Arc<T>> {
         let next = match &mut self.selection {
-            Selection::All(entries) => entries.next().map(|(_, object)| object),
-            Selection::Members(slots) => slots.next().and_then(|(slot, ())| self.objects.get(slot)),
-            Selection::None => None,
+            ObjectSelection::All(entries) => entries.next().map(|(_, object)| object),
+            ObjectSelection::Members(slots) => slots.next().and_then(|(slot, ())| self.objects.get(slot)),
+            ObjectSelection::None => None,
         };
         self.remaining -= usize::from(next.is_some());
         next

@@ -19,23 +19,23 @@ const LEAF: usize = 16;
 /// A map from `u32` to any number of values, which callers find by their content.
 #[derive(Clone)]
 pub(crate) struct Trie<V> {
-    root: Node<V>,
+    root: TrieNode<V>,
     /// The level of the root. A branch at level 0 selects by the lowest bits.
     top: u32,
     len: usize,
 }
 
 #[derive(Clone)]
-enum Node<V> {
+enum TrieNode<V> {
     Empty,
     /// Sorted by key, and never empty. Entries of one key share a leaf.
     Leaf(Arc<[(u32, V)]>),
-    Branch(Arc<[Node<V>; WIDTH]>),
+    Branch(Arc<[TrieNode<V>; WIDTH]>),
 }
 
 impl<V> Default for Trie<V> {
     fn default() -> Self {
-        Trie { root: Node::Empty, top: 0, len: 0 }
+        Trie { root: TrieNode::Empty, top: 0, len: 0 }
     }
 }
 
@@ -62,9 +62,9 @@ impl<V> Trie<V> {
         let (mut node, mut level) = (&self.root, self.top);
         loop {
             match node {
-                Node::Empty => return None,
-                Node::Leaf(entries) => return Some(&entries[position(entries, key, matches)?].1),
-                Node::Branch(children) => node = &children[child_index(key, level)],
+                TrieNode::Empty => return None,
+                TrieNode::Leaf(entries) => return Some(&entries[position(entries, key, matches)?].1),
+                TrieNode::Branch(children) => node = &children[child_index(key, level)],
             }
             level = level.wrapping_sub(1);
         }
@@ -82,15 +82,15 @@ impl<V> Trie<V> {
 
     /// The entries with this key or a higher one.
     pub(crate) fn iter_from(&self, from: u32) -> Iter<'_, V> {
-        let mut iter = Iter::new(&Node::Empty);
+        let mut iter = Iter::new(&TrieNode::Empty);
         if self.covers(from) {
             let (mut node, mut level) = (&self.root, self.top);
-            while let Node::Branch(children) = node {
+            while let TrieNode::Branch(children) = node {
                 let (_, rest) = children.split_at(child_index(from, level));
                 iter.branches.push(rest[1..].iter());
                 (node, level) = (&rest[0], level.wrapping_sub(1));
             }
-            if let Node::Leaf(entries) = node {
+            if let TrieNode::Leaf(entries) = node {
                 iter.leaf = entries[entries.partition_point(|entry| entry.0 < from)..].iter();
             }
         }
@@ -122,25 +122,25 @@ impl<V: Clone> Trie<V> {
     pub(crate) fn insert(&mut self, key: u32, value: V) {
         while !self.covers(key) {
             self.top += 1;
-            if let Node::Branch(_) = self.root {
-                let mut children = [const { Node::Empty }; WIDTH];
-                children[0] = mem::replace(&mut self.root, Node::Empty);
-                self.root = Node::Branch(Arc::new(children));
+            if let TrieNode::Branch(_) = self.root {
+                let mut children = [const { TrieNode::Empty }; WIDTH];
+                children[0] = mem::replace(&mut self.root, TrieNode::Empty);
+                self.root = TrieNode::Branch(Arc::new(children));
             }
         }
         self.len += 1;
         let (mut node, mut level) = (&mut self.root, self.top);
-        while let Node::Branch(children) = node {
+        while let TrieNode::Branch(children) = node {
             node = &mut Arc::make_mut(children)[child_index(key, level)];
             level = level.wrapping_sub(1);
         }
         let entries = match node {
-            Node::Leaf(entries) => &**entries,
+            TrieNode::Leaf(entries) => &**entries,
             _ => &[],
         };
         let (lower, higher) = entries.split_at(entries.partition_point(|entry| entry.0 < key));
         let all = lower.iter().cloned().chain(iter::once((key, value))).chain(higher.iter().cloned());
-        *node = Node::of(all.collect(), Some(level).filter(|level| *level <= self.top));
+        *node = TrieNode::of(all.collect(), Some(level).filter(|level| *level <= self.top));
     }
 
     /// A mutable reference to the value of this key that `matches` accepts. A miss copies nodes.
@@ -151,12 +151,12 @@ impl<V: Clone> Trie<V> {
         let (mut node, mut level) = (&mut self.root, self.top);
         loop {
             match node {
-                Node::Empty => return None,
-                Node::Leaf(entries) => {
+                TrieNode::Empty => return None,
+                TrieNode::Leaf(entries) => {
                     let at = position(entries, key, matches)?;
                     return Some(&mut Arc::make_mut(entries)[at].1);
                 }
-                Node::Branch(children) => node = &mut Arc::make_mut(children)[child_index(key, level)],
+                TrieNode::Branch(children) => node = &mut Arc::make_mut(children)[child_index(key, level)],
             }
             level = level.wrapping_sub(1);
         }
@@ -170,33 +170,33 @@ impl<V: Clone> Trie<V> {
     }
 }
 
-impl<V: Clone> Node<V> {
+impl<V: Clone> TrieNode<V> {
     /// A leaf, or a branch at this level if there are too many entries for a leaf. Without a level,
     /// all entries have the same key.
     fn of(entries: Arc<[(u32, V)]>, level: Option<u32>) -> Self {
-        let Some(level) = level.filter(|_| entries.len() > LEAF) else { return Node::Leaf(entries) };
+        let Some(level) = level.filter(|_| entries.len() > LEAF) else { return TrieNode::Leaf(entries) };
         let mut rest = &*entries;
-        Node::Branch(Arc::new(array::from_fn(|child| {
+        TrieNode::Branch(Arc::new(array::from_fn(|child| {
             let (here, higher) = rest.split_at(rest.partition_point(|entry| child_index(entry.0, level) <= child));
             rest = higher;
-            if here.is_empty() { Node::Empty } else { Node::of(here.into(), level.checked_sub(1)) }
+            if here.is_empty() { TrieNode::Empty } else { TrieNode::of(here.into(), level.checked_sub(1)) }
         })))
     }
 
     fn remove(&mut self, key: u32, level: u32, matches: &impl Fn(&V) -> bool) -> Option<V> {
         match self {
-            Node::Empty => None,
-            Node::Leaf(entries) => {
+            TrieNode::Empty => None,
+            TrieNode::Leaf(entries) => {
                 let at = position(entries, key, matches)?;
                 let removed = entries[at].1.clone();
                 let others = entries[..at].iter().chain(&entries[at + 1..]).cloned();
-                *self = if entries.len() == 1 { Node::Empty } else { Node::Leaf(others.collect()) };
+                *self = if entries.len() == 1 { TrieNode::Empty } else { TrieNode::Leaf(others.collect()) };
                 Some(removed)
             }
-            Node::Branch(children) => {
+            TrieNode::Branch(children) => {
                 let child = &mut Arc::make_mut(children)[child_index(key, level)];
                 let removed = child.remove(key, level.wrapping_sub(1), matches);
-                if let Some(leaf) = Node::merged(children) {
+                if let Some(leaf) = TrieNode::merged(children) {
                     *self = leaf;
                 }
                 removed
@@ -205,35 +205,39 @@ impl<V: Clone> Node<V> {
     }
 
     /// One leaf with the entries of all children, if they are few.
-    fn merged(children: &[Node<V>; WIDTH]) -> Option<Self> {
+    fn merged(children: &[TrieNode<V>; WIDTH]) -> Option<Self> {
         let mut count = 0;
         for child in children {
             match child {
-                Node::Empty => {}
-                Node::Leaf(entries) => count += entries.len(),
-                Node::Branch(_) => return None,
+                TrieNode::Empty => {}
+                TrieNode::Leaf(entries) => count += entries.len(),
+                TrieNode::Branch(_) => return None,
             }
         }
         let entries = || children.iter().flat_map(Iter::new).map(|(key, value)| (key, value.clone()));
         match count {
-            0 => Some(Node::Empty),
-            _ => (count <= LEAF / 2).then(|| Node::Leaf(entries().collect())),
+            0 => Some(TrieNode::Empty),
+            _ => (count <= LEAF / 2).then(|| TrieNode::Leaf(entries().collect())),
         }
     }
 }
 
-fn differences<'a, V>(one: &'a Node<V>, other: &'a Node<V>, visit: &mut impl FnMut(Option<&'a V>, Option<&'a V>)) {
+fn differences<'a, V>(
+    one: &'a TrieNode<V>,
+    other: &'a TrieNode<V>,
+    visit: &mut impl FnMut(Option<&'a V>, Option<&'a V>),
+) {
     match (one, other) {
-        (Node::Leaf(one), Node::Leaf(other)) if Arc::ptr_eq(one, other) => {}
-        (Node::Branch(one), Node::Branch(other)) if Arc::ptr_eq(one, other) => {}
-        (Node::Branch(one), Node::Branch(other)) => {
+        (TrieNode::Leaf(one), TrieNode::Leaf(other)) if Arc::ptr_eq(one, other) => {}
+        (TrieNode::Branch(one), TrieNode::Branch(other)) if Arc::ptr_eq(one, other) => {}
+        (TrieNode::Branch(one), TrieNode::Branch(other)) => {
             iter::zip(&**one, &**other).for_each(|(one, other)| differences(one, other, visit));
         }
         _ => merge(one, other, visit),
     }
 }
 
-fn merge<'a, V>(one: &'a Node<V>, other: &'a Node<V>, visit: &mut impl FnMut(Option<&'a V>, Option<&'a V>)) {
+fn merge<'a, V>(one: &'a TrieNode<V>, other: &'a TrieNode<V>, visit: &mut impl FnMut(Option<&'a V>, Option<&'a V>)) {
     let (mut one, mut other) = (Iter::new(one).peekable(), Iter::new(other).peekable());
     while let Some(key) = one.peek().into_iter().chain(other.peek()).map(|entry| entry.0).min() {
         let one = one.next_if(|entry| entry.0 == key).map(|entry| entry.1);
@@ -244,22 +248,22 @@ fn merge<'a, V>(one: &'a Node<V>, other: &'a Node<V>, visit: &mut impl FnMut(Opt
 /// Iterates over entries in the order of their keys.
 pub(crate) struct Iter<'a, V> {
     /// The children that remain of each branch on the path to `leaf`.
-    branches: Vec<slice::Iter<'a, Node<V>>>,
+    branches: Vec<slice::Iter<'a, TrieNode<V>>>,
     leaf: slice::Iter<'a, (u32, V)>,
 }
 
 impl<'a, V> Iter<'a, V> {
-    fn new(node: &'a Node<V>) -> Self {
+    fn new(node: &'a TrieNode<V>) -> Self {
         let mut iter = Iter { branches: Vec::new(), leaf: [].iter() };
         iter.enter(node);
         iter
     }
 
-    fn enter(&mut self, node: &'a Node<V>) {
+    fn enter(&mut self, node: &'a TrieNode<V>) {
         match node {
-            Node::Empty => {}
-            Node::Leaf(entries) => self.leaf = entries.iter(),
-            Node::Branch(children) => self.branches.push(children.iter()),
+            TrieNode::Empty => {}
+            TrieNode::Leaf(entries) => self.leaf = entries.iter(),
+            TrieNode::Branch(children) => self.branches.push(children.iter()),
         }
     }
 }
@@ -352,7 +356,7 @@ mod tests {
             for (key, name) in model.into_keys() {
                 trie.remove(key, |value| value.0 == name);
             }
-            prop_assert!(matches!(trie.root, Node::Empty));
+            prop_assert!(matches!(trie.root, TrieNode::Empty));
         }
     }
 }

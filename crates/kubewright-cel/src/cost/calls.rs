@@ -12,7 +12,7 @@ const CHECK: u64 = 350_000;
 const FORMAT_PATTERN: f64 = 128.0;
 
 /// A call with the estimates of its arguments.
-pub(super) struct Call<'a> {
+pub(super) struct FunctionCall<'a> {
     /// The namespace of the function, empty if it has none.
     pub(super) namespace: &'a str,
     pub(super) function: &'a str,
@@ -34,7 +34,7 @@ fn of_cost(cost: u64) -> Price {
     Price { cost, size: None }
 }
 
-impl Call<'_> {
+impl FunctionCall<'_> {
     fn argument(&self, index: usize) -> SizeEstimate {
         self.arguments.get(index).map_or(SizeEstimate::UNKNOWN, Estimate::size)
     }

@@ -5,7 +5,7 @@ use kubewright_core::Str;
 use super::calls;
 use super::estimate::{EntrySize, Estimate, NEW_LIST, PER_CHARACTER};
 use super::size::{ITEMS, KEYS, SizeEstimate, SizeLimits, VALUES, scale};
-use crate::ast::{Comprehension, ComprehensionKind, Expression, Node, Operator};
+use crate::ast::{BinaryOperator, Comprehension, ComprehensionKind, Expression, Node};
 use crate::checker::{Checker, iteration_types};
 use crate::functions;
 use crate::types::Type;
@@ -173,7 +173,7 @@ impl Estimator<'_> {
             let size = self.limits.at(&path).map_or(SizeEstimate::UNKNOWN, |max| SizeEstimate { min: 0, max });
             Some((ty, size))
         };
-        let call = calls::Call {
+        let call = calls::FunctionCall {
             namespace: namespace.as_deref().unwrap_or_default(),
             function,
             target: target.as_ref(),
@@ -274,14 +274,14 @@ fn conditional(condition: &Estimate, then: &Estimate, otherwise: &Estimate) -> E
     Estimate { size: Some(then.size().union(otherwise.size())), entry, ..Estimate::of_cost(cost) }
 }
 
-fn binary(operator: Operator, left: &Estimate, right: &Estimate) -> Estimate {
+fn binary(operator: BinaryOperator, left: &Estimate, right: &Estimate) -> Estimate {
     let before = left.cost.saturating_add(right.cost);
     let with = |cost: u64| Estimate::of_cost(before.saturating_add(cost));
     let is_text = |ty: &Type| matches!(ty, Type::String | Type::Bytes);
     let is_dyn = |ty: &Type| matches!(ty, Type::Dyn);
     let smaller = || scale(left.size().max.min(right.size().max), PER_CHARACTER);
     match operator {
-        Operator::Add => {
+        BinaryOperator::Add => {
             let (one, two) = (&left.ty, &right.ty);
             let size = left.size().plus(right.size());
             let entry = left.entry.zip(right.entry).map(|(one, two)| one.union(two));
@@ -293,15 +293,18 @@ fn binary(operator: Operator, left: &Estimate, right: &Estimate) -> Estimate {
                 with(1)
             }
         }
-        Operator::Equal | Operator::Unequal => match (&left.ty, &right.ty) {
+        BinaryOperator::Equal | BinaryOperator::Unequal => match (&left.ty, &right.ty) {
             (Type::Opaque("ip" | "cidr" | "quantity" | "semver"), two)
-                if left.ty == *two && operator == Operator::Equal =>
+                if left.ty == *two && operator == BinaryOperator::Equal =>
             {
                 with(1)
             }
             _ => with(smaller()),
         },
-        Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual => {
+        BinaryOperator::Less
+        | BinaryOperator::LessOrEqual
+        | BinaryOperator::Greater
+        | BinaryOperator::GreaterOrEqual => {
             if is_text(&left.ty) || is_text(&right.ty) {
                 with(smaller())
             } else if is_dyn(&left.ty) && is_dyn(&right.ty) {
@@ -310,7 +313,7 @@ fn binary(operator: Operator, left: &Estimate, right: &Estimate) -> Estimate {
                 with(1)
             }
         }
-        Operator::In => match &right.ty {
+        BinaryOperator::In => match &right.ty {
             Type::List(..) => with(right.size().max),
             Type::Dyn => with(right.size().max.max(1)),
             _ => with(1),

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use crate::ast::Operator;
+use crate::ast::BinaryOperator;
 use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::operators;
@@ -23,7 +23,7 @@ pub(super) fn method(items: &[Value], function: &str, arguments: &[Value], budge
         }
         ("sum", []) => {
             let Some((first, rest)) = items.split_first() else { return Ok(Value::Int(0)) };
-            rest.iter().try_fold(first.clone(), |sum, item| operators::apply(Operator::Add, &sum, item))
+            rest.iter().try_fold(first.clone(), |sum, item| operators::apply(BinaryOperator::Add, &sum, item))
         }
         ("min", []) => extreme(items, Ordering::Less),
         ("max", []) => extreme(items, Ordering::Greater),

@@ -11,7 +11,7 @@ mod strings;
 mod time;
 mod url;
 
-use crate::authorization::Decision;
+use crate::authorization::AuthorizationDecision;
 use crate::budget::Budget;
 use crate::error::EvaluationError;
 use crate::go_regex::GoRegex;
@@ -90,8 +90,8 @@ pub(crate) fn method(target: &Value, function: &str, arguments: &[Value], budget
         (Value::Url(url), _, []) => url::method(url, function),
         (Value::Semver(version), _, _) => semver::method(version, function, arguments),
         (Value::AuthorizationCheck(check), _, _) => authorizer::method(check, function, arguments),
-        (Value::Decision(Decision { is_allowed, .. }), "allowed", []) => Ok(Value::Bool(*is_allowed)),
-        (Value::Decision(Decision { reason, .. }), "reason", []) => Ok(Value::String(reason.clone())),
+        (Value::Decision(AuthorizationDecision { is_allowed, .. }), "allowed", []) => Ok(Value::Bool(*is_allowed)),
+        (Value::Decision(AuthorizationDecision { reason, .. }), "reason", []) => Ok(Value::String(reason.clone())),
         (Value::Decision(_), "errored", []) => Ok(Value::Bool(false)),
         (Value::Decision(_), "error", []) => Ok("".into()),
         (Value::Format(name), "validate", [Value::String(text)]) => format::validate(name, text),

@@ -6,13 +6,13 @@ use std::time::Duration;
 /// The lines of the demo. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Story {
-    lines: Arc<Mutex<Vec<Line>>>,
+    lines: Arc<Mutex<Vec<StoryLine>>>,
     is_live: bool,
 }
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Line {
+pub enum StoryLine {
     /// The title of a step.
     Step(String),
     /// An explanation.
@@ -32,31 +32,31 @@ impl Story {
         if self.is_live && !self.last(1).is_empty() {
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
-        self.add(Line::Step(text.into()));
+        self.add(StoryLine::Step(text.into()));
     }
 
     /// Adds an explanation.
     pub fn tell(&self, text: impl Into<String>) {
-        self.add(Line::Told(text.into()));
+        self.add(StoryLine::Told(text.into()));
     }
 
     /// Adds an observation.
     pub fn seen(&self, text: impl Into<String>) {
-        self.add(Line::Seen(text.into()));
+        self.add(StoryLine::Seen(text.into()));
     }
 
     /// The last lines.
-    pub fn last(&self, count: usize) -> Vec<Line> {
+    pub fn last(&self, count: usize) -> Vec<StoryLine> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines[lines.len().saturating_sub(count)..].to_vec()
     }
 
-    fn add(&self, line: Line) {
+    fn add(&self, line: StoryLine) {
         if !self.is_live {
             crate::log::say(&match &line {
-                Line::Step(text) => format!("demo  == {text}"),
-                Line::Told(text) => format!("demo     {text}"),
-                Line::Seen(text) => format!("demo     -> {text}"),
+                StoryLine::Step(text) => format!("demo  == {text}"),
+                StoryLine::Told(text) => format!("demo     {text}"),
+                StoryLine::Seen(text) => format!("demo     -> {text}"),
             });
         }
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);

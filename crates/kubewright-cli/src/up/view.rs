@@ -44,7 +44,7 @@ struct Seen<'a> {
     pods: Pods,
     rollouts: Vec<Rollout>,
     news: &'a VecDeque<News>,
-    story: Vec<story::Line>,
+    story: Vec<story::StoryLine>,
     log: Vec<String>,
 }
 
@@ -262,11 +262,11 @@ fn news_line(news: &News) -> Line {
     line.plain(&news.object).up_to(66).with(Style::Dim, format!(" {}", news.message))
 }
 
-fn story_line(line: &story::Line) -> Line {
+fn story_line(line: &story::StoryLine) -> Line {
     match line {
-        story::Line::Step(text) => Line::default().with(Style::Bold, text),
-        story::Line::Told(text) => Line::default().plain(format!("  {text}")),
-        story::Line::Seen(text) => Line::default().with(Style::Good, format!("  → {text}")),
+        story::StoryLine::Step(text) => Line::default().with(Style::Bold, text),
+        story::StoryLine::Told(text) => Line::default().plain(format!("  {text}")),
+        story::StoryLine::Seen(text) => Line::default().with(Style::Good, format!("  → {text}")),
     }
 }
 

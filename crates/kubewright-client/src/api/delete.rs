@@ -7,7 +7,7 @@ use kubewright_core::options::{DeleteOptions, ListOptions};
 
 use super::{Api, accepting};
 use crate::error::Result;
-use crate::rest::Form;
+use crate::rest::ResponseForm;
 
 /// The server's response to a deletion.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,8 +61,11 @@ impl<T: Object> Api<T> {
     /// For all namespaces together, which no server supports, and for resources without this verb.
     #[doc(alias = "DeleteCollection")]
     pub async fn delete_collection(&self, options: &DeleteOptions, which: &ListOptions) -> Result<()> {
-        let request =
-            self.endpoint.request(Method::DELETE).form(Form::Object).refuse(self.endpoint.lacks("deletecollection"));
+        let request = self
+            .endpoint
+            .request(Method::DELETE)
+            .form(ResponseForm::Object)
+            .refuse(self.endpoint.lacks("deletecollection"));
         request.options(|query| which.append_query(query)).json(options.to_json()).send().await?;
         Ok(())
     }

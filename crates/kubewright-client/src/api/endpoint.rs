@@ -8,7 +8,7 @@ use kubewright_core::{GroupVersionResource, ResourceInfo};
 
 use super::Scope;
 use crate::error::{Error, Result};
-use crate::rest::{Client, Form, Request, Streaming};
+use crate::rest::{Client, Request, ResponseForm, Streaming};
 use kubewright_net::task::BoxFuture;
 use kubewright_net::transport::TransportErrorKind;
 
@@ -20,12 +20,12 @@ pub(super) struct Endpoint {
     /// The static description of the resource, if it is known at compile time.
     pub(super) info: Option<&'static ResourceInfo>,
     pub(super) scope: Scope,
-    pub(super) form: Form,
+    pub(super) form: ResponseForm,
 }
 
 impl Endpoint {
     pub(super) fn new(client: &Client, resource: GroupVersionResource, scope: Scope) -> Self {
-        Endpoint { client: client.clone(), resource, info: None, scope, form: Form::Object }
+        Endpoint { client: client.clone(), resource, info: None, scope, form: ResponseForm::Object }
     }
 
     pub(super) fn known(client: &Client, info: &'static ResourceInfo, scope: Scope) -> Self {
@@ -51,7 +51,7 @@ impl Endpoint {
 
     /// A list request; accepts protobuf if the type supports it, here and below.
     pub(super) fn list_request(&self, options: &ListOptions, has_protobuf: bool) -> Request<'static> {
-        let form = if self.form == Form::Metadata { Form::MetadataList } else { self.form };
+        let form = if self.form == ResponseForm::Metadata { ResponseForm::MetadataList } else { self.form };
         accepting(self.request(Method::GET).form(form).options(|query| options.append_query(query)), has_protobuf)
     }
 

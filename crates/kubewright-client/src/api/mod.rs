@@ -26,7 +26,7 @@ use std::time::Duration;
 use http::Method;
 use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
 
-use crate::rest::{Client, Form, Request};
+use crate::rest::{Client, Request, ResponseForm};
 use endpoint::Endpoint;
 
 pub use delete::DeleteResponse;
@@ -91,7 +91,7 @@ impl<T> Api<T> {
         Api { endpoint, objects: PhantomData }
     }
 
-    pub(crate) fn form(mut self, form: Form) -> Self {
+    pub(crate) fn form(mut self, form: ResponseForm) -> Self {
         self.endpoint.form = form;
         self
     }

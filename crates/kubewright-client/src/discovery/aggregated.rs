@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value};
 
-use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
+use super::catalog::{ApiGroup, ApiResource, Discovery, GroupFailure, Subresource, Version};
 
 /// The `Accept` header for it. Servers compare the parameters as text, so their order matters.
 pub(super) const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
@@ -27,7 +27,7 @@ pub(super) fn read(document: &Value, discovery: &mut Discovery) {
     let (known, mut order) = (discovery.failures.len(), discovery.group_versions().collect::<Vec<_>>());
     for item in items(document, "items") {
         let name = item.get("metadata").map(|metadata| text(metadata, "name")).unwrap_or_default();
-        let mut group = Group { name, versions: Vec::new() };
+        let mut group = ApiGroup { name, versions: Vec::new() };
         for version in items(item, "versions") {
             let group_version = GroupVersion::new(group.name.clone(), text(version, "version"));
             order.push(group_version.clone());
@@ -53,13 +53,13 @@ pub(super) fn read(document: &Value, discovery: &mut Discovery) {
 }
 
 #[inline]
-fn read_resource(value: &Value, group_version: &GroupVersion) -> Resource {
+fn read_resource(value: &Value, group_version: &GroupVersion) -> ApiResource {
     let subresources = items(value, "subresources").map(|part| Subresource {
         name: text(part, "subresource"),
         kind: kind(part, group_version),
         verbs: texts(part, "verbs"),
     });
-    Resource {
+    ApiResource {
         plural: text(value, "resource"),
         singular: text(value, "singularResource"),
         kind: kind(value, group_version),
@@ -104,7 +104,7 @@ pub(super) fn write(discovery: &Discovery) -> Value {
 }
 
 #[inline]
-fn write_resource(resource: &Resource) -> Value {
+fn write_resource(resource: &ApiResource) -> Value {
     let parts = resource.subresources.iter().map(|part| {
         object([
             ("subresource", part.name.clone().into()),

@@ -8,7 +8,7 @@ use kubewright_core::{GroupVersion, GroupVersionKind, GroupVersionResource, Str}
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Discovery {
     /// The groups in the server's priority order; the core group first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ApiGroup>,
     /// Versions that could not be discovered. The rest is valid.
     pub failures: Vec<GroupFailure>,
 }
@@ -16,7 +16,7 @@ pub struct Discovery {
 /// An API group.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "APIGroup")]
-pub struct Group {
+pub struct ApiGroup {
     /// The name; empty for the core group.
     pub name: Str,
     /// The versions, the server's preferred one first.
@@ -30,13 +30,13 @@ pub struct Version {
     /// The name, such as `v1`.
     pub name: Str,
     /// The resources.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<ApiResource>,
 }
 
 /// A resource.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[doc(alias = "APIResource")]
-pub struct Resource {
+pub struct ApiResource {
     /// The plural name, as in paths.
     pub plural: Str,
     /// The singular name.
@@ -85,7 +85,7 @@ pub struct GroupFailure {
 impl Discovery {
     /// The group of this name.
     #[inline]
-    pub fn group(&self, name: &str) -> Option<&Group> {
+    pub fn group(&self, name: &str) -> Option<&ApiGroup> {
         self.groups.iter().find(|group| group.name == name)
     }
 
@@ -97,7 +97,7 @@ impl Discovery {
 
     /// A resource of a version.
     #[inline]
-    pub fn resource(&self, resource: &GroupVersionResource) -> Option<&Resource> {
+    pub fn resource(&self, resource: &GroupVersionResource) -> Option<&ApiResource> {
         let version = self.version(&resource.group_version())?;
         version.resources.iter().find(|found| found.plural == resource.resource)
     }
@@ -114,7 +114,7 @@ impl Discovery {
     /// All resources with their versions.
     #[doc(alias = "ServerGroupsAndResources")]
     #[inline]
-    pub fn resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
+    pub fn resources(&self) -> impl Iterator<Item = (GroupVersion, &ApiResource)> + '_ {
         self.groups.iter().flat_map(|group| {
             group.versions.iter().flat_map(|version| {
                 let group_version = GroupVersion::new(group.name.clone(), version.name.clone());
@@ -131,7 +131,7 @@ impl Discovery {
     /// has it.
     #[doc(alias = "ServerPreferredResources")]
     #[inline]
-    pub fn preferred_resources(&self) -> impl Iterator<Item = (GroupVersion, &Resource)> + '_ {
+    pub fn preferred_resources(&self) -> impl Iterator<Item = (GroupVersion, &ApiResource)> + '_ {
         self.resources().filter(|(group_version, resource)| {
             let versions = self.group(&group_version.group).map_or(&[][..], |group| &group.versions);
             let first =
@@ -142,22 +142,22 @@ impl Discovery {
 
     /// Inserts a version that was discovered later, at its position in `order`.
     #[inline]
-    pub(super) fn add(&mut self, group_version: GroupVersion, order: &[GroupVersion], resources: Vec<Resource>) {
+    pub(super) fn add(&mut self, group_version: GroupVersion, order: &[GroupVersion], resources: Vec<ApiResource>) {
         let ahead = || order.iter().take_while(|one| **one != group_version);
         let place = self.groups.iter().position(|group| group.name == group_version.group).unwrap_or_else(|| {
             let last = self.groups.iter().rposition(|group| ahead().any(|one| one.group == group.name));
             let place = last.map_or(0, |last| last + 1);
-            self.groups.insert(place, Group { name: group_version.group.clone(), versions: Vec::new() });
+            self.groups.insert(place, ApiGroup { name: group_version.group.clone(), versions: Vec::new() });
             place
         });
-        let Group { name, versions } = &mut self.groups[place];
+        let ApiGroup { name, versions } = &mut self.groups[place];
         let is_ahead = |have: &Version| ahead().any(|one| one.group == *name && one.version == have.name);
         let place = versions.iter().rposition(is_ahead).map_or(0, |last| last + 1);
         versions.insert(place, Version { name: group_version.version, resources });
     }
 }
 
-impl Resource {
+impl ApiResource {
     /// Whether it has objects; some resources exist only for their subresources.
     #[inline]
     pub fn is_served(&self) -> bool {

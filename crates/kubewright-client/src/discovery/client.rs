@@ -8,7 +8,7 @@ use kubewright_core::message::Message;
 use kubewright_core::meta::v1::{APIGroupList, APIResourceList, APIVersions};
 use kubewright_core::{Decoder, GroupVersion, Value};
 
-use super::catalog::{Discovery, Resource};
+use super::catalog::{ApiResource, Discovery};
 use super::disk::DiskCache;
 use super::document::DiscoveryDocument;
 use super::documents::Documents;
@@ -181,7 +181,7 @@ impl DiscoveryClient {
     /// The resources of one version of a group.
     #[doc(alias = "ServerResourcesForGroupVersion")]
     #[inline]
-    pub async fn version(&self, group_version: &GroupVersion) -> Result<Vec<Resource>> {
+    pub async fn version(&self, group_version: &GroupVersion) -> Result<Vec<ApiResource>> {
         let answer = self.client.rest().get().absolute_path(&group_version.api_path()).send().await?;
         let list: APIResourceList = Decoder::new().json(&answer.bytes())?;
         legacy::resources(&list, group_version)

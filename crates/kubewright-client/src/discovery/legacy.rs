@@ -6,7 +6,7 @@ use kubewright_core::meta::v1::{APIGroup, APIGroupList, APIResourceList, APIVers
 use kubewright_core::{GroupVersion, GroupVersionKind, Str};
 use tokio::task::JoinSet;
 
-use super::catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
+use super::catalog::{ApiGroup, ApiResource, Discovery, GroupFailure, Subresource, Version};
 use crate::error::{Error, Result};
 use kubewright_net::task::BoxFuture;
 
@@ -14,7 +14,7 @@ use kubewright_net::task::BoxFuture;
 const CONCURRENCY: usize = 16;
 
 /// A pending list of the resources of one version.
-pub(super) type Fetched = BoxFuture<'static, Result<Vec<Resource>>>;
+pub(super) type Fetched = BoxFuture<'static, Result<Vec<ApiResource>>>;
 
 /// Requests the resources of one version.
 pub(super) type Fetch = dyn Fn(GroupVersion) -> Fetched + Send + Sync;
@@ -25,7 +25,7 @@ pub(super) async fn discover(core: Option<APIVersions>, groups: Option<APIGroupL
     let mut discovery = Discovery::default();
     if let Some(core) = core {
         let versions = core.versions.iter().map(|name| Version { name: name.clone(), resources: Vec::new() });
-        discovery.groups.push(Group { name: Str::new(), versions: versions.collect() });
+        discovery.groups.push(ApiGroup { name: Str::new(), versions: versions.collect() });
     }
     discovery.groups.extend(groups.iter().flat_map(|list| list.groups.iter()).map(group));
 
@@ -53,7 +53,7 @@ pub(super) async fn discover(core: Option<APIVersions>, groups: Option<APIGroupL
 pub(super) async fn ask(
     versions: impl IntoIterator<Item = GroupVersion>,
     fetch: &Fetch,
-) -> Vec<(GroupVersion, Result<Vec<Resource>>)> {
+) -> Vec<(GroupVersion, Result<Vec<ApiResource>>)> {
     let (mut wanted, mut running, mut answers) = (versions.into_iter().enumerate(), JoinSet::new(), Vec::new());
     loop {
         while running.len() < CONCURRENCY
@@ -77,12 +77,12 @@ pub(super) fn failure(group_version: GroupVersion, order: Arc<[GroupVersion]>, e
 }
 
 #[inline]
-fn group(group: &APIGroup) -> Group {
+fn group(group: &APIGroup) -> ApiGroup {
     let preferred = group.preferred_version.as_ref().map(|preferred| preferred.version.clone());
     let mut names: Vec<Str> = group.versions.iter().map(|version| version.version.clone()).collect();
     names.sort_by_key(|name| Some(name) != preferred.as_ref());
     let versions = names.into_iter().map(|name| Version { name, resources: Vec::new() });
-    Group { name: group.name.clone(), versions: versions.collect() }
+    ApiGroup { name: group.name.clone(), versions: versions.collect() }
 }
 
 /// The resources of a list, with subresources attached to their parents.
@@ -90,13 +90,13 @@ fn group(group: &APIGroup) -> Group {
 /// # Errors
 /// An empty list: a starting server has not filled it yet, and caching that would hide the group.
 #[inline]
-pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Vec<Resource>> {
+pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Vec<ApiResource>> {
     if list.resources.is_empty() {
         return Err(
             kubewright_core::meta::v1::Status::service_unavailable(format!("{own} has no resources yet")).into()
         );
     }
-    let mut found: Vec<Resource> = Vec::new();
+    let mut found: Vec<ApiResource> = Vec::new();
     for item in list.resources.iter() {
         let or_own =
             |text: &Option<Str>, own: &Str| text.clone().filter(|text| !text.is_empty()).unwrap_or_else(|| own.clone());
@@ -111,7 +111,7 @@ pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Ve
         let verbs = item.verbs.to_vec();
         let (name, part) = item.name.split_once('/').unwrap_or((&item.name, ""));
         if part.is_empty() {
-            found.push(Resource {
+            found.push(ApiResource {
                 plural: name.into(),
                 singular: item.singular_name.clone(),
                 kind,
@@ -124,7 +124,7 @@ pub(super) fn resources(list: &APIResourceList, own: &GroupVersion) -> Result<Ve
             continue;
         }
         let at = found.iter().position(|resource| resource.plural == name).unwrap_or_else(|| {
-            found.push(Resource { plural: name.into(), namespaced: item.namespaced, ..Default::default() });
+            found.push(ApiResource { plural: name.into(), namespaced: item.namespaced, ..Default::default() });
             found.len() - 1
         });
         found[at].subresources.push(Subresource { name: part.into(), kind, verbs });

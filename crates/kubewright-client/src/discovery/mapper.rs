@@ -8,7 +8,7 @@ use kubewright_core::{
 };
 
 use super::cache::CachedDiscovery;
-use super::catalog::{Discovery, Resource};
+use super::catalog::{ApiResource, Discovery};
 use crate::api::Api;
 use crate::error::{Error, Result};
 use crate::flowcontrol::TokenBucket;
@@ -97,7 +97,7 @@ impl RestMapper {
     #[inline]
     pub async fn resource(&self, resource: &GroupResource) -> Result<RestMapping> {
         let found = self.look_up(|discovery| {
-            let is_it = |one: &Resource| one.plural == resource.resource;
+            let is_it = |one: &ApiResource| one.plural == resource.resource;
             pick(discovery, &resource.resource, |version, one| in_group(version, &resource.group) && is_it(one))
         });
         let message = || format!("the server doesn't have a resource type {:?}", resource.to_string());
@@ -113,7 +113,7 @@ impl RestMapper {
     pub async fn kind(&self, kind: &GroupKind, versions: &[&str]) -> Result<RestMapping> {
         let found = self.look_up(|discovery| {
             let matching =
-                |version: &GroupVersion, one: &Resource| version.group == kind.group && one.kind.kind == kind.kind;
+                |version: &GroupVersion, one: &ApiResource| version.group == kind.group && one.kind.kind == kind.kind;
             match versions {
                 [] => pick(discovery, &kind.kind, matching),
                 versions => versions.iter().find_map(|wanted| {
@@ -218,7 +218,7 @@ fn missing(resource: &GroupResource, message: String) -> Error {
 fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
     if let Some(exact) = GroupVersionResource::parse_arg(text) {
         let version = exact.group_version();
-        let named = |found: &GroupVersion, one: &Resource| *found == version && is_called(one, &exact.resource);
+        let named = |found: &GroupVersion, one: &ApiResource| *found == version && is_called(one, &exact.resource);
         if let Some((version, one)) = discovery.resources().find(|(found, one)| named(found, one)) {
             return Some(mapping(version, one));
         }
@@ -227,7 +227,7 @@ fn find(discovery: &Discovery, text: &str) -> Option<RestMapping> {
     let called =
         pick(discovery, text, |version, one| in_group(version, &wanted.group) && is_called(one, &wanted.resource));
     called.or_else(|| {
-        let short = |one: &Resource| one.short_names.contains(&wanted.resource);
+        let short = |one: &ApiResource| one.short_names.contains(&wanted.resource);
         pick(discovery, text, |version, one| in_group(version, &wanted.group) && short(one))
     })
 }
@@ -241,13 +241,17 @@ fn in_group(version: &GroupVersion, wanted: &str) -> bool {
 
 /// Kinds match case-insensitively, resource names in lower case.
 #[inline]
-fn is_called(resource: &Resource, name: &str) -> bool {
+fn is_called(resource: &ApiResource, name: &str) -> bool {
     let singular = if resource.singular.is_empty() { resource.kind.kind.as_str() } else { &resource.singular };
     resource.plural == name || singular.eq_ignore_ascii_case(name) || resource.kind.kind.eq_ignore_ascii_case(name)
 }
 
 /// The first match in the server's order.
-fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Resource) -> bool) -> Option<RestMapping> {
+fn pick(
+    discovery: &Discovery,
+    name: &str,
+    matches: impl Fn(&GroupVersion, &ApiResource) -> bool,
+) -> Option<RestMapping> {
     let mut found = discovery.preferred_resources().filter(|(version, one)| matches(version, one));
     let (version, first) = found.next()?;
     if let Some((other, _)) = found.find(|(other, _)| other.group != version.group) {
@@ -257,7 +261,7 @@ fn pick(discovery: &Discovery, name: &str, matches: impl Fn(&GroupVersion, &Reso
 }
 
 #[inline]
-fn mapping(version: GroupVersion, resource: &Resource) -> RestMapping {
+fn mapping(version: GroupVersion, resource: &ApiResource) -> RestMapping {
     RestMapping {
         resource: version.with_resource(resource.plural.clone()),
         kind: resource.kind.clone(),

@@ -17,7 +17,7 @@ mod mapper;
 mod version;
 
 pub use cache::CachedDiscovery;
-pub use catalog::{Discovery, Group, GroupFailure, Resource, Subresource, Version};
+pub use catalog::{ApiGroup, ApiResource, Discovery, GroupFailure, Subresource, Version};
 pub use client::DiscoveryClient;
 pub use disk::DiskCache;
 pub use mapper::{RestMapper, RestMapping};

@@ -11,7 +11,7 @@ use kubewright_core::stream::Encoding;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::metrics::AttemptReport;
-use super::negotiation::{Form, accept, is_json};
+use super::negotiation::{ResponseForm, accept, is_json};
 use super::request::{Payload, Request};
 use super::{failure, retry, warning};
 use crate::error::{Error, Result};
@@ -72,7 +72,7 @@ impl<'a> Attempts<'a> {
             let (sent, spoke_protobuf) = self.send_once(json_only).await;
             let again = match sent {
                 Ok(answer) if failure::is_success(answer.status()) => {
-                    if spoke_protobuf && self.request.form == Form::Object && is_json(answer.headers()) {
+                    if spoke_protobuf && self.request.form == ResponseForm::Object && is_json(answer.headers()) {
                         negotiation.learn_json_only(self.resource.as_ref());
                     }
                     return Ok(answer);

@@ -33,7 +33,7 @@ pub use client::Client;
 pub(crate) use failure::of_answer as failure;
 pub use kubewright_net::credentials::Impersonation;
 pub use metrics::{AttemptReport, RequestMetrics};
-pub(crate) use negotiation::Form;
+pub(crate) use negotiation::ResponseForm;
 #[cfg(feature = "metrics")]
 pub use prometheus::PrometheusMetrics;
 pub use request::{Encode, Request};

@@ -10,7 +10,7 @@ use kubewright_core::stream::Encoding;
 
 /// The requested representation of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Form {
+pub(crate) enum ResponseForm {
     /// Complete objects.
     #[default]
     Object,
@@ -43,20 +43,22 @@ impl Negotiation {
 }
 
 /// The value of `Accept`.
-pub(super) fn accept(form: Form, protobuf: bool) -> &'static str {
+pub(super) fn accept(form: ResponseForm, protobuf: bool) -> &'static str {
     match (form, protobuf) {
-        (Form::Object, true) => "application/vnd.kubernetes.protobuf,application/json",
-        (Form::Object, false) => "application/json",
-        (Form::Metadata, true) => {
+        (ResponseForm::Object, true) => "application/vnd.kubernetes.protobuf,application/json",
+        (ResponseForm::Object, false) => "application/json",
+        (ResponseForm::Metadata, true) => {
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
         }
-        (Form::Metadata, false) => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
-        (Form::MetadataList, true) => {
+        (ResponseForm::Metadata, false) => {
+            "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        }
+        (ResponseForm::MetadataList, true) => {
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
              application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         }
-        (Form::MetadataList, false) => {
+        (ResponseForm::MetadataList, false) => {
             "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
         }
     }

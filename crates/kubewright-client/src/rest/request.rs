@@ -11,7 +11,7 @@ use kubewright_core::{GroupVersion, GroupVersionResource, Object, Str};
 use kubewright_net::credentials::Impersonation;
 
 use super::client::Client;
-use super::negotiation::Form;
+use super::negotiation::ResponseForm;
 use super::path::{RequestPath, append_parameter};
 use super::warning::{Warning, WarningHandler};
 
@@ -24,7 +24,7 @@ pub struct Request<'a> {
     pub(super) query: String,
     pub(super) headers: HeaderMap,
     pub(super) payload: Payload<'a>,
-    pub(super) form: Form,
+    pub(super) form: ResponseForm,
     /// Whether a protobuf response can be decoded.
     pub(super) protobuf: bool,
     pub(super) timeout: Option<Duration>,
@@ -74,7 +74,7 @@ impl<'a> Request<'a> {
             query: String::new(),
             headers: HeaderMap::new(),
             payload: Payload::None,
-            form: Form::Object,
+            form: ResponseForm::Object,
             protobuf: false,
             timeout,
             retries,
@@ -240,7 +240,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    pub(crate) fn form(mut self, form: Form) -> Self {
+    pub(crate) fn form(mut self, form: ResponseForm) -> Self {
         self.form = form;
         self
     }

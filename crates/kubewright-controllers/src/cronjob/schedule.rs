@@ -11,13 +11,14 @@ use jiff::{Timestamp, Zoned};
 use kubewright_core::Time;
 
 /// Minimum, maximum and names of a field.
-type Bounds = (u8, u8, &'static [&'static str]);
+type FieldRange = (u8, u8, &'static [&'static str]);
 
-const MINUTES: Bounds = (0, 59, &[]);
-const HOURS: Bounds = (0, 23, &[]);
-const DAYS: Bounds = (1, 31, &[]);
-const MONTHS: Bounds = (1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]);
-const WEEKDAYS: Bounds = (0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
+const MINUTES: FieldRange = (0, 59, &[]);
+const HOURS: FieldRange = (0, 23, &[]);
+const DAYS: FieldRange = (1, 31, &[]);
+const MONTHS: FieldRange =
+    (1, 12, &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]);
+const WEEKDAYS: FieldRange = (0, 6, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]);
 
 /// A schedule without a match within this many years has none.
 const YEARS: i16 = 5;
@@ -140,7 +141,7 @@ fn later(at: &Zoned, minutes: i64) -> Option<Zoned> {
 }
 
 /// Parses a field: comma-separated ranges.
-fn field(text: &str, bounds: Bounds) -> Result<CronField, String> {
+fn field(text: &str, bounds: FieldRange) -> Result<CronField, String> {
     let mut all = CronField { bits: 0, is_any: false };
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let one = range(part, bounds)?;
@@ -150,7 +151,7 @@ fn field(text: &str, bounds: Bounds) -> Result<CronField, String> {
 }
 
 /// Parses `*`, `n` or `n-m`, optionally with `/step`.
-fn range(text: &str, (least, most, names): Bounds) -> Result<CronField, String> {
+fn range(text: &str, (least, most, names): FieldRange) -> Result<CronField, String> {
     let (range, step) = match text.split_once('/') {
         Some((range, step)) => (range, Some(number(step)?)),
         None => (text, None),

@@ -3,7 +3,7 @@
 use kubewright_api::apps::v1::{Deployment, ReplicaSet};
 use kubewright_core::{Map, Object, Str};
 
-use super::Rollout;
+use super::DeploymentRollout;
 use super::sizes::max_surge;
 
 pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -34,7 +34,7 @@ pub(super) fn max_replicas(set: &ReplicaSet) -> Option<i32> {
 
 /// Records the deployment's size; returns whether it changed.
 #[doc(alias = "SetReplicasAnnotations")]
-pub(super) fn set_replicas(annotations: &mut Map<Str>, rollout: &Rollout) -> bool {
+pub(super) fn set_replicas(annotations: &mut Map<Str>, rollout: &DeploymentRollout) -> bool {
     let most = rollout.replicas() + max_surge(&rollout.spec);
     let desired = put(annotations, DESIRED_REPLICAS, rollout.replicas().to_string());
     put(annotations, MAX_REPLICAS, most.to_string()) || desired

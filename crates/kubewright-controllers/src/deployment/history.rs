@@ -11,13 +11,13 @@ use super::annotations::{ROLLBACK_TO, copy_from_set, revision};
 use super::revision::template_is;
 use super::sizes::wanted;
 use super::template::HASH_LABEL;
-use super::{Deployments, Rollout};
+use super::{DeploymentRollout, Deployments};
 use crate::error::Error;
 
 impl Deployments {
     /// Rolls back to an older revision if an annotation requests it; returns whether it does.
     #[doc(alias = "rollback")]
-    pub(super) async fn roll_back(&self, rollout: &mut Rollout) -> Result<bool, Error> {
+    pub(super) async fn roll_back(&self, rollout: &mut DeploymentRollout) -> Result<bool, Error> {
         let Some(text) = rollout.deployment.metadata.annotations.get(ROLLBACK_TO) else { return Ok(false) };
         let asked: i64 = text.parse().unwrap_or_default();
         let mut changed = rollout.deployment.clone();
@@ -50,7 +50,7 @@ impl Deployments {
 
     /// Deletes the oldest empty sets beyond the limit.
     #[doc(alias = "cleanupDeployment")]
-    pub(super) async fn trim_history(&self, rollout: &Rollout, old: &[Arc<ReplicaSet>]) -> Result<(), Error> {
+    pub(super) async fn trim_history(&self, rollout: &DeploymentRollout, old: &[Arc<ReplicaSet>]) -> Result<(), Error> {
         let Some(limit) = rollout.spec.revision_history_limit.and_then(|limit| usize::try_from(limit).ok()) else {
             return Ok(());
         };

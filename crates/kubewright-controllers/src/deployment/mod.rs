@@ -120,13 +120,13 @@ fn is_recreate(spec: &DeploymentSpec) -> bool {
 }
 
 /// A deployment being reconciled, with its replica sets.
-struct Rollout {
+struct DeploymentRollout {
     deployment: Deployment,
     spec: DeploymentSpec,
     sets: Vec<Arc<ReplicaSet>>,
 }
 
-impl Rollout {
+impl DeploymentRollout {
     fn replicas(&self) -> i32 {
         self.spec.replicas.unwrap_or(1)
     }
@@ -168,7 +168,7 @@ impl Reconcile for Deployments {
             return Ok(Some(CACHE_TIMEOUT));
         }
         let Some(spec) = deployment.spec.clone() else { return Ok(None) };
-        let mut rollout = Rollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };
+        let mut rollout = DeploymentRollout { deployment: (*deployment).clone(), spec, sets: Vec::new() };
         let selector = selector(&deployment)?;
         if selector.is_everything() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";

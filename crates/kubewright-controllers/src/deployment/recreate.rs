@@ -4,7 +4,7 @@ use kubewright_core::Object;
 
 use super::sizes::{active, wanted};
 use super::status::is_complete;
-use super::{Deployments, Rollout, Sets};
+use super::{DeploymentRollout, Deployments, Sets};
 use crate::error::Error;
 use crate::indices;
 use crate::pods::is_finished;
@@ -13,7 +13,7 @@ use crate::worker::Synced;
 impl Deployments {
     /// Takes the next step.
     #[doc(alias = "rolloutRecreate")]
-    pub(super) async fn recreate(&self, rollout: &mut Rollout) -> Synced {
+    pub(super) async fn recreate(&self, rollout: &mut DeploymentRollout) -> Synced {
         let mut sets = self.classify(rollout, false).await?;
         if self.empty_old(rollout, &sets).await? || self.are_old_pods_left(&sets) {
             return self.update_status(rollout, &sets).await;
@@ -28,7 +28,7 @@ impl Deployments {
         self.update_status(rollout, &sets).await
     }
 
-    async fn empty_old(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
+    async fn empty_old(&self, rollout: &DeploymentRollout, sets: &Sets) -> Result<bool, Error> {
         let mut changed = false;
         for set in active(&sets.old).iter().filter(|set| wanted(set) > 0) {
             changed |= self.resize(rollout, set, 0).await?.is_some();

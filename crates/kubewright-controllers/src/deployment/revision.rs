@@ -11,14 +11,14 @@ use super::conditions::{self, PROGRESSING};
 use super::sizes::{self, sum, wanted};
 use super::status::has_progress_deadline;
 use super::template::{self, HASH_LABEL};
-use super::{Deployments, KIND, Rollout, Sets};
+use super::{DeploymentRollout, Deployments, KIND, Sets};
 use crate::error::{Error, is_namespace_terminating};
 
 impl Deployments {
     /// Classifies the sets of a rollout and updates revisions; creates the new set if requested and
     /// missing.
     #[doc(alias = "getAllReplicaSetsAndSyncRevision")]
-    pub(super) async fn classify(&self, rollout: &mut Rollout, may_create: bool) -> Result<Sets, Error> {
+    pub(super) async fn classify(&self, rollout: &mut DeploymentRollout, may_create: bool) -> Result<Sets, Error> {
         rollout.sets.sort_by(|a, b| by_creation(a, b));
         let is_new = |set: &Arc<ReplicaSet>| template_is(set, &rollout.spec.template);
         let new = rollout.sets.iter().find(|set| is_new(set)).cloned();
@@ -34,7 +34,12 @@ impl Deployments {
     }
 
     /// Updates the annotations of the new set, and the revision of the deployment.
-    async fn keep(&self, rollout: &mut Rollout, set: Arc<ReplicaSet>, next: i64) -> Result<Arc<ReplicaSet>, Error> {
+    async fn keep(
+        &self,
+        rollout: &mut DeploymentRollout,
+        set: Arc<ReplicaSet>,
+        next: i64,
+    ) -> Result<Arc<ReplicaSet>, Error> {
         let mut changed = (*set).clone();
         let mut is_changed = annotations::copy_to_set(&rollout.deployment, &mut changed.metadata.annotations, next);
         if let Some(spec) = &mut changed.spec
@@ -57,7 +62,12 @@ impl Deployments {
         Ok(set)
     }
 
-    async fn make(&self, rollout: &mut Rollout, old: &[Arc<ReplicaSet>], next: i64) -> Result<Arc<ReplicaSet>, Error> {
+    async fn make(
+        &self,
+        rollout: &mut DeploymentRollout,
+        old: &[Arc<ReplicaSet>],
+        next: i64,
+    ) -> Result<Arc<ReplicaSet>, Error> {
         let set = new_set(rollout, old, next);
         let api = Api::<ReplicaSet>::namespaced(&self.client, rollout.deployment.namespace());
         let made = match api.create(&set).await {
@@ -98,7 +108,7 @@ impl Deployments {
     }
 
     /// Records a hash collision with another template; the next attempt uses another hash.
-    async fn note_collision(&self, rollout: &mut Rollout, name: &str) -> Result<Error, Error> {
+    async fn note_collision(&self, rollout: &mut DeploymentRollout, name: &str) -> Result<Error, Error> {
         let status = rollout.deployment.status.get_or_insert_default();
         status.collision_count = Some(status.collision_count.unwrap_or_default() + 1);
         self.write(rollout).await?;
@@ -108,7 +118,7 @@ impl Deployments {
     /// Writes the set's revision and a progress condition to the deployment if they changed.
     async fn note_revision(
         &self,
-        rollout: &mut Rollout,
+        rollout: &mut DeploymentRollout,
         set: &ReplicaSet,
         reason: Option<(&str, String)>,
     ) -> Result<(), Error> {
@@ -128,7 +138,7 @@ impl Deployments {
     }
 
     /// Writes status and annotations of the deployment, and continues with the server's response.
-    pub(super) async fn write(&self, rollout: &mut Rollout) -> Result<(), Error> {
+    pub(super) async fn write(&self, rollout: &mut DeploymentRollout) -> Result<(), Error> {
         let api = Api::<Deployment>::namespaced(&self.client, rollout.deployment.namespace());
         rollout.deployment = api.update_status(&rollout.deployment).await?;
         self.own_deployments.written(&rollout.deployment.key(), &rollout.deployment);
@@ -136,7 +146,7 @@ impl Deployments {
     }
 }
 
-fn new_set(rollout: &Rollout, old: &[Arc<ReplicaSet>], next: i64) -> ReplicaSet {
+fn new_set(rollout: &DeploymentRollout, old: &[Arc<ReplicaSet>], next: i64) -> ReplicaSet {
     let deployment = &rollout.deployment;
     let collisions = deployment.status.as_ref().and_then(|status| status.collision_count);
     let hash: Str = template::hash(&rollout.spec.template, collisions).into();

@@ -7,14 +7,14 @@ use kubewright_api::apps::v1::ReplicaSet;
 use super::revision::by_creation;
 use super::sizes::{self, active, available, sum, wanted};
 use super::status::is_complete;
-use super::{Deployments, Rollout, Sets};
+use super::{DeploymentRollout, Deployments, Sets};
 use crate::error::Error;
 use crate::worker::Synced;
 
 impl Deployments {
     /// Takes the next step of a rolling update.
     #[doc(alias = "rolloutRolling")]
-    pub(super) async fn roll(&self, rollout: &mut Rollout) -> Synced {
+    pub(super) async fn roll(&self, rollout: &mut DeploymentRollout) -> Synced {
         let sets = self.classify(rollout, true).await?;
         if self.grow_new(rollout, &sets).await? || self.shrink_old(rollout, &sets).await? {
             // The changed set queues the key again.
@@ -28,7 +28,7 @@ impl Deployments {
 
     /// Scales the new set up within the limits; returns whether it changed.
     #[doc(alias = "reconcileNewReplicaSet")]
-    pub(super) async fn grow_new(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
+    pub(super) async fn grow_new(&self, rollout: &DeploymentRollout, sets: &Sets) -> Result<bool, Error> {
         let Some(new) = &sets.new else { return Ok(false) };
         let (current, replicas) = (wanted(new), rollout.replicas());
         let size = match current.cmp(&replicas) {
@@ -41,7 +41,7 @@ impl Deployments {
 
     /// Scales old sets down within the limits; returns whether any changed.
     #[doc(alias = "reconcileOldReplicaSets")]
-    async fn shrink_old(&self, rollout: &Rollout, sets: &Sets) -> Result<bool, Error> {
+    async fn shrink_old(&self, rollout: &DeploymentRollout, sets: &Sets) -> Result<bool, Error> {
         let mut old = active(&sets.old);
         let Some(new) = sets.new.as_ref().filter(|_| !old.is_empty()) else { return Ok(false) };
         let minimum = rollout.replicas() - sizes::max_unavailable(&rollout.spec);
@@ -64,7 +64,7 @@ impl Deployments {
     /// returns.
     async fn take(
         &self,
-        rollout: &Rollout,
+        rollout: &DeploymentRollout,
         sets: &mut [Arc<ReplicaSet>],
         budget: i32,
         of: impl Fn(&ReplicaSet) -> i32,

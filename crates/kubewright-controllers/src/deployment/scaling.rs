@@ -9,20 +9,20 @@ use kubewright_core::Object;
 
 use super::annotations::{desired_replicas, max_replicas, set_replicas};
 use super::sizes::{active, available, max_surge, sum, wanted};
-use super::{Deployments, Rollout, Sets, is_recreate};
+use super::{DeploymentRollout, Deployments, Sets, is_recreate};
 use crate::error::Error;
 use crate::worker::Synced;
 
 /// Whether the deployment was resized since its sets were last sized.
 #[doc(alias = "isScalingEvent")]
-pub(super) fn is_scaling(rollout: &Rollout) -> bool {
+pub(super) fn is_scaling(rollout: &DeploymentRollout) -> bool {
     active(&rollout.sets).iter().filter_map(|set| desired_replicas(set)).any(|size| size != rollout.replicas())
 }
 
 impl Deployments {
     /// Resizes sets without continuing a rollout.
     #[doc(alias = "sync")]
-    pub(super) async fn scale_only(&self, rollout: &mut Rollout) -> Synced {
+    pub(super) async fn scale_only(&self, rollout: &mut DeploymentRollout) -> Synced {
         let sets = self.classify(rollout, false).await?;
         self.scale(rollout, &sets).await?;
         if rollout.is_paused() {
@@ -31,7 +31,7 @@ impl Deployments {
         self.update_counts(rollout, &sets).await
     }
 
-    async fn scale(&self, rollout: &Rollout, sets: &Sets) -> Result<(), Error> {
+    async fn scale(&self, rollout: &DeploymentRollout, sets: &Sets) -> Result<(), Error> {
         if let Some(only) = active_or_latest(sets) {
             // Also if only its annotations are stale: otherwise it would count as being scaled
             // forever.
@@ -56,7 +56,7 @@ impl Deployments {
     #[doc(alias = "scaleReplicaSet")]
     pub(super) async fn resize(
         &self,
-        rollout: &Rollout,
+        rollout: &DeploymentRollout,
         set: &Arc<ReplicaSet>,
         size: i32,
     ) -> Result<Option<Arc<ReplicaSet>>, Error> {
@@ -89,13 +89,13 @@ fn active_or_latest(sets: &Sets) -> Option<Arc<ReplicaSet>> {
 }
 
 /// Whether the new set has its full size, and all of it is available.
-fn is_saturated(rollout: &Rollout, new: &ReplicaSet) -> bool {
+fn is_saturated(rollout: &DeploymentRollout, new: &ReplicaSet) -> bool {
     let replicas = rollout.replicas();
     wanted(new) == replicas && desired_replicas(new) == Some(replicas) && available(new) == replicas
 }
 
 /// Distributes replicas in proportion; the rounding remainder goes to the largest set.
-fn in_proportion(rollout: &Rollout, mut sets: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<ReplicaSet>, i32)> {
+fn in_proportion(rollout: &DeploymentRollout, mut sets: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<ReplicaSet>, i32)> {
     let replicas = rollout.replicas();
     let allowed = if replicas > 0 { replicas + max_surge(&rollout.spec) } else { 0 };
     let to_add = allowed - sum(&sets, wanted);
@@ -120,7 +120,7 @@ fn in_proportion(rollout: &Rollout, mut sets: Vec<Arc<ReplicaSet>>) -> Vec<(Arc<
 
 /// The share of this set in `to_add`, after `added` was distributed.
 #[doc(alias = "GetReplicaSetProportion")]
-fn share(rollout: &Rollout, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
+fn share(rollout: &DeploymentRollout, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     if wanted(set) == 0 || to_add == 0 || to_add == added {
         return 0;
     }
@@ -129,7 +129,7 @@ fn share(rollout: &Rollout, set: &ReplicaSet, to_add: i32, added: i32) -> i32 {
     if to_add > 0 { fraction.min(left) } else { fraction.max(left) }
 }
 
-fn fraction(rollout: &Rollout, set: &ReplicaSet) -> i32 {
+fn fraction(rollout: &DeploymentRollout, set: &ReplicaSet) -> i32 {
     let size = wanted(set);
     if rollout.replicas() == 0 {
         return -size;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn sizes_after(replicas: i32, before: i32, sets: &[(i32, i64)]) -> Vec<i32> {
-        let old = Rollout {
+        let old = DeploymentRollout {
             deployment: Default::default(),
             spec: DeploymentSpec { replicas: Some(before), ..rolling_without_surge() },
             sets: Vec::new(),
@@ -167,7 +167,7 @@ mod tests {
             Arc::new(set)
         });
         let spec = DeploymentSpec { replicas: Some(replicas), ..rolling_without_surge() };
-        let rollout = Rollout { deployment: Default::default(), spec, sets: Vec::new() };
+        let rollout = DeploymentRollout { deployment: Default::default(), spec, sets: Vec::new() };
         let mut sizes = in_proportion(&rollout, sets.collect());
         sizes.sort_by_key(|(set, _)| Reverse(set.creation_timestamp()));
         sizes.into_iter().map(|(_, size)| size).collect()

@@ -8,7 +8,7 @@ use kubewright_core::{Object, Time};
 
 use super::conditions::{self, AVAILABLE, NEW_SET_AVAILABLE, PAUSED, PROGRESSING, REPLICA_FAILURE, TIMED_OUT};
 use super::sizes::{available, max_unavailable, sum, wanted};
-use super::{Deployments, Rollout, Sets};
+use super::{DeploymentRollout, Deployments, Sets};
 use crate::error::Error;
 use crate::worker::Synced;
 
@@ -19,7 +19,7 @@ pub(super) fn has_progress_deadline(spec: &DeploymentSpec) -> bool {
 
 /// Whether all replicas are of the new set and available, and no old ones are left.
 #[doc(alias = "DeploymentComplete")]
-pub(super) fn is_complete(rollout: &Rollout, status: &DeploymentStatus) -> bool {
+pub(super) fn is_complete(rollout: &DeploymentRollout, status: &DeploymentStatus) -> bool {
     let replicas = rollout.replicas();
     status.updated_replicas.unwrap_or_default() == replicas
         && status.replicas.unwrap_or_default() == replicas
@@ -31,7 +31,7 @@ impl Deployments {
     /// Records that a rollout is paused or resumed, so that a pause does not count as a lack of
     /// progress.
     #[doc(alias = "checkPausedConditions")]
-    pub(super) async fn note_pause(&self, rollout: &mut Rollout) -> Result<(), Error> {
+    pub(super) async fn note_pause(&self, rollout: &mut DeploymentRollout) -> Result<(), Error> {
         if !has_progress_deadline(&rollout.spec) {
             return Ok(());
         }
@@ -51,9 +51,9 @@ impl Deployments {
     }
 
     /// Only records the observed generation.
-    pub(super) async fn observe(&self, rollout: &Rollout) -> Synced {
+    pub(super) async fn observe(&self, rollout: &DeploymentRollout) -> Synced {
         let mut changed =
-            Rollout { deployment: rollout.deployment.clone(), spec: rollout.spec.clone(), sets: Vec::new() };
+            DeploymentRollout { deployment: rollout.deployment.clone(), spec: rollout.spec.clone(), sets: Vec::new() };
         let status = changed.deployment.status.get_or_insert_default();
         if status.observed_generation < rollout.deployment.metadata.generation {
             status.observed_generation = rollout.deployment.metadata.generation;
@@ -63,14 +63,14 @@ impl Deployments {
     }
 
     /// Updates the counts of a deployment that is being deleted.
-    pub(super) async fn update_counts_of_deleted(&self, rollout: &mut Rollout) -> Synced {
+    pub(super) async fn update_counts_of_deleted(&self, rollout: &mut DeploymentRollout) -> Synced {
         let sets = self.classify(rollout, false).await?;
         self.update_counts(rollout, &sets).await
     }
 
     /// Updates the counts.
     #[doc(alias = "syncDeploymentStatus")]
-    pub(super) async fn update_counts(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
+    pub(super) async fn update_counts(&self, rollout: &mut DeploymentRollout, sets: &Sets) -> Synced {
         let status = calculate(rollout, sets, self.clock.now());
         if rollout.deployment.status.as_ref() != Some(&status) {
             rollout.deployment.status = Some(status);
@@ -81,7 +81,7 @@ impl Deployments {
 
     /// Updates counts and progress; returns when the deadline is to be checked.
     #[doc(alias = "syncRolloutStatus")]
-    pub(super) async fn update_status(&self, rollout: &mut Rollout, sets: &Sets) -> Synced {
+    pub(super) async fn update_status(&self, rollout: &mut DeploymentRollout, sets: &Sets) -> Synced {
         let now = self.clock.now();
         let mut status = calculate(rollout, sets, now);
         note_progress(rollout, sets, &mut status, now);
@@ -102,7 +102,7 @@ impl Deployments {
 }
 
 /// Computes the counts, and whether enough replicas are available.
-fn calculate(rollout: &Rollout, sets: &Sets, now: Time) -> DeploymentStatus {
+fn calculate(rollout: &DeploymentRollout, sets: &Sets, now: Time) -> DeploymentStatus {
     let all = sets.all();
     let of = |pick: fn(&ReplicaSetStatus) -> i32| move |set: &ReplicaSet| set.status.as_ref().map_or(0, pick);
     let told = |count: i32| (count != 0).then_some(count);
@@ -127,7 +127,7 @@ fn calculate(rollout: &Rollout, sets: &Sets, now: Time) -> DeploymentStatus {
 }
 
 /// Sets the progress condition.
-fn note_progress(rollout: &Rollout, sets: &Sets, status: &mut DeploymentStatus, now: Time) {
+fn note_progress(rollout: &DeploymentRollout, sets: &Sets, status: &mut DeploymentStatus, now: Time) {
     if !has_progress_deadline(&rollout.spec) {
         conditions::remove(status, PROGRESSING);
         return;
@@ -161,7 +161,7 @@ fn note_progress(rollout: &Rollout, sets: &Sets, status: &mut DeploymentStatus, 
 
 /// Whether any count has improved.
 #[doc(alias = "DeploymentProgressing")]
-fn is_progressing(rollout: &Rollout, new: &DeploymentStatus) -> bool {
+fn is_progressing(rollout: &DeploymentRollout, new: &DeploymentStatus) -> bool {
     let nothing = DeploymentStatus::default();
     let old = rollout.deployment.status.as_ref().unwrap_or(&nothing);
     let count = |number: Option<i32>| number.unwrap_or_default();
@@ -174,7 +174,7 @@ fn is_progressing(rollout: &Rollout, new: &DeploymentStatus) -> bool {
 
 /// Whether the deadline has passed without progress.
 #[doc(alias = "DeploymentTimedOut")]
-fn is_stuck(rollout: &Rollout, status: &DeploymentStatus, now: Time) -> bool {
+fn is_stuck(rollout: &DeploymentRollout, status: &DeploymentStatus, now: Time) -> bool {
     let Some(condition) = conditions::get(status, PROGRESSING) else { return false };
     match condition.reason.as_deref() {
         Some(NEW_SET_AVAILABLE) => false,
@@ -183,7 +183,7 @@ fn is_stuck(rollout: &Rollout, status: &DeploymentStatus, now: Time) -> bool {
     }
 }
 
-fn deadline(rollout: &Rollout, status: &DeploymentStatus) -> Option<Time> {
+fn deadline(rollout: &DeploymentRollout, status: &DeploymentStatus) -> Option<Time> {
     let since = conditions::get(status, PROGRESSING)?.last_update_time?;
     let seconds = u64::try_from(rollout.spec.progress_deadline_seconds?).ok()?;
     since.checked_add(Duration::from_secs(seconds))
@@ -191,7 +191,7 @@ fn deadline(rollout: &Rollout, status: &DeploymentStatus) -> Option<Time> {
 
 /// When to check the deadline; a second late, since times in objects have no fractions.
 #[doc(alias = "requeueStuckDeployment")]
-fn until_deadline(rollout: &Rollout, status: &DeploymentStatus, now: Time) -> Option<Duration> {
+fn until_deadline(rollout: &DeploymentRollout, status: &DeploymentStatus, now: Time) -> Option<Duration> {
     let condition = conditions::get(status, PROGRESSING).filter(|_| has_progress_deadline(&rollout.spec))?;
     if is_complete(rollout, status) || condition.reason.as_deref() == Some(TIMED_OUT) {
         return None;

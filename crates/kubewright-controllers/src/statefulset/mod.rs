@@ -116,14 +116,14 @@ struct Revision {
 }
 
 /// A set being reconciled, with the current and the update revision.
-struct Rollout<'a> {
+struct StatefulSetRollout<'a> {
     set: &'a StatefulSet,
     spec: &'a StatefulSetSpec,
     current: Revision,
     update: Revision,
 }
 
-impl Rollout<'_> {
+impl StatefulSetRollout<'_> {
     /// The revision of a new pod: the current one for ordinals below the partition.
     fn revision_of(&self, ordinal: i32) -> &Revision {
         let strategy = self.spec.update_strategy.as_deref();
@@ -181,7 +181,7 @@ impl Reconcile for StatefulSets {
             Some((name, template)) => Revision { name: name.to_owned(), template },
             None => Revision { name: update.name.clone(), template: update.template.clone() },
         };
-        let rollout = Rollout { set: &set, spec, current, update };
+        let rollout = StatefulSetRollout { set: &set, spec, current, update };
         let now = self.clock.now();
         let names = (&*rollout.current.name, &*rollout.update.name);
         let status = status::calculate(&set, spec, &pods, names, collisions, now);
@@ -208,7 +208,7 @@ impl StatefulSets {
 
     /// Performs the planned actions; returns when to retry while waiting for storage. A failed
     /// action does not prevent others.
-    async fn carry_out(&self, rollout: &Rollout<'_>, pods: &[Arc<Pod>]) -> Synced {
+    async fn carry_out(&self, rollout: &StatefulSetRollout<'_>, pods: &[Arc<Pod>]) -> Synced {
         let (set, spec) = (rollout.set, rollout.spec);
         let mut result = Ok(());
         for pod in pods {

@@ -212,8 +212,8 @@ impl serde_core::Serialize for ByteString {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ByteString {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct ByteStringVisitor;
+        impl serde_core::de::Visitor<'_> for ByteStringVisitor {
             type Value = ByteString;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -223,7 +223,7 @@ impl<'de> serde_core::Deserialize<'de> for ByteString {
                 ByteString::from_base64(text.as_bytes()).map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_str(ByteStringVisitor)
     }
 }
 

@@ -158,8 +158,8 @@ impl serde_core::Serialize for Str {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Str {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct StrVisitor;
+        impl serde_core::de::Visitor<'_> for StrVisitor {
             type Value = Str;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
@@ -168,7 +168,7 @@ impl<'de> serde_core::Deserialize<'de> for Str {
                 Ok(text.into())
             }
         }
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_str(StrVisitor)
     }
 }
 

@@ -11,15 +11,15 @@ use crate::codec::scheme::Flags;
 
 /// Serialises the fields that are set, with kind and version for object types.
 pub fn serialize<S: serde_core::Serializer>(message: &dyn Message, serializer: S) -> Result<S::Ok, S::Error> {
-    Fields { message, with_kind: true }.serialize(serializer)
+    MessageFields { message, with_kind: true }.serialize(serializer)
 }
 
-struct Fields<'a> {
+struct MessageFields<'a> {
     message: &'a dyn Message,
     with_kind: bool,
 }
 
-impl Serialize for Fields<'_> {
+impl Serialize for MessageFields<'_> {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let scheme = self.message.scheme();
         let mut map = serializer.serialize_map(None)?;
@@ -30,19 +30,19 @@ impl Serialize for Fields<'_> {
         for (index, field) in scheme.fields.iter().enumerate() {
             let value = self.message.get(index);
             if !matches!(value, Ref::Absent) {
-                map.serialize_entry(field.name, &Field { value, with_kind: field.flags.has(Flags::TYPED) })?;
+                map.serialize_entry(field.name, &MessageField { value, with_kind: field.flags.has(Flags::TYPED) })?;
             }
         }
         map.end()
     }
 }
 
-struct Field<'a> {
+struct MessageField<'a> {
     value: Ref<'a>,
     with_kind: bool,
 }
 
-impl Serialize for Field<'_> {
+impl Serialize for MessageField<'_> {
     fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let with_kind = self.with_kind;
         match self.value {
@@ -52,13 +52,12 @@ impl Serialize for Field<'_> {
             Ref::Str(text) => serializer.serialize_str(text),
             Ref::Strs(list) => serializer.collect_seq(list),
             Ref::StrMap(map) => serializer.collect_map(map.iter()),
-            Ref::Message(message) => Fields { message, with_kind }.serialize(serializer),
-            Ref::Messages(list) => {
-                serializer.collect_seq((0..list.len()).map(|index| Fields { message: list.get(index), with_kind }))
-            }
+            Ref::Message(message) => MessageFields { message, with_kind }.serialize(serializer),
+            Ref::Messages(list) => serializer
+                .collect_seq((0..list.len()).map(|index| MessageFields { message: list.get(index), with_kind })),
             Ref::MessageMap(map) => {
                 let entries = (0..map.len()).map(|index| map.get(index));
-                serializer.collect_map(entries.map(|(key, message)| (key, Fields { message, with_kind })))
+                serializer.collect_map(entries.map(|(key, message)| (key, MessageFields { message, with_kind })))
             }
             Ref::Scalar(scalar) => {
                 let mut out = Vec::new();

@@ -226,8 +226,8 @@ impl serde_core::Serialize for Duration {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Duration {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct DurationVisitor;
+        impl serde_core::de::Visitor<'_> for DurationVisitor {
             type Value = Duration;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -237,7 +237,7 @@ impl<'de> serde_core::Deserialize<'de> for Duration {
                 text.parse().map_err(E::custom)
             }
         }
-        deserializer.deserialize_str(Visitor)
+        deserializer.deserialize_str(DurationVisitor)
     }
 }
 

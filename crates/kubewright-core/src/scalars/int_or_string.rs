@@ -127,8 +127,8 @@ impl serde_core::Serialize for IntOrString {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for IntOrString {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct IntOrStringVisitor;
+        impl serde_core::de::Visitor<'_> for IntOrStringVisitor {
             type Value = IntOrString;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +149,7 @@ impl<'de> serde_core::Deserialize<'de> for IntOrString {
                 Ok(IntOrString::Int(0))
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(IntOrStringVisitor)
     }
 }
 

@@ -36,11 +36,11 @@ use crate::Str;
 /// # Ok::<(), kubewright_core::ParseQuantityError>(())
 /// ```
 #[derive(Clone)]
-pub struct Quantity(Form);
+pub struct Quantity(Representation);
 
 /// Invariant: no scale is less than [`parse::NANO`].
 #[derive(Clone)]
-enum Form {
+enum Representation {
     Small { mantissa: i64, scale: i32, format: QuantityFormat },
     Boxed(Box<BoxedQuantity>),
 }
@@ -70,7 +70,8 @@ pub enum QuantityFormat {
 
 impl Quantity {
     /// The number zero.
-    pub const ZERO: Quantity = Quantity(Form::Small { mantissa: 0, scale: 0, format: QuantityFormat::DecimalSi });
+    pub const ZERO: Quantity =
+        Quantity(Representation::Small { mantissa: 0, scale: 0, format: QuantityFormat::DecimalSi });
 
     /// The buffer size that [`Quantity::encode`] needs.
     pub const TEXT_LENGTH: usize = 64;
@@ -102,8 +103,8 @@ impl Quantity {
     #[inline]
     pub fn format(&self) -> QuantityFormat {
         match &self.0 {
-            Form::Small { format, .. } => *format,
-            Form::Boxed(rare) => rare.format,
+            Representation::Small { format, .. } => *format,
+            Representation::Boxed(rare) => rare.format,
         }
     }
 
@@ -203,14 +204,14 @@ impl Quantity {
     #[inline]
     pub fn encode<'a>(&'a self, buffer: &'a mut [u8; Quantity::TEXT_LENGTH]) -> &'a str {
         match &self.0 {
-            Form::Boxed(rare) if rare.written.is_some() => rare.written.as_deref().unwrap_or_default(),
+            Representation::Boxed(rare) if rare.written.is_some() => rare.written.as_deref().unwrap_or_default(),
             _ => canonical::encode(self.decimal(), self.format(), buffer),
         }
     }
 
     #[inline]
     const fn small(mantissa: i64, scale: i32, format: QuantityFormat) -> Self {
-        Quantity(Form::Small { mantissa, scale, format })
+        Quantity(Representation::Small { mantissa, scale, format })
     }
 
     #[inline]
@@ -221,21 +222,21 @@ impl Quantity {
         let (mantissa, exponent) = number.reduced();
         match (i64::try_from(mantissa), i32::try_from(exponent)) {
             (Ok(mantissa), Ok(scale)) => Quantity::small(mantissa, scale, format),
-            _ => Quantity(Form::Boxed(Box::new(BoxedQuantity { number, format, written: None }))),
+            _ => Quantity(Representation::Boxed(Box::new(BoxedQuantity { number, format, written: None }))),
         }
     }
 
     #[inline]
     fn written_as(self, text: &str) -> Self {
         let (number, format) = (self.decimal(), self.format());
-        Quantity(Form::Boxed(Box::new(BoxedQuantity { number, format, written: Some(text.into()) })))
+        Quantity(Representation::Boxed(Box::new(BoxedQuantity { number, format, written: Some(text.into()) })))
     }
 
     #[inline]
     fn decimal(&self) -> Decimal {
         match &self.0 {
-            Form::Small { mantissa, scale, .. } => Decimal { mantissa: i128::from(*mantissa), scale: *scale },
-            Form::Boxed(rare) => rare.number,
+            Representation::Small { mantissa, scale, .. } => Decimal { mantissa: i128::from(*mantissa), scale: *scale },
+            Representation::Boxed(rare) => rare.number,
         }
     }
 }
@@ -330,8 +331,8 @@ impl serde_core::Serialize for Quantity {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Quantity {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct QuantityVisitor;
+        impl serde_core::de::Visitor<'_> for QuantityVisitor {
             type Value = Quantity;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -356,7 +357,7 @@ impl<'de> serde_core::Deserialize<'de> for Quantity {
                 Ok(Quantity::ZERO)
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(QuantityVisitor)
     }
 }
 

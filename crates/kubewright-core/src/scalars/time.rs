@@ -204,8 +204,8 @@ impl serde_core::Serialize for Time {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Time {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct TimeVisitor;
+        impl serde_core::de::Visitor<'_> for TimeVisitor {
             type Value = Time;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -218,7 +218,7 @@ impl<'de> serde_core::Deserialize<'de> for Time {
                 Ok(Time::ZERO)
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(TimeVisitor)
     }
 }
 

@@ -16,22 +16,22 @@ use super::{Operator, Requirement, SelectorError};
 /// Parses a selector's requirements in textual order.
 #[inline]
 pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
-    let mut parser = Parser { tokens: scan(text), position: 0 };
+    let mut parser = SelectorParser { tokens: scan(text), position: 0 };
     let mut requirements = Vec::new();
     loop {
         match parser.peek() {
-            Token::Word(_) | Token::Not => {
+            SelectorToken::Word(_) | SelectorToken::Not => {
                 let requirement = parser.requirement();
                 let complain = |error: String| SelectorError::new(format!("unable to parse requirement: {error}"));
                 requirements.push(requirement.map_err(complain)?);
             }
-            Token::End => return Ok(requirements),
+            SelectorToken::End => return Ok(requirements),
             other => return Err(SelectorError::new(found(other, "!, identifier, or 'end of string'"))),
         }
         match parser.next() {
-            Token::End => return Ok(requirements),
-            Token::Comma => match parser.peek() {
-                Token::Word(_) | Token::Not => {}
+            SelectorToken::End => return Ok(requirements),
+            SelectorToken::Comma => match parser.peek() {
+                SelectorToken::Word(_) | SelectorToken::Not => {}
                 other => return Err(SelectorError::new(found(other, "identifier after ','"))),
             },
             other => return Err(SelectorError::new(found(other, "',' or 'end of string'"))),
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Requirement>, SelectorError> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token<'a> {
+enum SelectorToken<'a> {
     End,
     Open,
     Close,
@@ -55,71 +55,71 @@ enum Token<'a> {
     Word(&'a str),
 }
 
-impl<'a> Token<'a> {
+impl<'a> SelectorToken<'a> {
     #[inline]
     fn text(self) -> &'a str {
         match self {
-            Token::End => "",
-            Token::Open => "(",
-            Token::Close => ")",
-            Token::Comma => ",",
-            Token::Not => "!",
-            Token::Equals => "=",
-            Token::DoubleEquals => "==",
-            Token::NotEquals => "!=",
-            Token::Greater => ">",
-            Token::Less => "<",
-            Token::Word(word) => word,
+            SelectorToken::End => "",
+            SelectorToken::Open => "(",
+            SelectorToken::Close => ")",
+            SelectorToken::Comma => ",",
+            SelectorToken::Not => "!",
+            SelectorToken::Equals => "=",
+            SelectorToken::DoubleEquals => "==",
+            SelectorToken::NotEquals => "!=",
+            SelectorToken::Greater => ">",
+            SelectorToken::Less => "<",
+            SelectorToken::Word(word) => word,
         }
     }
 }
 
 #[inline]
-fn found(token: Token<'_>, expected: &str) -> String {
+fn found(token: SelectorToken<'_>, expected: &str) -> String {
     format!("found '{}', expected: {expected}", token.text())
 }
 
 /// Splits the text into tokens; the last one is the end.
 #[inline]
-fn scan(text: &str) -> Vec<Token<'_>> {
+fn scan(text: &str) -> Vec<SelectorToken<'_>> {
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\r' | '\n');
     let is_symbol = |c: char| matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<');
     let mut tokens = Vec::new();
     let mut rest = text.trim_start_matches(is_space);
     while let Some(first) = rest.chars().next() {
         let token = match first {
-            '(' => Token::Open,
-            ')' => Token::Close,
-            ',' => Token::Comma,
-            '>' => Token::Greater,
-            '<' => Token::Less,
-            '=' if rest.starts_with("==") => Token::DoubleEquals,
-            '=' => Token::Equals,
-            '!' if rest.starts_with("!=") => Token::NotEquals,
-            '!' => Token::Not,
-            _ => Token::Word(&rest[..rest.find(|c| is_space(c) || is_symbol(c)).unwrap_or(rest.len())]),
+            '(' => SelectorToken::Open,
+            ')' => SelectorToken::Close,
+            ',' => SelectorToken::Comma,
+            '>' => SelectorToken::Greater,
+            '<' => SelectorToken::Less,
+            '=' if rest.starts_with("==") => SelectorToken::DoubleEquals,
+            '=' => SelectorToken::Equals,
+            '!' if rest.starts_with("!=") => SelectorToken::NotEquals,
+            '!' => SelectorToken::Not,
+            _ => SelectorToken::Word(&rest[..rest.find(|c| is_space(c) || is_symbol(c)).unwrap_or(rest.len())]),
         };
         tokens.push(token);
         rest = rest[token.text().len()..].trim_start_matches(is_space);
     }
-    tokens.push(Token::End);
+    tokens.push(SelectorToken::End);
     tokens
 }
 
-struct Parser<'a> {
+struct SelectorParser<'a> {
     /// Invariant: exactly the last token is the end.
-    tokens: Vec<Token<'a>>,
+    tokens: Vec<SelectorToken<'a>>,
     position: usize,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SelectorParser<'a> {
     #[inline]
-    fn peek(&self) -> Token<'a> {
-        self.tokens.get(self.position).copied().unwrap_or(Token::End)
+    fn peek(&self) -> SelectorToken<'a> {
+        self.tokens.get(self.position).copied().unwrap_or(SelectorToken::End)
     }
 
     #[inline]
-    fn next(&mut self) -> Token<'a> {
+    fn next(&mut self) -> SelectorToken<'a> {
         let token = self.peek();
         self.position += 1;
         token
@@ -128,11 +128,11 @@ impl<'a> Parser<'a> {
     #[inline]
     fn requirement(&mut self) -> Result<Requirement, String> {
         let mut token = self.next();
-        let negated = token == Token::Not;
+        let negated = token == SelectorToken::Not;
         if negated {
             token = self.next();
         }
-        let Token::Word(key) = token else {
+        let SelectorToken::Word(key) = token else {
             return Err(found(token, "identifier"));
         };
         if let Some(error) = key_error(key) {
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         }
         let (operator, values) = if negated {
             (Operator::DoesNotExist, Vec::new())
-        } else if matches!(self.peek(), Token::End | Token::Comma) {
+        } else if matches!(self.peek(), SelectorToken::End | SelectorToken::Comma) {
             (Operator::Exists, Vec::new())
         } else {
             let operator = self.operator()?;
@@ -157,13 +157,13 @@ impl<'a> Parser<'a> {
     #[inline]
     fn operator(&mut self) -> Result<Operator, String> {
         Ok(match self.next() {
-            Token::Word("in") => Operator::In,
-            Token::Word("notin") => Operator::NotIn,
-            Token::Equals => Operator::Equals,
-            Token::DoubleEquals => Operator::DoubleEquals,
-            Token::NotEquals => Operator::NotEquals,
-            Token::Greater => Operator::GreaterThan,
-            Token::Less => Operator::LessThan,
+            SelectorToken::Word("in") => Operator::In,
+            SelectorToken::Word("notin") => Operator::NotIn,
+            SelectorToken::Equals => Operator::Equals,
+            SelectorToken::DoubleEquals => Operator::DoubleEquals,
+            SelectorToken::NotEquals => Operator::NotEquals,
+            SelectorToken::Greater => Operator::GreaterThan,
+            SelectorToken::Less => Operator::LessThan,
             other => return Err(found(other, "in, notin, =, ==, !=, gt, lt")),
         })
     }
@@ -171,8 +171,8 @@ impl<'a> Parser<'a> {
     #[inline]
     fn exact_value(&mut self) -> Result<&'a str, String> {
         match self.peek() {
-            Token::End | Token::Comma => Ok(""),
-            Token::Word(value) => {
+            SelectorToken::End | SelectorToken::Comma => Ok(""),
+            SelectorToken::Word(value) => {
                 self.next();
                 Ok(value)
             }
@@ -183,12 +183,12 @@ impl<'a> Parser<'a> {
     #[inline]
     fn values(&mut self) -> Result<Vec<&'a str>, String> {
         match self.next() {
-            Token::Open => {}
+            SelectorToken::Open => {}
             other => return Err(format!("found '{}' expected: '('", other.text())),
         }
         match self.peek() {
-            Token::Word(_) | Token::Comma => {}
-            Token::Close => {
+            SelectorToken::Word(_) | SelectorToken::Comma => {}
+            SelectorToken::Close => {
                 self.next();
                 return Ok(vec![""]);
             }
@@ -197,24 +197,24 @@ impl<'a> Parser<'a> {
         let mut values = Vec::new();
         loop {
             match self.next() {
-                Token::Word(value) => {
+                SelectorToken::Word(value) => {
                     values.push(value);
                     match self.peek() {
-                        Token::Comma => {}
-                        Token::Close => break,
+                        SelectorToken::Comma => {}
+                        SelectorToken::Close => break,
                         other => return Err(found(other, "',' or ')'")),
                     }
                 }
-                Token::Comma => {
+                SelectorToken::Comma => {
                     if values.is_empty() {
                         values.push("");
                     }
                     match self.peek() {
-                        Token::Close => {
+                        SelectorToken::Close => {
                             values.push("");
                             break;
                         }
-                        Token::Comma => {
+                        SelectorToken::Comma => {
                             self.next();
                             values.push("");
                         }

@@ -55,7 +55,7 @@ enum ListState {
         first: bool,
     },
     /// At the value of a key.
-    JsonValue(Key),
+    JsonValue(ListKey),
     /// At the first item, or the end of the items.
     JsonItems,
     JsonItem,
@@ -74,7 +74,7 @@ enum ListState {
 
 /// The keys of a list.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Key {
+enum ListKey {
     ApiVersion,
     Kind,
     Metadata,
@@ -182,7 +182,8 @@ impl ErasedListDecoder {
         let (metadata, type_) = (&mut self.metadata, &mut self.type_);
         // Waits for one item at a time, never for all of them.
         let extent = match state {
-            ListState::JsonItem | ListState::JsonValue(Key::ApiVersion | Key::Kind | Key::Metadata | Key::Other) => {
+            ListState::JsonItem
+            | ListState::JsonValue(ListKey::ApiVersion | ListKey::Kind | ListKey::Metadata | ListKey::Other) => {
                 Extent::Value
             }
             _ => Extent::Token,
@@ -198,15 +199,15 @@ impl ErasedListDecoder {
                 }
                 let mut escaped = Vec::new();
                 let key = match reader.key(&mut escaped)? {
-                    b"apiVersion" => Key::ApiVersion,
-                    b"kind" => Key::Kind,
-                    b"metadata" => Key::Metadata,
-                    b"items" => Key::Items,
-                    _ => Key::Other,
+                    b"apiVersion" => ListKey::ApiVersion,
+                    b"kind" => ListKey::Kind,
+                    b"metadata" => ListKey::Metadata,
+                    b"items" => ListKey::Items,
+                    _ => ListKey::Other,
                 };
                 Ok(ListState::JsonValue(key))
             }
-            ListState::JsonValue(Key::Items) => {
+            ListState::JsonValue(ListKey::Items) => {
                 if reader.null()? {
                     return Ok(ListState::JsonKey { first: false });
                 }
@@ -216,13 +217,13 @@ impl ErasedListDecoder {
             ListState::JsonValue(key) => {
                 match key {
                     _ if reader.null()? => {}
-                    Key::Metadata => {
+                    ListKey::Metadata => {
                         let mut found = ListMeta::default();
                         reader.message(&mut found).map_err(|error| error.within_field("metadata"))?;
                         *metadata = found;
                     }
-                    Key::ApiVersion => type_.0 = reader.text().map_err(|error| error.within_field("apiVersion"))?,
-                    Key::Kind => {
+                    ListKey::ApiVersion => type_.0 = reader.text().map_err(|error| error.within_field("apiVersion"))?,
+                    ListKey::Kind => {
                         type_.1 = reader.text().map_err(|error| error.within_field("kind"))?;
                         check_kind(&type_.1)?;
                     }

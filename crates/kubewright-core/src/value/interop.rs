@@ -28,15 +28,15 @@ impl serde_core::Serialize for Value {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for Value {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(ValueVisitor)
     }
 }
 
 #[cfg(feature = "serde")]
-struct Visitor;
+struct ValueVisitor;
 
 #[cfg(feature = "serde")]
-impl<'de> serde_core::de::Visitor<'de> for Visitor {
+impl<'de> serde_core::de::Visitor<'de> for ValueVisitor {
     type Value = Value;
     #[inline]
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -60,7 +60,7 @@ impl Kubeconfig {
 
 #[inline]
 fn check_context(config: &Kubeconfig, name: &str, context: &Context, errors: &mut Vec<ConfigError>) {
-    let mut check = Check { file: &context.origin, entry: format!("contexts[{name:?}]"), errors };
+    let mut check = EntryCheck { file: &context.origin, entry: format!("contexts[{name:?}]"), errors };
     match &context.cluster {
         None => check.fail("cluster", "is not given"),
         Some(cluster) if !config.clusters.contains_key(cluster) => {
@@ -91,7 +91,7 @@ fn is_label(text: &str) -> bool {
 
 #[inline]
 pub(crate) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<ConfigError>) {
-    let mut check = Check { file: &cluster.origin, entry: format!("clusters[{name:?}]"), errors };
+    let mut check = EntryCheck { file: &cluster.origin, entry: format!("clusters[{name:?}]"), errors };
     match &cluster.server {
         None => check.fail("server", "is not given"),
         Some(server) => {
@@ -116,7 +116,7 @@ pub(crate) fn check_cluster(name: &str, cluster: &Cluster, errors: &mut Vec<Conf
 
 #[inline]
 pub(crate) fn check_user(name: &str, user: &AuthInfo, errors: &mut Vec<ConfigError>) {
-    let mut check = Check { file: &user.origin, entry: format!("users[{name:?}]"), errors };
+    let mut check = EntryCheck { file: &user.origin, entry: format!("users[{name:?}]"), errors };
     let has_token = user.token.is_some() || user.token_file.is_some();
     let has_basic = user.username.is_some() || user.password.is_some();
     if has_token && has_basic {
@@ -152,7 +152,7 @@ pub(crate) fn check_user(name: &str, user: &AuthInfo, errors: &mut Vec<ConfigErr
 }
 
 #[inline]
-fn check_exec(exec: &ExecConfig, check: &mut Check<'_>) {
+fn check_exec(exec: &ExecConfig, check: &mut EntryCheck<'_>) {
     if exec.command.is_none() {
         check.fail("exec.command", "is not given");
     }
@@ -172,13 +172,13 @@ fn check_exec(exec: &ExecConfig, check: &mut Check<'_>) {
 }
 
 /// Collects the problems of one entry.
-struct Check<'a> {
+struct EntryCheck<'a> {
     file: &'a Option<PathBuf>,
     entry: String,
     errors: &'a mut Vec<ConfigError>,
 }
 
-impl Check<'_> {
+impl EntryCheck<'_> {
     fn fail(&mut self, field: &str, problem: impl Into<String>) {
         let (file, entry) = (self.file.clone(), self.entry.clone());
         self.errors.push(EntryError { file, entry, field: field.to_owned(), problem: problem.into() }.into());

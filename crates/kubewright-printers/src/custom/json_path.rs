@@ -48,7 +48,7 @@ pub(super) enum Step {
 pub(super) struct Filter {
     pub(super) left: Operand,
     /// The comparison, or `None` to test that the left side exists.
-    pub(super) comparison: Option<(Operator, Operand)>,
+    pub(super) comparison: Option<(Comparison, Operand)>,
 }
 
 /// One side of a comparison.
@@ -60,7 +60,7 @@ pub(super) enum Operand {
 
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(super) enum Comparison {
     Equal,
     NotEqual,
     Less,
@@ -186,7 +186,7 @@ impl Operand {
     }
 }
 
-impl Operator {
+impl Comparison {
     /// Compares two values, which must be of the same kind.
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Mismatch> {
         let order = match (left, right) {
@@ -198,12 +198,12 @@ impl Operator {
             }
         };
         Ok(match self {
-            Operator::Equal => order == Ordering::Equal,
-            Operator::NotEqual => order != Ordering::Equal,
-            Operator::Less => order == Ordering::Less,
-            Operator::LessOrEqual => order != Ordering::Greater,
-            Operator::Greater => order == Ordering::Greater,
-            Operator::GreaterOrEqual => order != Ordering::Less,
+            Comparison::Equal => order == Ordering::Equal,
+            Comparison::NotEqual => order != Ordering::Equal,
+            Comparison::Less => order == Ordering::Less,
+            Comparison::LessOrEqual => order != Ordering::Greater,
+            Comparison::Greater => order == Ordering::Greater,
+            Comparison::GreaterOrEqual => order != Ordering::Less,
         })
     }
 }

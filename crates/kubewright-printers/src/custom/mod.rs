@@ -6,7 +6,7 @@ mod parser;
 use kubewright_cel::format_double;
 use kubewright_core::{Time, Value, tree};
 
-use super::object::Object;
+use super::object::PrintedObject;
 use super::{definition, description, human_duration};
 use crate::object::number_at;
 pub use json_path::JsonPath;
@@ -66,7 +66,7 @@ impl CustomColumn {
     }
 
     /// The cell of an object. `null` if the value is missing or has a different type.
-    pub(super) fn cell(&self, object: &Object<'_>) -> Value {
+    pub(super) fn cell(&self, object: &PrintedObject<'_>) -> Value {
         let Some(value) = self.path.first(object.value) else { return Value::Null };
         match (self.ty.as_str(), value) {
             ("string", value) => printed(value).into(),

@@ -3,10 +3,10 @@
 use kubewright_core::{Value, tree};
 
 use crate::human_duration;
-use crate::object::Object;
+use crate::object::PrintedObject;
 
 /// Name, role, age; users, groups, service accounts.
-pub(super) fn role_binding(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn role_binding(object: &PrintedObject<'_>) -> Vec<Value> {
     let subjects = |kind: &'static str, name: fn(&Value) -> String| -> Value {
         let subjects = object.items(&["subjects"]).iter().filter(|subject| tree::text(subject, &["kind"]) == kind);
         subjects.map(name).collect::<Vec<_>>().join(", ").into()
@@ -25,7 +25,7 @@ pub(super) fn role_binding(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, age, signer, requestor, requested duration, condition.
-pub(super) fn certificate_signing_request(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn certificate_signing_request(object: &PrintedObject<'_>) -> Vec<Value> {
     let has = |ty: &str| object.condition(ty).is_some();
     let mut condition = match (has("Denied"), has("Approved")) {
         (true, _) => "Denied",

@@ -2,24 +2,24 @@
 
 use kubewright_core::{Value, tree};
 
-use crate::object::Object;
+use crate::object::PrintedObject;
 
 /// Name, number of webhooks, age.
-pub(super) fn webhook_configuration(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn webhook_configuration(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.count(&["webhooks"]).into(), object.age()]
 }
 
 /// Name, number of validations, parameter kind, age.
-pub(super) fn validating_policy(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn validating_policy(object: &PrintedObject<'_>) -> Vec<Value> {
     policy(object, "validations")
 }
 
 /// Name, number of mutations, parameter kind, age.
-pub(super) fn mutating_policy(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn mutating_policy(object: &PrintedObject<'_>) -> Vec<Value> {
     policy(object, "mutations")
 }
 
-fn policy(object: &Object<'_>, rules: &str) -> Vec<Value> {
+fn policy(object: &PrintedObject<'_>, rules: &str) -> Vec<Value> {
     let kind = if object.has(&["spec", "paramKind"]) {
         let part = |key| object.text(&["spec", "paramKind", key]);
         format!("{}/{}", part("apiVersion"), part("kind")).into()
@@ -30,7 +30,7 @@ fn policy(object: &Object<'_>, rules: &str) -> Vec<Value> {
 }
 
 /// Name, policy, parameters, age.
-pub(super) fn policy_binding(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn policy_binding(object: &PrintedObject<'_>) -> Vec<Value> {
     let part = |key| object.text(&["spec", "paramRef", key]);
     let parameters = match (part("namespace"), part("name")) {
         (_, "") => match object.at(&["spec", "paramRef", "selector"]) {
@@ -61,7 +61,7 @@ fn shown_selector(selector: &Value) -> String {
 }
 
 /// Name, service, availability, age.
-pub(super) fn api_service(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn api_service(object: &PrintedObject<'_>) -> Vec<Value> {
     let service = if object.has(&["spec", "service"]) {
         let part = |key| object.text(&["spec", "service", key]);
         format!("{}/{}", part("namespace"), part("name"))

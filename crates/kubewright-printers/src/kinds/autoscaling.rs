@@ -2,13 +2,13 @@
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, amount, shortened};
+use crate::object::{PrintedObject, amount, shortened};
 
 /// Number of metrics to show; the rest is counted.
 const SHOWN: usize = 2;
 
 /// Name, reference, targets, minimum and maximum pods, replicas, age.
-pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn horizontal_pod_autoscaler(object: &PrintedObject<'_>) -> Vec<Value> {
     let target = |key| object.text(&["spec", "scaleTargetRef", key]);
     vec![
         object.name(),
@@ -24,7 +24,7 @@ pub(super) fn horizontal_pod_autoscaler(object: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-fn targets(object: &Object<'_>) -> String {
+fn targets(object: &PrintedObject<'_>) -> String {
     // autoscaling/v1 has dedicated fields for its only metric.
     if let Some(target) = object.at(&["spec", "targetCPUUtilizationPercentage"]) {
         let current = object.at(&["status", "currentCPUUtilizationPercentage"]);
@@ -81,7 +81,7 @@ fn percent(value: Option<&Value>, default: &str) -> String {
 }
 
 /// Name, minimum available, maximum unavailable, allowed disruptions, age.
-pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn pod_disruption_budget(object: &PrintedObject<'_>) -> Vec<Value> {
     let limit = |key| match object.at(&["spec", key]) {
         Some(limit) => amount(Some(limit)).into(),
         None => Value::from("N/A"),
@@ -96,7 +96,7 @@ pub(super) fn pod_disruption_budget(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// The `scale` subresource: name, desired, available, age.
-pub(crate) fn scale(object: &Object<'_>) -> Vec<Value> {
+pub(crate) fn scale(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.number(&["spec", "replicas"]).into(),

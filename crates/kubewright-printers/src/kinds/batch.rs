@@ -3,10 +3,10 @@
 use kubewright_core::Value;
 
 use crate::human_duration;
-use crate::object::{Object, time_at};
+use crate::object::{PrintedObject, time_at};
 
 /// Name, status, completions, duration, age; containers, images, selector.
-pub(super) fn job(job: &Object<'_>) -> Vec<Value> {
+pub(super) fn job(job: &PrintedObject<'_>) -> Vec<Value> {
     let [names, images] = job.containers(&["spec", "template", "spec", "containers"]);
     let duration = match time_at(job.value, &["status", "startTime"]) {
         Some(start) => {
@@ -27,7 +27,7 @@ pub(super) fn job(job: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-fn status(job: &Object<'_>) -> &'static str {
+fn status(job: &PrintedObject<'_>) -> &'static str {
     let is = |condition: &str| job.condition(condition) == Some("True");
     match () {
         _ if is("Complete") => "Complete",
@@ -39,7 +39,7 @@ fn status(job: &Object<'_>) -> &'static str {
     }
 }
 
-fn completions(job: &Object<'_>) -> String {
+fn completions(job: &PrintedObject<'_>) -> String {
     let succeeded = job.number(&["status", "succeeded"]);
     match (job.at(&["spec", "completions"]).and_then(Value::as_i64), job.number(&["spec", "parallelism"])) {
         (Some(wanted), _) => format!("{succeeded}/{wanted}"),
@@ -49,7 +49,7 @@ fn completions(job: &Object<'_>) -> String {
 }
 
 /// Name, schedule, time zone, suspend, active, last schedule, age; containers, images, selector.
-pub(super) fn cron_job(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn cron_job(object: &PrintedObject<'_>) -> Vec<Value> {
     let job = |rest: &[&'static str]| [&["spec", "jobTemplate", "spec"], rest].concat();
     let [names, images] = object.containers(&job(&["template", "spec", "containers"]));
     let suspended = object.at(&["spec", "suspend"]).and_then(Value::as_bool);

@@ -2,25 +2,25 @@
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, amount};
+use crate::object::{PrintedObject, amount};
 
 /// Name, status, age.
-pub(super) fn namespace(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn namespace(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["status", "phase"]).into(), object.age()]
 }
 
 /// Name, number of entries, age.
-pub(super) fn config_map(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn config_map(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), (object.count(&["data"]) + object.count(&["binaryData"])).into(), object.age()]
 }
 
 /// Name, type, number of entries, age.
-pub(super) fn secret(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn secret(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["type"]).into(), object.count(&["data"]).into(), object.age()]
 }
 
 /// Name, requests, limits, age.
-pub(super) fn resource_quota(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn resource_quota(object: &PrintedObject<'_>) -> Vec<Value> {
     let mut columns: [Vec<String>; 2] = Default::default();
     let hard = object.at(&["status", "hard"]).and_then(Value::as_object);
     for (resource, hard) in hard.iter().flat_map(|hard| hard.iter()) {

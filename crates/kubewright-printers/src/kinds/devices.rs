@@ -2,10 +2,10 @@
 
 use kubewright_core::Value;
 
-use crate::object::{Object, join};
+use crate::object::{PrintedObject, join};
 
 /// Name, state, age.
-pub(super) fn resource_claim(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn resource_claim(object: &PrintedObject<'_>) -> Vec<Value> {
     let mut states = Vec::new();
     let deleted = object.is_terminating();
     if deleted {
@@ -23,7 +23,7 @@ pub(super) fn resource_claim(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, node, driver, pool, age.
-pub(super) fn resource_slice(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn resource_slice(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.text(&["spec", "nodeName"]).into(),

@@ -3,10 +3,10 @@
 use kubewright_core::Value;
 
 use crate::human_duration;
-use crate::object::{Object, time_at};
+use crate::object::{PrintedObject, time_at};
 
 /// Last seen, type, reason, object; subobject, source; message; first seen, count, name.
-pub(super) fn event(event: &Object<'_>) -> Vec<Value> {
+pub(super) fn event(event: &PrintedObject<'_>) -> Vec<Value> {
     let either = |core: &[&str], other: &[&str]| match event.text(core) {
         "" => event.text(other),
         text => text,
@@ -49,7 +49,7 @@ pub(super) fn event(event: &Object<'_>) -> Vec<Value> {
 }
 
 /// The reporting component and its host.
-fn source(event: &Object<'_>) -> String {
+fn source(event: &PrintedObject<'_>) -> String {
     let first = |paths: [&[&str]; 3]| paths.into_iter().map(|path| event.text(path)).find(|text| !text.is_empty());
     let component = [&["source", "component"][..], &["deprecatedSource", "component"], &["reportingComponent"]];
     let component = first(component).unwrap_or_else(|| event.text(&["reportingController"]));

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, number_at};
+use crate::object::{PrintedObject, number_at};
 
 /// Orders flow schemas by matching precedence, then by name.
 pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {
@@ -13,7 +13,7 @@ pub(super) fn in_precedence(one: &Value, other: &Value) -> Ordering {
 }
 
 /// Name, priority level, precedence, distinguisher, age, whether the level is missing.
-pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn flow_schema(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.text(&["spec", "priorityLevelConfiguration", "name"]).into(),
@@ -25,7 +25,7 @@ pub(super) fn flow_schema(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, type, shares, queues, hand size, queue length, age.
-pub(super) fn priority_level_configuration(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn priority_level_configuration(object: &PrintedObject<'_>) -> Vec<Value> {
     let number = |parent: &[&str], key: &str| {
         if object.has(parent) { object.number(&[parent, &[key]].concat()).into() } else { Value::from("<none>") }
     };

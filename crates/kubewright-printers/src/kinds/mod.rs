@@ -21,7 +21,7 @@ use std::cmp::Ordering;
 
 use kubewright_core::{ResourceInfo, Value};
 
-use super::object::Object;
+use super::object::PrintedObject;
 pub(super) use autoscaling::scale as scale_cells;
 pub(super) use pods::conditions;
 
@@ -35,7 +35,7 @@ pub(super) fn order_of(info: &ResourceInfo) -> Option<OrderOf> {
 }
 
 /// Creates the cells of an object.
-pub(super) type CellsOf = fn(&Object<'_>) -> Vec<Value>;
+pub(super) type CellsOf = fn(&PrintedObject<'_>) -> Vec<Value>;
 
 /// The cell function of a kind.
 pub(super) fn cells_of(info: &ResourceInfo) -> CellsOf {
@@ -98,10 +98,10 @@ pub(super) fn cells_of(info: &ResourceInfo) -> CellsOf {
 }
 
 /// Name and creation time, for kinds without columns of their own.
-pub(super) fn default_cells(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn default_cells(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["metadata", "creationTimestamp"]).into()]
 }
 
-fn name_and_age(object: &Object<'_>) -> Vec<Value> {
+fn name_and_age(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.age()]
 }

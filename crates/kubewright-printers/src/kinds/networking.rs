@@ -3,13 +3,13 @@
 use kubewright_core::{GroupResource, Value, tree};
 
 use super::services::load_balancer;
-use crate::object::{Object, join};
+use crate::object::{PrintedObject, join};
 
 /// Number of hosts to show; the rest is counted.
 const SHOWN: usize = 3;
 
 /// Name, class, hosts, address, ports, age.
-pub(super) fn ingress(ingress: &Object<'_>) -> Vec<Value> {
+pub(super) fn ingress(ingress: &PrintedObject<'_>) -> Vec<Value> {
     let addresses = load_balancer(ingress);
     vec![
         ingress.name(),
@@ -40,7 +40,7 @@ fn hosts(rules: &[Value]) -> String {
 }
 
 /// Name, controller, parameters, age.
-pub(super) fn ingress_class(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn ingress_class(object: &PrintedObject<'_>) -> Vec<Value> {
     let parameter = |key: &str| object.text(&["spec", "parameters", key]);
     let parameters = match (object.has(&["spec", "parameters"]), parameter("apiGroup")) {
         (false, _) => "<none>".to_owned(),
@@ -51,7 +51,7 @@ pub(super) fn ingress_class(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, pod selector, age.
-pub(super) fn network_policy(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn network_policy(object: &PrintedObject<'_>) -> Vec<Value> {
     let selector = if object.has(&["spec", "podSelector"]) {
         object.selector_cell(&["spec", "podSelector"])
     } else {
@@ -61,13 +61,13 @@ pub(super) fn network_policy(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, CIDRs, age.
-pub(super) fn service_cidr(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn service_cidr(object: &PrintedObject<'_>) -> Vec<Value> {
     let cidrs = join(object.items(&["spec", "cidrs"]).iter().filter_map(Value::as_str));
     vec![object.name(), cidrs.into(), object.age()]
 }
 
 /// Name, parent. As in the real server, there is an extra cell with the age but no column for it.
-pub(super) fn ip_address(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn ip_address(object: &PrintedObject<'_>) -> Vec<Value> {
     let parent = |key: &str| object.text(&["spec", "parentRef", key]);
     let reference = if object.has(&["spec", "parentRef"]) {
         let resource = GroupResource::new(parent("group"), parent("resource")).to_string().to_lowercase();

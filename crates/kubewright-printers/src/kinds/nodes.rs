@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, join, or_none};
+use crate::object::{PrintedObject, join, or_none};
 
 /// Name, status, roles, age, version; addresses, OS image, kernel, container runtime.
-pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
+pub(super) fn node(node: &PrintedObject<'_>) -> Vec<Value> {
     let mut status = vec![match node.condition("Ready") {
         Some("True") => "Ready",
         Some(_) => "NotReady",
@@ -32,7 +32,7 @@ pub(super) fn node(node: &Object<'_>) -> Vec<Value> {
 }
 
 /// The kernel version and architecture.
-fn kernel(node: &Object<'_>) -> Value {
+fn kernel(node: &PrintedObject<'_>) -> Value {
     let info = |key: &str| node.text(&["status", "nodeInfo", key]);
     match (info("kernelVersion"), info("architecture")) {
         ("", _) => Value::from("<unknown>"),
@@ -41,7 +41,7 @@ fn kernel(node: &Object<'_>) -> Value {
     }
 }
 
-fn roles(node: &Object<'_>) -> Value {
+fn roles(node: &PrintedObject<'_>) -> Value {
     let labels = node.at(&["metadata", "labels"]).and_then(Value::as_object);
     let roles: BTreeSet<&str> = labels
         .iter()
@@ -55,14 +55,14 @@ fn roles(node: &Object<'_>) -> Value {
     or_none(join(roles))
 }
 
-fn address(node: &Object<'_>, ty: &str) -> Value {
+fn address(node: &PrintedObject<'_>, ty: &str) -> Value {
     let addresses = node.items(&["status", "addresses"]);
     let address = addresses.iter().find(|address| tree::text(address, &["type"]) == ty);
     address.map_or(Value::from("<none>"), |address| tree::text(address, &["address"]).into())
 }
 
 /// Name, status, message, error.
-pub(super) fn component_status(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn component_status(object: &PrintedObject<'_>) -> Vec<Value> {
     let healthy = object.items(&["conditions"]).iter().find(|condition| tree::text(condition, &["type"]) == "Healthy");
     let status = match healthy.map(|condition| tree::text(condition, &["status"])) {
         Some("True") => "Healthy",
@@ -74,17 +74,17 @@ pub(super) fn component_status(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, holder, age.
-pub(super) fn lease(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn lease(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["spec", "holderIdentity"]).into(), object.age()]
 }
 
 /// Name, handler, age.
-pub(super) fn runtime_class(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn runtime_class(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.text(&["handler"]).into(), object.age()]
 }
 
 /// Name, value, whether it is the default, age, preemption policy.
-pub(super) fn priority_class(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn priority_class(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.number(&["value"]).into(),

@@ -2,10 +2,10 @@
 
 use kubewright_core::{Time, Value, tree};
 
-use crate::object::{Object, number_at, time_at};
+use crate::object::{PrintedObject, number_at, time_at};
 
 /// Name, ready, status, restarts, age; IP, node, nominated node, readiness gates.
-pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
+pub(super) fn pod(pod: &PrintedObject<'_>) -> Vec<Value> {
     let state = PodState::of(pod);
     let mut restarts = state.restarts.count.to_string();
     if let (1.., Some(last)) = (state.restarts.count, state.restarts.last) {
@@ -27,7 +27,7 @@ pub(super) fn pod(pod: &Object<'_>) -> Vec<Value> {
 }
 
 /// The row conditions: whether the pod has completed.
-pub(crate) fn conditions(pod: &Object<'_>) -> Option<Value> {
+pub(crate) fn conditions(pod: &PrintedObject<'_>) -> Option<Value> {
     if pod.text(&["kind"]) != "Pod" || pod.text(&["apiVersion"]) != "v1" {
         return None;
     }
@@ -65,7 +65,7 @@ impl Restarts {
 }
 
 impl PodState {
-    fn of(pod: &Object<'_>) -> PodState {
+    fn of(pod: &PrintedObject<'_>) -> PodState {
         let phase = pod.text(&["status", "phase"]);
         let mut reason = match pod.text(&["status", "reason"]) {
             "" => phase.to_owned(),
@@ -98,7 +98,7 @@ impl PodState {
     }
 
     /// Evaluates init containers up to the first one that has not finished.
-    fn initialize(&mut self, pod: &Object<'_>, sidecars: &[&str]) -> (bool, Restarts) {
+    fn initialize(&mut self, pod: &PrintedObject<'_>, sidecars: &[&str]) -> (bool, Restarts) {
         let mut sidecar_restarts = Restarts::default();
         for (index, container) in pod.items(&["status", "initContainerStatuses"]).iter().enumerate() {
             let is_sidecar = sidecars.contains(&tree::text(container, &["name"]));
@@ -125,7 +125,7 @@ impl PodState {
     }
 
     /// Evaluates the containers. The reason of the first container wins.
-    fn run(&mut self, pod: &Object<'_>) {
+    fn run(&mut self, pod: &PrintedObject<'_>) {
         let mut running = false;
         for container in pod.items(&["status", "containerStatuses"]).iter().rev() {
             self.restarts.add(container);
@@ -161,7 +161,7 @@ fn end_of(terminated: &Value) -> String {
     }
 }
 
-fn readiness_gates(pod: &Object<'_>) -> Value {
+fn readiness_gates(pod: &PrintedObject<'_>) -> Value {
     let gates = pod.items(&["spec", "readinessGates"]);
     if gates.is_empty() {
         return Value::from("<none>");

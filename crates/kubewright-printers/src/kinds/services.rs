@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, join, number_at, or_none, shortened};
+use crate::object::{PrintedObject, join, number_at, or_none, shortened};
 
 /// Number of addresses or ports to show; the rest is counted.
 const SHOWN: usize = 3;
 
 /// Name, type, cluster IP, external IP, ports, age; selector.
-pub(super) fn service(service: &Object<'_>) -> Vec<Value> {
+pub(super) fn service(service: &PrintedObject<'_>) -> Vec<Value> {
     let cluster_ip = service.items(&["spec", "clusterIPs"]).first().and_then(Value::as_str);
     vec![
         service.name(),
@@ -23,7 +23,7 @@ pub(super) fn service(service: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-fn external_ip(service: &Object<'_>) -> Value {
+fn external_ip(service: &PrintedObject<'_>) -> Value {
     let external = service.items(&["spec", "externalIPs"]).iter().filter_map(Value::as_str);
     match service.text(&["spec", "type"]) {
         "ClusterIP" | "NodePort" => or_none(join(external)),
@@ -41,7 +41,7 @@ fn external_ip(service: &Object<'_>) -> Value {
 }
 
 /// The unique addresses of a load balancer, sorted.
-pub(super) fn load_balancer(object: &Object<'_>) -> BTreeSet<String> {
+pub(super) fn load_balancer(object: &PrintedObject<'_>) -> BTreeSet<String> {
     let points = object.items(&["status", "loadBalancer", "ingress"]).iter();
     let address = |point| match tree::text(point, &["ip"]) {
         "" => tree::text(point, &["hostname"]),
@@ -65,7 +65,7 @@ fn ports(ports: &[Value]) -> Value {
 }
 
 /// Name, endpoints, age.
-pub(super) fn endpoints(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn endpoints(object: &PrintedObject<'_>) -> Vec<Value> {
     let subsets = object.items(&["subsets"]);
     let mut all = Vec::new();
     for subset in subsets {
@@ -91,7 +91,7 @@ pub(super) fn endpoints(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, address type, ports, endpoints, age.
-pub(super) fn endpoint_slice(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn endpoint_slice(object: &PrintedObject<'_>) -> Vec<Value> {
     let port = |port: &Value| match (tree::get(port, &["port"]).and_then(Value::as_i64), tree::text(port, &["name"])) {
         (Some(number), _) => number.to_string(),
         (None, "") if tree::get(port, &["name"]).is_none() => "*".to_owned(),

@@ -2,11 +2,11 @@
 
 use kubewright_core::{Value, tree};
 
-use crate::object::{Object, amount, join, or_none};
+use crate::object::{PrintedObject, amount, join, or_none};
 
 /// Name, capacity, access modes, reclaim policy, status, claim, class, attributes class, reason,
 /// age; mode.
-pub(super) fn persistent_volume(volume: &Object<'_>) -> Vec<Value> {
+pub(super) fn persistent_volume(volume: &PrintedObject<'_>) -> Vec<Value> {
     let claim = if volume.has(&["spec", "claimRef"]) {
         let part = |key| volume.text(&["spec", "claimRef", key]);
         format!("{}/{}", part("namespace"), part("name"))
@@ -29,7 +29,7 @@ pub(super) fn persistent_volume(volume: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, status, volume, capacity, access modes, class, attributes class, age; mode.
-pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
+pub(super) fn persistent_volume_claim(claim: &PrintedObject<'_>) -> Vec<Value> {
     let volume = claim.text(&["spec", "volumeName"]);
     // Capacity and access modes are known once the claim is bound.
     let (capacity, modes) = match volume {
@@ -56,7 +56,7 @@ pub(super) fn persistent_volume_claim(claim: &Object<'_>) -> Vec<Value> {
     ]
 }
 
-fn phase(object: &Object<'_>) -> Value {
+fn phase(object: &PrintedObject<'_>) -> Value {
     if object.is_terminating() { Value::from("Terminating") } else { object.text(&["status", "phase"]).into() }
 }
 
@@ -67,7 +67,7 @@ fn access_modes(modes: &[Value]) -> Value {
     join(short.into_iter().filter(|(mode, _)| has(mode)).map(|(_, short)| short)).into()
 }
 
-fn class(object: &Object<'_>) -> Value {
+fn class(object: &PrintedObject<'_>) -> Value {
     match object.at(&["metadata", "annotations", "volume.beta.kubernetes.io/storage-class"]).and_then(Value::as_str) {
         Some(class) => class.into(),
         None => object.text(&["spec", "storageClassName"]).into(),
@@ -75,7 +75,7 @@ fn class(object: &Object<'_>) -> Value {
 }
 
 /// Name, provisioner, reclaim policy, binding mode, whether expansion is allowed, age.
-pub(super) fn storage_class(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn storage_class(object: &PrintedObject<'_>) -> Vec<Value> {
     let annotations =
         ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
     vec![
@@ -89,12 +89,12 @@ pub(super) fn storage_class(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, driver, age.
-pub(super) fn volume_attributes_class(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn volume_attributes_class(object: &PrintedObject<'_>) -> Vec<Value> {
     let name = name_of_class(object, &["volumeattributesclass.alpha.kubernetes.io/is-default-class"]);
     vec![name, object.text(&["driverName"]).into(), object.age()]
 }
 
-fn name_of_class(object: &Object<'_>, annotations: &[&str]) -> Value {
+fn name_of_class(object: &PrintedObject<'_>, annotations: &[&str]) -> Value {
     let is_default = |annotation: &&str| object.text(&["metadata", "annotations", annotation]) == "true";
     if annotations.iter().any(is_default) {
         format!("{} (default)", object.text(&["metadata", "name"])).into()
@@ -104,7 +104,7 @@ fn name_of_class(object: &Object<'_>, annotations: &[&str]) -> Value {
 }
 
 /// Name, attacher, volume, node, whether it is attached, age.
-pub(super) fn volume_attachment(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn volume_attachment(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![
         object.name(),
         object.text(&["spec", "attacher"]).into(),
@@ -116,7 +116,7 @@ pub(super) fn volume_attachment(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, requirements and capabilities of the driver, modes, age.
-pub(super) fn csi_driver(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn csi_driver(object: &PrintedObject<'_>) -> Vec<Value> {
     let flag = |key, default| Value::from(object.flag(&["spec", key], default));
     let tokens = if object.has(&["spec", "tokenRequests"]) {
         let requests = object.items(&["spec", "tokenRequests"]);
@@ -138,6 +138,6 @@ pub(super) fn csi_driver(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, number of drivers, age.
-pub(super) fn csi_node(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn csi_node(object: &PrintedObject<'_>) -> Vec<Value> {
     vec![object.name(), object.count(&["spec", "drivers"]).into(), object.age()]
 }

@@ -2,12 +2,12 @@
 
 use kubewright_core::{GroupKind, GroupVersion, Value, tree};
 
-use crate::object::Object;
+use crate::object::PrintedObject;
 
 const CONTAINERS: [&str; 4] = ["spec", "template", "spec", "containers"];
 
 /// Name, ready, up-to-date, available, age; containers, images, selector.
-pub(super) fn deployment(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn deployment(object: &PrintedObject<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&CONTAINERS);
     vec![
         object.name(),
@@ -22,16 +22,16 @@ pub(super) fn deployment(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, desired, current, ready, age; containers, images, selector.
-pub(super) fn replica_set(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn replica_set(object: &PrintedObject<'_>) -> Vec<Value> {
     replicas(object, object.selector_cell(&["spec", "selector"]))
 }
 
 /// As for replica sets, but with a plain label map as the selector.
-pub(super) fn replication_controller(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn replication_controller(object: &PrintedObject<'_>) -> Vec<Value> {
     replicas(object, object.labels(&["spec", "selector"]))
 }
 
-fn replicas(object: &Object<'_>, selector: Value) -> Vec<Value> {
+fn replicas(object: &PrintedObject<'_>, selector: Value) -> Vec<Value> {
     let [names, images] = object.containers(&CONTAINERS);
     vec![
         object.name(),
@@ -46,14 +46,14 @@ fn replicas(object: &Object<'_>, selector: Value) -> Vec<Value> {
 }
 
 /// Name, ready, age; containers, images.
-pub(super) fn stateful_set(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn stateful_set(object: &PrintedObject<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&CONTAINERS);
     vec![object.name(), ready(object), object.age(), names, images]
 }
 
 /// Name, desired, current, ready, up-to-date, available, node selector, age; containers, images,
 /// selector.
-pub(super) fn daemon_set(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn daemon_set(object: &PrintedObject<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&CONTAINERS);
     let number = |key: &str| Value::from(object.number(&["status", key]));
     vec![
@@ -72,7 +72,7 @@ pub(super) fn daemon_set(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, controller, revision, age.
-pub(super) fn controller_revision(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn controller_revision(object: &PrintedObject<'_>) -> Vec<Value> {
     let owners = object.items(&["metadata", "ownerReferences"]);
     let controller =
         owners.iter().find(|owner| tree::get(owner, &["controller"]).and_then(Value::as_bool) == Some(true));
@@ -88,11 +88,11 @@ pub(super) fn controller_revision(object: &Object<'_>) -> Vec<Value> {
 }
 
 /// Name, containers, images, pod labels.
-pub(super) fn pod_template(object: &Object<'_>) -> Vec<Value> {
+pub(super) fn pod_template(object: &PrintedObject<'_>) -> Vec<Value> {
     let [names, images] = object.containers(&["template", "spec", "containers"]);
     vec![object.name(), names, images, object.labels(&["template", "metadata", "labels"])]
 }
 
-fn ready(object: &Object<'_>) -> Value {
+fn ready(object: &PrintedObject<'_>) -> Value {
     format!("{}/{}", object.number(&["status", "readyReplicas"]), object.number(&["spec", "replicas"])).into()
 }

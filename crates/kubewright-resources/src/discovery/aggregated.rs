@@ -6,7 +6,7 @@ use kubewright_api::apidiscovery::v2::{
 use kubewright_core::Str;
 use kubewright_core::meta::v1::{GroupVersionKind, ObjectMeta};
 
-use super::{DiscoveredGroup, Document, Served, ServedApis, ServedSubresource, Version};
+use super::{DiscoveredGroup, DiscoveredVersion, Document, Served, ServedApis, ServedSubresource};
 
 impl ServedApis {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
@@ -30,12 +30,12 @@ impl DiscoveredGroup {
         let name = Some(self.name.clone()).filter(|name| !name.is_empty());
         APIGroupDiscovery {
             metadata: ObjectMeta { name, ..Default::default() },
-            versions: self.versions.iter().map(Version::to_version_discovery).collect(),
+            versions: self.versions.iter().map(DiscoveredVersion::to_version_discovery).collect(),
         }
     }
 }
 
-impl Version {
+impl DiscoveredVersion {
     fn to_version_discovery(&self) -> APIVersionDiscovery {
         APIVersionDiscovery {
             version: self.name.clone(),

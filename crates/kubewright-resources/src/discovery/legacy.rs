@@ -46,7 +46,7 @@ impl ServedApis {
 
 impl DiscoveredGroup {
     fn to_api_group(&self) -> APIGroup {
-        let to_version = |version: &super::Version| GroupVersionForDiscovery {
+        let to_version = |version: &super::DiscoveredVersion| GroupVersionForDiscovery {
             group_version: GroupVersion::new(self.name.clone(), version.name.clone()).to_string().into(),
             version: version.name.clone(),
         };

@@ -70,11 +70,11 @@ pub struct ServedApis {
 pub(crate) struct DiscoveredGroup {
     name: Str,
     /// Invariant: the preferred version is first, and none is empty.
-    versions: Vec<Version>,
+    versions: Vec<DiscoveredVersion>,
 }
 
 #[derive(Debug, Clone)]
-struct Version {
+struct DiscoveredVersion {
     name: Str,
     /// Invariant: sorted by plural.
     resources: Vec<Served>,
@@ -113,8 +113,8 @@ impl DiscoveredGroup {
             name = resource.group.clone();
             by_version.entry(resource.version.clone()).or_default().push(resource);
         }
-        let mut versions: Vec<Version> =
-            by_version.into_iter().map(|(name, resources)| Version { name, resources }).collect();
+        let mut versions: Vec<DiscoveredVersion> =
+            by_version.into_iter().map(|(name, resources)| DiscoveredVersion { name, resources }).collect();
         versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
         for version in &mut versions {
             version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));

@@ -20,7 +20,7 @@ use super::reason::{Reason, ReasonKind};
 use super::relation::{AllKeys, CacheSource, Relation, WatchSpec, unsynced};
 use super::settings::LeadershipNeed;
 use super::shared::{ControllerHandle, SharedController};
-use super::sources::Feed;
+use super::sources::SourceTask;
 use super::work::WorkerPlan;
 use crate::error::chain;
 use crate::own_writes::OwnWrite;
@@ -40,7 +40,7 @@ pub struct RunnableController {
     pub(super) watches: Vec<WatchSpec>,
     /// The keys that a starting controller would reconcile; used where all objects are meant.
     pub(super) listed_keys: AllKeys,
-    pub(super) feeds: Vec<(Str, Feed)>,
+    pub(super) feeds: Vec<(Str, SourceTask)>,
     pub(super) workers: usize,
     pub(super) leadership: LeadershipNeed,
     pub(super) sync_timeout: Duration,

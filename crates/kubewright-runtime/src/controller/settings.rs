@@ -17,7 +17,7 @@ use super::relation::{AllKeys, ListedKeys, WatchSpec};
 use super::run::RunSlots;
 use super::running::RunnableController;
 use super::shared::{EventSettings, SharedController};
-use super::sources::Feed;
+use super::sources::SourceTask;
 use super::work::WorkerPlan;
 use crate::sharding::Sharding;
 
@@ -35,7 +35,7 @@ pub(super) struct ControllerSettings {
     pub(super) event_filter: Option<EventFilter>,
     /// Priority of keys of initial lists and resyncs.
     pub(super) start_up_priority: i32,
-    pub(super) feeds: Vec<(Str, Feed)>,
+    pub(super) feeds: Vec<(Str, SourceTask)>,
     /// Whether the period of a source is zero, which is an error.
     pub(super) has_zero_period: bool,
     pub(super) workers: usize,

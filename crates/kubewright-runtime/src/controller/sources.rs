@@ -23,7 +23,7 @@ use super::relation::AllKeys;
 use super::{Controller, ControllerHandle, Subject};
 
 /// A task that requests reconciles. Gets the function that lists all keys.
-pub(super) type Feed = Box<dyn FnOnce(ControllerHandle, AllKeys) -> FeedFuture + Send>;
+pub(super) type SourceTask = Box<dyn FnOnce(ControllerHandle, AllKeys) -> FeedFuture + Send>;
 
 type FeedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -44,7 +44,7 @@ impl<S: DeserializeOwned, T: DeserializeOwned> Parts<S, T> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Wire<'a, S, T> {
+struct SerializedParts<'a, S, T> {
     api_version: &'a str,
     kind: &'a str,
     metadata: &'a ObjectMeta,
@@ -65,7 +65,7 @@ pub fn serialize<S: Serialize, T: Serialize, F: Serializer>(
     status: Option<&T>,
     serializer: F,
 ) -> Result<F::Ok, F::Error> {
-    Wire { api_version, kind, metadata, spec, status }.serialize(serializer)
+    SerializedParts { api_version, kind, metadata, spec, status }.serialize(serializer)
 }
 
 /// Writes an object as JSON.

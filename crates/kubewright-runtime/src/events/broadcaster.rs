@@ -85,7 +85,7 @@ impl EventBroadcaster {
         let stop = CancellationToken::new();
         let client = client.clone().default_request_timeout(REQUEST_TIMEOUT);
         let sink = EventSink { client, random: Random::new(None), hurry: stop.clone() };
-        let writer = Writer { sink, correlator: Correlator::new(), series: SeriesCache::new() };
+        let writer = EventWriter { sink, correlator: Correlator::new(), series: SeriesCache::new() };
         let task = tokio::spawn(writer.run(receiver, stop.clone()));
         EventBroadcaster { sender, dropped: Arc::default(), stop, task }
     }
@@ -121,13 +121,13 @@ impl Drop for EventBroadcaster {
     }
 }
 
-struct Writer {
+struct EventWriter {
     sink: EventSink,
     correlator: Correlator,
     series: SeriesCache,
 }
 
-impl Writer {
+impl EventWriter {
     #[inline]
     async fn run(mut self, mut receiver: mpsc::Receiver<(Arc<Reporter>, NewEvent)>, stop: CancellationToken) {
         let mut refresh = interval_at(Instant::now() + series::REFRESH, series::REFRESH);

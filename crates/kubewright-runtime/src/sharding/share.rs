@@ -96,7 +96,7 @@ impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
         options.shard_selector = Some(share.selector.as_str().into());
         Box::pin(async move {
             let items = self.source.list(options).await?;
-            Ok(Box::pin(Items { items, share, cover: self.cover.clone() }) as ItemStream<T>)
+            Ok(Box::pin(ShardItems { items, share, cover: self.cover.clone() }) as ItemStream<T>)
         })
     }
 
@@ -113,7 +113,7 @@ impl<T: Object> ListerWatcher<T> for ShareListWatch<T> {
                 let mut changes = inner.changes.subscribe();
                 while inner.terms() == terms && changes.changed().await.is_ok() {}
             });
-            Ok(Box::pin(Events { events: Some(events), share, moved }) as EventStream<T>)
+            Ok(Box::pin(ShardEvents { events: Some(events), share, moved }) as EventStream<T>)
         })
     }
 
@@ -149,13 +149,13 @@ fn moved() -> Box<Status> {
     Box::new(Status::expired("the shards of this replica have changed"))
 }
 
-struct Items<T> {
+struct ShardItems<T> {
     items: ItemStream<T>,
     share: Share,
     cover: Arc<Cover>,
 }
 
-impl<T> Items<T> {
+impl<T> ShardItems<T> {
     fn ended(&self, meta: &ListMeta) {
         let is_cut = meta.shard_info.as_ref().is_some_and(|info| info.selector == self.share.selector);
         self.cover.cut.store(if is_cut { 1 } else { 2 }, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl<T> Items<T> {
     }
 }
 
-impl<T: Object> Stream for Items<T> {
+impl<T: Object> Stream for ShardItems<T> {
     type Item = Result<ListItem<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -185,14 +185,14 @@ impl<T: Object> Stream for Items<T> {
     }
 }
 
-struct Events<T> {
+struct ShardEvents<T> {
     /// `None` once the share has changed.
     events: Option<EventStream<T>>,
     share: Share,
     moved: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-impl<T: Object> Stream for Events<T> {
+impl<T: Object> Stream for ShardEvents<T> {
     type Item = Result<WatchEvent<T>>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -14,12 +14,12 @@ mod workload;
 use kubewright_core::tree::{self, Meta, text_map};
 use kubewright_core::{ByteString, Value};
 
-use crate::Resource;
+use crate::ValidatedResource;
 
 pub use pod::{pod_requests, quality_of_service};
 
 /// Sets the defaults of an object.
-pub fn apply(resource: &Resource<'_>, value: &mut Value) {
+pub fn apply(resource: &ValidatedResource<'_>, value: &mut Value) {
     if let Some(custom) = resource.custom {
         // Request bodies were defaulted while decoding. This call covers objects that the server
         // builds itself. Only applied objects still contain `null` values here.

@@ -8,7 +8,7 @@ use kubewright_core::tree::{self, Meta};
 use kubewright_core::{Map, Value};
 
 use crate::Part;
-use crate::Resource;
+use crate::ValidatedResource;
 
 /// Built-in kinds whose generation counts spec changes.
 const WITH_GENERATION: [(&str, &str); 27] = [
@@ -46,12 +46,12 @@ pub const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
 /// Blocks the deletion of a volume while a claim uses it.
 pub const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
 
-fn counts_generation(resource: &Resource<'_>) -> bool {
+fn counts_generation(resource: &ValidatedResource<'_>) -> bool {
     resource.is_custom() || WITH_GENERATION.contains(&(resource.group, resource.plural))
 }
 
 /// Sets the initial state of a new object.
-pub fn prepare_create(resource: &Resource<'_>, value: &mut Value) {
+pub fn prepare_create(resource: &ValidatedResource<'_>, value: &mut Value) {
     if counts_generation(resource) {
         value.set_meta("generation", 1);
     }
@@ -144,7 +144,7 @@ fn select_by_uid(job: &mut Value) {
 }
 
 /// Keeps immutable fields that an update may omit.
-pub fn carry_over(resource: &Resource<'_>, old: &Value, new: &mut Value) {
+pub fn carry_over(resource: &ValidatedResource<'_>, old: &Value, new: &mut Value) {
     if resource.is("", "services") {
         for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             if let (None, Some(value)) = (tree::get(new, &["spec", field]), tree::get(old, &["spec", field])) {
@@ -184,7 +184,7 @@ fn drop_obsolete(old: &Value, new: &mut Value) {
 }
 
 /// Resets the parts that this request may not change, and increments the generation.
-pub fn prepare_update(resource: &Resource<'_>, old: &Value, new: &mut Value, part: Part) {
+pub fn prepare_update(resource: &ValidatedResource<'_>, old: &Value, new: &mut Value, part: Part) {
     match part {
         Part::Internal => return,
         Part::Main if resource.has_status => reset(new, "status", old.get("status")),
@@ -252,7 +252,7 @@ fn add_stored_version(definition: &mut Value) {
     }
 }
 
-fn keep_all_but_status(resource: &Resource<'_>, old: &Value, new: &mut Value) {
+fn keep_all_but_status(resource: &ValidatedResource<'_>, old: &Value, new: &mut Value) {
     let status = new.get("status").cloned();
     let metadata = new.get("metadata").cloned().unwrap_or_default();
     *new = old.clone();

@@ -303,7 +303,7 @@ fn is_quota_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn many_scopes_are_checked_against_many_names() {

@@ -4,13 +4,13 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 use kubewright_schema::scale;
 
-use crate::CustomResource;
+use crate::CustomProperties;
 
 /// Validates an object. `causes` are those of its metadata.
 ///
 /// Violations by values that the update leaves unchanged become `warnings`.
 pub(super) fn object(
-    custom: &CustomResource<'_>,
+    custom: &CustomProperties<'_>,
     mut causes: Vec<StatusCause>,
     value: &Value,
     old: Option<&Value>,
@@ -26,7 +26,7 @@ pub(super) fn object(
 
 /// Validates the status of an object. `causes` are those of its metadata.
 pub(super) fn status(
-    custom: &CustomResource<'_>,
+    custom: &CustomProperties<'_>,
     mut causes: Vec<StatusCause>,
     value: &Value,
     old: &Value,
@@ -44,7 +44,7 @@ mod tests {
     use kubewright_schema::Schema;
 
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn the_cost_of_enums_is_linear() {

@@ -221,7 +221,7 @@ fn label_complaint(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::complexity::{assert_linear, processor_time};
+    use kubewright_testing::{assert_linear, processor_time};
 
     #[test]
     fn validation_is_linear_in_the_number_of_versions() {

@@ -7,7 +7,7 @@ use kubewright_core::tree::{self, Meta, text_map};
 use kubewright_core::validation::{dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use kubewright_core::{Str, Value};
 
-use crate::Resource;
+use crate::ValidatedResource;
 
 /// Maximum total size of the annotations, in bytes.
 const ANNOTATIONS_MAX: usize = 256 << 10;
@@ -16,7 +16,7 @@ const ANNOTATIONS_MAX: usize = 256 << 10;
 const STANDARD_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
 /// Validates the metadata of a new object.
-pub(super) fn create(resource: &Resource<'_>, value: &Value) -> Vec<StatusCause> {
+pub(super) fn create(resource: &ValidatedResource<'_>, value: &Value) -> Vec<StatusCause> {
     let mut causes = Vec::new();
     let (name, prefix) = (value.name(), value.meta_text("generateName"));
     if !prefix.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn create(resource: &Resource<'_>, value: &Value) -> Vec<StatusCause>
 }
 
 /// Validates the metadata of an updated object.
-pub(super) fn update(resource: &Resource<'_>, old: &Value, new: &Value) -> Vec<StatusCause> {
+pub(super) fn update(resource: &ValidatedResource<'_>, old: &Value, new: &Value) -> Vec<StatusCause> {
     let mut causes = any(resource, new);
     if old.is_being_deleted() {
         let before = old.finalizers();
@@ -51,7 +51,7 @@ pub(super) fn update(resource: &Resource<'_>, old: &Value, new: &Value) -> Vec<S
     causes
 }
 
-fn any(resource: &Resource<'_>, value: &Value) -> Vec<StatusCause> {
+fn any(resource: &ValidatedResource<'_>, value: &Value) -> Vec<StatusCause> {
     let mut causes = labels("metadata.labels", value.meta("labels"));
     causes.extend(annotations("metadata.annotations", value.meta("annotations")));
     for (index, finalizer) in value.finalizers().iter().enumerate() {
@@ -153,7 +153,7 @@ fn masked(prefix: &str) -> Cow<'_, str> {
     }
 }
 
-fn name_complaints(resource: &Resource<'_>, name: &str) -> Vec<String> {
+fn name_complaints(resource: &ValidatedResource<'_>, name: &str) -> Vec<String> {
     if resource.is_custom() {
         return subdomain(name);
     }

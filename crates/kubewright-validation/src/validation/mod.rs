@@ -66,10 +66,10 @@ pub use metadata::path_segment;
 pub use text::is_domain_path;
 
 use crate::Part;
-use crate::Resource;
+use crate::ValidatedResource;
 
 /// Validates a new object.
-pub fn create(resource: &Resource<'_>, value: &Value) -> Vec<StatusCause> {
+pub fn create(resource: &ValidatedResource<'_>, value: &Value) -> Vec<StatusCause> {
     let mut causes = metadata::create(resource, value);
     if let Some(custom) = &resource.custom {
         return custom::object(custom, causes, value, None, &mut Vec::new());
@@ -80,7 +80,7 @@ pub fn create(resource: &Resource<'_>, value: &Value) -> Vec<StatusCause> {
 
 /// Validates an update. Violations that the old object already had may become `warnings`.
 pub fn update(
-    resource: &Resource<'_>,
+    resource: &ValidatedResource<'_>,
     old: &Value,
     new: &Value,
     part: Part,
@@ -103,7 +103,7 @@ pub fn update(
     causes
 }
 
-fn status(resource: &Resource<'_>, old: &Value, value: &Value) -> Vec<StatusCause> {
+fn status(resource: &ValidatedResource<'_>, old: &Value, value: &Value) -> Vec<StatusCause> {
     match (resource.group, resource.plural) {
         ("", "pods") => pod_status::status(value, old),
         ("apps", "deployments") => workload::deployment_status(value, old),
@@ -130,7 +130,7 @@ fn status(resource: &Resource<'_>, old: &Value, value: &Value) -> Vec<StatusCaus
     }
 }
 
-fn content(resource: &Resource<'_>, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
+fn content(resource: &ValidatedResource<'_>, value: &Value, old: Option<&Value>) -> Vec<StatusCause> {
     match (resource.group, resource.plural) {
         ("", "configmaps") => config::config_map(value, old),
         ("", "secrets") => config::secret(value, old),

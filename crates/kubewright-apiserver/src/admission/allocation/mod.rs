@@ -14,9 +14,9 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use crate::admission::state::ClusterState;
-use crate::object::{text_map, tree};
-use crate::random;
 pub use addresses::{ServiceAddresses, ServiceAddressesError};
+use kubewright_objects::object::{text_map, tree};
+use kubewright_objects::random;
 use kubewright_resources::catalog::Resource;
 pub(crate) use numbers::ServiceNumbers;
 use numbers::{HEALTH_PORT, PORTS};

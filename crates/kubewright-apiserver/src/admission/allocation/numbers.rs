@@ -6,7 +6,7 @@ use std::ops::Range;
 use kubewright_core::Value;
 
 use super::ServiceAddresses;
-use crate::object::{StoredObject, tree};
+use kubewright_objects::object::{StoredObject, tree};
 
 /// The node port range.
 pub(super) const PORTS: Range<u32> = 30_000..32_768;

@@ -3,7 +3,7 @@
 use kubewright_core::{Str, Value};
 
 use super::Control;
-use crate::object::{Meta, tree};
+use kubewright_objects::object::{Meta, tree};
 use kubewright_resources::catalog::Resource;
 
 /// The kind of operation.

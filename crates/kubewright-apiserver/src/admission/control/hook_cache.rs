@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ControlState;
+use super::matching;
 use super::policy::{self, BoundPolicy};
 use super::webhook::{self, ConfiguredWebhook};
 use crate::admission::plugins::AdmissionPlugin;
@@ -17,6 +18,17 @@ pub(super) struct HookConfigurations {
     pub(super) policies: Vec<BoundPolicy>,
     /// The mutating policies.
     pub(super) mutations: Vec<BoundPolicy>,
+}
+
+impl HookConfigurations {
+    /// Whether policies or match conditions of webhooks may be evaluated for resources of this
+    /// name. Ignores groups and selectors.
+    pub(super) fn evaluates_expressions(&self, plural: &str) -> bool {
+        let mut policies = self.policies.iter().chain(&self.mutations).map(|bound| bound.policy.rules());
+        let webhooks = self.webhooks.iter().filter(|webhook| webhook.has_conditions());
+        policies.any(|rules| matching::name_resource(rules, plural))
+            || webhooks.map(ConfiguredWebhook::rules).any(|rules| matching::name_resource(rules, plural))
+    }
 }
 
 /// The cache of [`HookConfigurations`].

@@ -7,7 +7,7 @@ use kubewright_core::{Decoder, Selector, Str, Value};
 
 use super::ControlState;
 use super::{Attributes, Operation};
-use crate::object::{Meta, to_json, tree};
+use kubewright_objects::object::{Meta, to_json, tree};
 use kubewright_resources::catalog::Resource;
 
 /// The version in which the rules match the write. With the match policy `Equivalent`, that may be
@@ -41,6 +41,17 @@ pub(super) enum ReviewVersion {
     Other(Arc<Resource>),
 }
 
+/// Whether any rule lists a resource of this name, or one of its subresources.
+pub(super) fn name_resource(rules: &[Value], name: &str) -> bool {
+    rules.iter().flat_map(listed_resources).any(|(plural, _)| plural == "*" || plural == name)
+}
+
+/// The resources and subresources that a rule lists.
+fn listed_resources(rule: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let listed = tree::items(rule, &["resources"]).iter().filter_map(Value::as_str);
+    listed.map(|listed| listed.split_once('/').unwrap_or((listed, "")))
+}
+
 /// Whether a rule matches a write.
 fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str) -> bool {
     let has = |field: &str, wanted: &str| {
@@ -53,10 +64,8 @@ fn rule_fits(rule: &Value, attributes: &Attributes<'_>, subresource: &str) -> bo
         "Namespaced" => resource.namespaced,
         _ => true,
     };
-    let resource_fits = tree::items(rule, &["resources"]).iter().filter_map(Value::as_str).any(|listed| {
-        let (plural, part) = listed.split_once('/').unwrap_or((listed, ""));
-        (plural == "*" || plural == resource.plural) && (part == "*" || part == subresource)
-    });
+    let resource_fits = listed_resources(rule)
+        .any(|(plural, part)| (plural == "*" || plural == resource.plural) && (part == "*" || part == subresource));
     let names = tree::items(rule, &["resourceNames"]);
     let name_fits = names.is_empty() || names.iter().any(|name| name.as_str() == Some(attributes.name));
     has("operations", attributes.operation.name())

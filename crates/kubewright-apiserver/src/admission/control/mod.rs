@@ -27,14 +27,14 @@ pub(crate) use policy::Policies;
 
 use crate::admission;
 use crate::admission::state::ClusterState;
-use crate::conversion::webhook::{Converted, PendingConversion};
-use crate::conversion::{self, ConvertWrite};
-use crate::random;
-use crate::rejection::Rejection;
 use crate::user::User;
 use crate::warnings::Warnings;
-use crate::webhook_client::WebhookClients;
 use hook_cache::HookConfigurations;
+use kubewright_objects::conversion::webhook::{Converted, PendingConversion};
+use kubewright_objects::conversion::{self, ConvertWrite};
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 use kubewright_resources::decoding::{self, ExpectedType};
 use matching::ReviewVersion;
@@ -55,6 +55,13 @@ pub(crate) trait ControlState: ClusterState {
 
     /// Connections to webhooks.
     fn webhook_clients(&self) -> &WebhookClients;
+}
+
+/// Whether writes of a resource evaluate CEL expressions: those of its schema, of policies or of
+/// webhooks. Their cost limits allow for a second of work, whatever the size of the object.
+pub(crate) fn evaluates_expressions(cluster: &dyn ControlState, resource: &Resource) -> bool {
+    let has_rules = resource.custom.as_ref().is_some_and(|custom| custom.schema.has_rules());
+    has_rules || cluster.hook_cache().get(cluster).evaluates_expressions(&resource.plural)
 }
 
 /// The admission control of one request, with the hooks that were configured when it arrived.

@@ -16,9 +16,9 @@ use super::ControlState;
 use super::attributes::Attributes;
 use super::matching::ReviewVersion;
 use super::policy::{self, BoundPolicy, Compiled};
-use crate::conversion;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 
 /// One mutation of a policy.
 pub(super) struct Mutation {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_cel::{
-    Activation, AuthorizationCheck, Budget, CheckKind, Decision, EvaluationError, Program, Value as CelValue,
+    Activation, AuthorizationCheck, AuthorizationDecision, Budget, CheckKind, EvaluationError, Program,
+    Value as CelValue,
 };
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::{Str, Value};
@@ -15,9 +16,9 @@ use super::matching::ReviewVersion;
 use super::mutation::Mutation;
 use super::{Control, matching};
 use crate::authorization::{self, Action};
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
 use crate::user::User;
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
 
@@ -32,11 +33,11 @@ pub(super) struct Policy {
     pub(super) value: Value,
     pub(super) conditions: Vec<(Str, Compiled)>,
     variables: Vec<(Str, Compiled)>,
-    validations: Vec<PolicyRule>,
+    validations: Vec<PolicyValidation>,
     pub(super) mutations: Vec<Mutation>,
 }
 
-struct PolicyRule {
+struct PolicyValidation {
     expression: Str,
     program: Compiled,
     message: Str,
@@ -82,7 +83,7 @@ impl Policy {
             let items = tree::items(value, &["spec", field]).iter();
             items.map(|item| (tree::text(item, &["name"]).into(), compile(tree::text(item, &["expression"])))).collect()
         };
-        let validation = |item: &Value| PolicyRule {
+        let validation = |item: &Value| PolicyValidation {
             expression: tree::text(item, &["expression"]).into(),
             program: compile(tree::text(item, &["expression"])),
             message: tree::text(item, &["message"]).into(),
@@ -107,6 +108,11 @@ impl Policy {
 
     pub(super) fn fails_closed(&self) -> bool {
         tree::text(&self.value, &["spec", "failurePolicy"]) != "Ignore"
+    }
+
+    /// The resources and operations that the policy matches.
+    pub(super) fn rules(&self) -> &[Value] {
+        tree::items(&self.value, &["spec", "matchConstraints", "resourceRules"])
     }
 }
 
@@ -282,7 +288,7 @@ impl BoundPolicy {
     }
 }
 
-impl PolicyRule {
+impl PolicyValidation {
     fn message(&self, variables: &Activation<'_>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|program| program.evaluate_string(variables, budget).ok());
         match made.filter(|text| !text.trim().is_empty() && !text.contains('\n')) {
@@ -321,7 +327,7 @@ pub(super) fn variables<'a>(
 }
 
 /// Answers a CEL `authorizer` check.
-fn decide(cluster: &dyn ControlState, user: &User, check: &AuthorizationCheck, verb: &str) -> Decision {
+fn decide(cluster: &dyn ControlState, user: &User, check: &AuthorizationCheck, verb: &str) -> AuthorizationDecision {
     let account = check.service_account.as_ref().map(|(namespace, name)| {
         let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
         User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), "", groups)
@@ -338,7 +344,7 @@ fn decide(cluster: &dyn ControlState, user: &User, check: &AuthorizationCheck, v
         },
     };
     let decision = authorization::decide(cluster, account.as_ref().unwrap_or(user), action);
-    Decision { is_allowed: decision.is_allowed, reason: decision.reason.into() }
+    AuthorizationDecision { is_allowed: decision.is_allowed, reason: decision.reason.into() }
 }
 
 /// Evaluates a boolean program, or explains why it failed.

@@ -14,11 +14,11 @@ use super::attributes::Attributes;
 use super::matching::ReviewVersion;
 use super::{Control, matching, policy};
 use crate::admission::plugins::AdmissionPlugin;
-use crate::conversion;
-use crate::object::{Meta, to_json, tree};
-use crate::random;
-use crate::rejection::Rejection;
-use crate::webhook_client::WebhookClients;
+use kubewright_objects::conversion;
+use kubewright_objects::object::{Meta, to_json, tree};
+use kubewright_objects::random;
+use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 use kubewright_validation::admission_policy::policy_environment;
@@ -102,6 +102,16 @@ impl ConfiguredWebhook {
 
     fn name(&self) -> &str {
         tree::text(&self.value, &["name"])
+    }
+
+    /// Whether CEL expressions restrict the requests.
+    pub(super) fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// The resources and operations that the webhook matches.
+    pub(super) fn rules(&self) -> &[Value] {
+        tree::items(&self.value, &["rules"])
     }
 
     /// Whether the webhook wants reinvocation after later changes.

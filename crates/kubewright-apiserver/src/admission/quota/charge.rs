@@ -4,7 +4,7 @@ use kubewright_core::{Quantity, Str, Value};
 
 use super::Amounts;
 use crate::admission::limits::containers;
-use crate::object::tree;
+use kubewright_objects::object::tree;
 use kubewright_validation::pod_totals::{pod_totals, quantity};
 
 /// Resources that quotas count under their plural, besides `count/…`.
@@ -13,21 +13,21 @@ const COUNTED: [&str; 7] =
 
 /// The properties of an object that quota scopes select. Only pods differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
+pub(super) enum ScopeClass {
     Pod { is_terminating: bool, is_best_effort: bool, priority_class: Str },
     Other,
 }
 
 /// The class of an object. `resource` is the storage name of its resource.
-pub(super) fn class(resource: &str, object: &Value) -> Class {
+pub(super) fn class(resource: &str, object: &Value) -> ScopeClass {
     if resource != "pods" {
-        return Class::Other;
+        return ScopeClass::Other;
     }
     let asks = |container: &Value, kind: &str| {
         tree::get(container, &["resources", kind]).and_then(Value::as_object).is_some_and(|asked| !asked.is_empty())
     };
     let parts = containers(object).chain(object.get("spec"));
-    Class::Pod {
+    ScopeClass::Pod {
         is_terminating: tree::int(object, &["spec", "activeDeadlineSeconds"]).is_some(),
         is_best_effort: !{ parts }.any(|part| asks(part, "requests") || asks(part, "limits")),
         priority_class: tree::text(object, &["spec", "priorityClassName"]).into(),
@@ -102,7 +102,7 @@ pub(super) fn missing(resource: &str, pod: &Value, hard: &Amounts) -> Vec<String
 }
 
 /// Whether the scopes of a quota select a class.
-pub(super) fn is_in_scope(quota: &Value, class: &Class) -> bool {
+pub(super) fn is_in_scope(quota: &Value, class: &ScopeClass) -> bool {
     let plain = tree::items(quota, &["spec", "scopes"]).iter().filter_map(Value::as_str);
     let mut plain = plain.map(|scope| (scope, "Exists", &[][..]));
     let selected = tree::items(quota, &["spec", "scopeSelector", "matchExpressions"]).iter().map(|expression| {
@@ -110,7 +110,7 @@ pub(super) fn is_in_scope(quota: &Value, class: &Class) -> bool {
         (text("scopeName"), text("operator"), tree::items(expression, &["values"]))
     });
     let mut selected = selected.peekable();
-    let Class::Pod { is_terminating, is_best_effort, priority_class } = class else {
+    let ScopeClass::Pod { is_terminating, is_best_effort, priority_class } = class else {
         return plain.next().is_none() && selected.peek().is_none();
     };
     plain.chain(selected).all(|(scope, operator, values)| match scope {

@@ -18,9 +18,9 @@ use kubewright_core::{Quantity, Str, Value};
 
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::state::ClusterState;
-use crate::object::{Meta, tree};
-use crate::rejection::Rejection;
 use charge::{charge, class, is_in_scope, missing};
+use kubewright_objects::object::{Meta, tree};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::{Key, KeyRange};
 pub(crate) use usage::QuotaUsage;

@@ -10,8 +10,8 @@ use kubewright_core::{Str, Value};
 
 use super::Amounts;
 use super::QuotaState;
-use super::charge::{Class, charge, class};
-use crate::object::StoredObject;
+use super::charge::{ScopeClass, charge, class};
+use kubewright_objects::object::StoredObject;
 use kubewright_storage::{Key, StoreListOptions};
 
 const QUOTAS: &str = "resourcequotas";
@@ -38,7 +38,7 @@ struct NamespaceTotals {
 }
 
 /// Amounts by class. In a difference they may be negative.
-pub(super) type Totals = BTreeMap<Class, Amounts>;
+pub(super) type Totals = BTreeMap<ScopeClass, Amounts>;
 
 impl QuotaUsage {
     /// Records a write.
@@ -228,7 +228,7 @@ mod tests {
         let pods = registry.catalog().of_storage("pods").cloned().expect("it is built in");
         let ended = registry.change(&pods, "shop", "p2", |pod| {
             let mut pod = pod.clone();
-            crate::object::tree::set(&mut pod, &["status", "phase"], "Succeeded");
+            kubewright_objects::object::tree::set(&mut pod, &["status", "phase"], "Succeeded");
             Ok(pod)
         });
         assert!(ended.is_ok());

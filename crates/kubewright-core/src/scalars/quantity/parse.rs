@@ -41,7 +41,7 @@ impl fmt::Display for ParseQuantityError {
 impl std::error::Error for ParseQuantityError {}
 
 /// The parts of a text.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     /// Without leading zeros.
     whole: &'a [u8],
@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, ParseQuantityError> {
 }
 
 #[inline]
-fn split(text: &[u8]) -> Result<Parts<'_>, ParseQuantityError> {
+fn split(text: &[u8]) -> Result<QuantityParts<'_>, ParseQuantityError> {
     if text.is_empty() {
         return Err(ParseQuantityError(QuantityErrorKind::Form));
     }
@@ -89,7 +89,7 @@ fn split(text: &[u8]) -> Result<Parts<'_>, ParseQuantityError> {
     if has_point {
         (fraction, rest) = take_digits(&rest[1..]);
     }
-    Ok(Parts {
+    Ok(QuantityParts {
         negative: text[0] == b'-',
         whole,
         fraction,
@@ -142,7 +142,7 @@ fn interpret_exponent(suffix: &[u8]) -> Result<Suffix, ParseQuantityError> {
 
 /// The quantity if Go's conservative estimate says that it is exact in 64 bits.
 #[inline]
-fn parse_short(text: &str, parts: &Parts<'_>) -> Option<Quantity> {
+fn parse_short(text: &str, parts: &QuantityParts<'_>) -> Option<Quantity> {
     let Suffix { format, exponent, .. } = parts.suffix;
     // A missing integer part counts as a zero.
     let digits = parts.whole.len().max(1) + parts.fraction.len();
@@ -170,7 +170,7 @@ fn parse_short(text: &str, parts: &Parts<'_>) -> Option<Quantity> {
 }
 
 #[inline]
-fn long_decimal(parts: &Parts<'_>) -> Result<Decimal, ParseQuantityError> {
+fn long_decimal(parts: &QuantityParts<'_>) -> Result<Decimal, ParseQuantityError> {
     let limit = 10u128.pow(37);
     let (mut mantissa, mut scale, mut has_more) = (0u128, i64::from(parts.suffix.exponent), false);
     let digits = parts.whole.iter().map(|digit| (digit, 0)).chain(parts.fraction.iter().map(|digit| (digit, 1)));
@@ -197,7 +197,7 @@ fn long_decimal(parts: &Parts<'_>) -> Result<Decimal, ParseQuantityError> {
 
 /// Multiplies integer part and fraction by 1024 separately, so that no digit is lost.
 #[inline]
-fn long_binary(parts: &Parts<'_>) -> (Decimal, QuantityFormat) {
+fn long_binary(parts: &QuantityParts<'_>) -> (Decimal, QuantityFormat) {
     // A fraction of 35 digits times 1024 still fits 128 bits. Further digits only affect the
     // rounding.
     const FRACTION_DIGITS: u32 = 35;

@@ -211,8 +211,8 @@ impl serde_core::Serialize for MicroTime {
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for MicroTime {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl serde_core::de::Visitor<'_> for Visitor {
+        struct MicroTimeVisitor;
+        impl serde_core::de::Visitor<'_> for MicroTimeVisitor {
             type Value = MicroTime;
             #[inline]
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -225,7 +225,7 @@ impl<'de> serde_core::Deserialize<'de> for MicroTime {
                 Ok(MicroTime::ZERO)
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(MicroTimeVisitor)
     }
 }
 

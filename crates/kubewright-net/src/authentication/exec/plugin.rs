@@ -16,14 +16,14 @@ use crate::observer::{ExecOutcome, TransportObserver};
 
 /// A plugin and its last output. At most one run at a time; concurrent callers wait for its result.
 pub(crate) struct ExecPlugin {
-    program: Arc<Program>,
+    program: Arc<PluginCommand>,
     /// Held while the program runs.
     current: Arc<Mutex<Option<ExecCredential>>>,
     renewal: Renewal<Result<ExecCredential, ExecError>>,
 }
 
 /// The inputs of a run.
-struct Program {
+struct PluginCommand {
     exec: Exec,
     observer: Option<TransportObserver>,
 }
@@ -37,7 +37,7 @@ impl ExecPlugin {
         if !exec.config.api_version.as_deref().is_some_and(is_supported) {
             return refuse("the version of the exchange is neither v1 nor v1beta1");
         }
-        let program = Arc::new(Program { exec, observer });
+        let program = Arc::new(PluginCommand { exec, observer });
         Ok(ExecPlugin { program, current: Arc::default(), renewal: Renewal::default() })
     }
 
@@ -94,7 +94,7 @@ impl ExecPlugin {
     }
 }
 
-impl Program {
+impl PluginCommand {
     async fn run(&self) -> Result<ExecCredential, ExecError> {
         let ended = run::run(&self.exec).await;
         if let Some(observer) = &self.observer {

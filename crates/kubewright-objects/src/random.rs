@@ -9,12 +9,12 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// A random number. Not for secrets.
-pub(crate) fn number() -> u64 {
+pub fn number() -> u64 {
     fastrand::u64(..)
 }
 
 /// An unpredictable random UUID (version 4).
-pub(crate) fn uid() -> String {
+pub fn uid() -> String {
     let mut random = [0; 16];
     SystemRandom::new().fill(&mut random).expect("the system has random numbers");
     let bits = u128::from_ne_bytes(random) & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
@@ -29,7 +29,7 @@ pub(crate) fn uid() -> String {
 }
 
 /// `count` random characters.
-pub(crate) fn letters(count: usize) -> String {
+pub fn letters(count: usize) -> String {
     (0..count).map(|_| char::from(LETTERS[fastrand::usize(..LETTERS.len())])).collect()
 }
 

@@ -12,22 +12,24 @@ use kubewright_resources::accept::{self, Accepted, Form, Format, MetaVersion, Of
 
 /// The requested response format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) format: Format,
-    pub(crate) form: Form,
+pub struct Wanted {
+    /// The encoding.
+    pub format: Format,
+    /// The object, its metadata or a table.
+    pub form: Form,
     /// Whether JSON is indented.
-    pub(crate) pretty: bool,
+    pub pretty: bool,
     /// The object in table rows.
-    pub(crate) include: Include,
+    pub include: Include,
 }
 
 impl Wanted {
     /// Plain JSON.
-    pub(crate) const JSON: Wanted =
+    pub const JSON: Wanted =
         Wanted { format: Format::Json, form: Form::Object, pretty: false, include: Include::Metadata };
 
     /// Negotiates the best format and form that the client accepts and the path offers.
-    pub(crate) fn negotiate(headers: &HeaderMap, query: &QueryParameters, offer: Offer) -> Result<Wanted, Rejection> {
+    pub fn negotiate(headers: &HeaderMap, query: &QueryParameters, offer: Offer) -> Result<Wanted, Rejection> {
         let accepted = accept::negotiate(accept_header(headers).as_deref(), offer);
         let accepted = accepted.map_err(|error| Rejection::from(Status::from(error)))?;
         let mut wanted = Wanted::new(accepted, headers, query);
@@ -38,7 +40,7 @@ impl Wanted {
     }
 
     /// The format of errors. JSON if negotiation fails.
-    pub(crate) fn of_errors(headers: &HeaderMap, query: &QueryParameters) -> Wanted {
+    pub fn of_errors(headers: &HeaderMap, query: &QueryParameters) -> Wanted {
         match accept::negotiate(accept_header(headers).as_deref(), Offer::Plain) {
             Ok(accepted) => Wanted::new(accepted, headers, query),
             Err(error) => Wanted { format: error.format, ..Wanted::JSON },
@@ -51,17 +53,17 @@ impl Wanted {
     }
 
     /// The `Content-Type` of the response.
-    pub(crate) fn content_type(self) -> &'static str {
+    pub fn content_type(self) -> &'static str {
         Accepted { format: self.format, form: self.form, pretty: self.pretty }.content_type()
     }
 
     /// The same format with whole objects.
-    pub(crate) fn as_object(self) -> Self {
+    pub fn as_object(self) -> Self {
         Wanted { form: Form::Object, ..self }
     }
 
     /// The options for table rows.
-    pub(crate) fn rows(self, version: MetaVersion) -> RowOptions {
+    pub fn rows(self, version: MetaVersion) -> RowOptions {
         RowOptions { include: self.include, version, now: Time::now() }
     }
 }

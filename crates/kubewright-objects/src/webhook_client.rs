@@ -24,7 +24,7 @@ const AGENT: &str = "kube-apiserver-admission";
 
 /// Clients of webhooks. Calls to the same server share connections. Clones share all of it.
 #[derive(Clone, Default)]
-pub(crate) struct WebhookClients {
+pub struct WebhookClients {
     transports: Arc<Mutex<HashMap<ServerIdentity, HttpTransport>>>,
 }
 
@@ -33,7 +33,7 @@ type ServerIdentity = (String, String);
 
 impl WebhookClients {
     /// Sends a review to the webhook of a client configuration, and returns its response.
-    pub(crate) async fn post(&self, config: &Value, timeout: Duration, body: Vec<u8>) -> Result<Bytes, String> {
+    pub async fn post(&self, config: &Value, timeout: Duration, body: Vec<u8>) -> Result<Bytes, String> {
         let Some(url) = config.get("url").and_then(Value::as_str) else {
             return Err("services cannot be resolved by this server, use clientConfig.url".to_owned());
         };

@@ -13,10 +13,10 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{StatusReason, Value, yaml};
 
-pub(crate) use frame::{FrameType, Frames};
-pub(crate) use frame_cache::SharedFrames;
-pub(crate) use list::{ListBody, ListMeta, ListStream, list};
-pub(crate) use wanted::Wanted;
+pub use frame::{FrameType, Frames};
+pub use frame_cache::SharedFrames;
+pub use list::{ListBody, ListMeta, ListStream, list};
+pub use wanted::Wanted;
 
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree, write_head};
@@ -26,7 +26,7 @@ use kubewright_resources::accept::{Form, Format};
 use kubewright_resources::catalog::Resource;
 
 /// Encodes one object.
-pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
+pub fn object(wanted: Wanted, resource: &Resource, object: &StoredObject) -> Result<Bytes, Rejection> {
     match (wanted.form, wanted.format) {
         (Form::Object, Format::Json) if !wanted.pretty => Ok(json(resource, object)),
         (Form::Object, Format::Protobuf) => Ok(protobuf::stored(resource, object)?.into()),
@@ -43,7 +43,7 @@ pub(crate) fn object(wanted: Wanted, resource: &Resource, object: &StoredObject)
 }
 
 /// Encodes a tree that is a complete object.
-pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
+pub fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
     Ok(match wanted.format {
         Format::Json if wanted.pretty => {
             let mut out = String::new();
@@ -62,7 +62,7 @@ pub(crate) fn tree(wanted: Wanted, value: &Value) -> Result<Bytes, Rejection> {
 
 /// Encodes a Status. Its JSON has the field order of the real server, because some clients expect
 /// `kind` first.
-pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
+pub fn status(wanted: Wanted, status: &Status) -> Bytes {
     if wanted.format == Format::Json && !wanted.pretty {
         return status_json(status).into();
     }
@@ -71,7 +71,7 @@ pub(crate) fn status(wanted: Wanted, status: &Status) -> Bytes {
 }
 
 /// A Status as a tree.
-pub(crate) fn status_tree(status: &Status) -> Value {
+pub fn status_tree(status: &Status) -> Value {
     Value::from_json(&status_json(status)).unwrap_or_default()
 }
 
@@ -82,7 +82,7 @@ fn status_json(status: &Status) -> Vec<u8> {
 }
 
 /// The JSON of a stored object in the requested version.
-pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
+pub fn json(resource: &Resource, object: &StoredObject) -> Bytes {
     let view = resource.custom.as_ref().and_then(|custom| custom.view(&object.tree()));
     if let Some(view) = view {
         return to_json(&served(resource, &view)).into();
@@ -100,7 +100,7 @@ pub(crate) fn json(resource: &Resource, object: &StoredObject) -> Bytes {
 }
 
 /// An object in the requested version.
-pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
+pub fn served(resource: &Resource, value: &Value) -> Value {
     conversion::to_version(resource, value.clone())
 }
 
@@ -108,12 +108,12 @@ pub(crate) fn served(resource: &Resource, value: &Value) -> Value {
 ///
 /// Printers of built-in kinds read the stored version, because some versions lack fields that
 /// tables show.
-pub(crate) fn printed(resource: &Resource, value: &Value) -> Value {
+pub fn printed(resource: &Resource, value: &Value) -> Value {
     if resource.is_custom() { served(resource, value) } else { value.clone() }
 }
 
 /// A table of [`printed`] objects. Objects in its rows are converted to the requested version.
-pub(crate) fn table<'v>(
+pub fn table<'v>(
     resource: &Resource,
     metadata: &Value,
     objects: impl IntoIterator<Item = &'v Value>,
@@ -182,7 +182,7 @@ fn write_pretty(value: &Value, indent: usize, out: &mut String) {
 }
 
 /// The object of a bookmark: its kind and a revision.
-pub(crate) fn bookmark(resource: &Resource, revision: u64, ends_initial_events: bool) -> Value {
+pub fn bookmark(resource: &Resource, revision: u64, ends_initial_events: bool) -> Value {
     let mut value = resource.empty.clone();
     value.set_meta("resourceVersion", revision.to_string());
     if ends_initial_events {

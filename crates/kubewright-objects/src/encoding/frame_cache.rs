@@ -12,7 +12,7 @@ use kubewright_resources::catalog::Resource;
 const CAPACITY: usize = 64;
 
 /// A cache of encoded frames, so that each event is encoded once per format.
-pub(crate) struct SharedFrames {
+pub struct SharedFrames {
     /// One slot per revision, modulo the capacity.
     slots: Vec<Mutex<Option<CachedFrame>>>,
 }
@@ -34,7 +34,7 @@ impl Default for SharedFrames {
 
 impl SharedFrames {
     /// The frame of an event, encoded by `encode` if it is not cached.
-    pub(crate) fn get(
+    pub fn get(
         &self,
         revision: u64,
         (kind, format): (FrameType, Format),

@@ -29,20 +29,25 @@ const CHUNK_INPUT: usize = 256 << 10;
 
 /// The metadata of a list.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct ListMeta {
-    pub(crate) revision: u64,
-    pub(crate) continue_token: Option<Str>,
-    pub(crate) remaining: Option<usize>,
+pub struct ListMeta {
+    /// The revision that the list shows: `metadata.resourceVersion`.
+    pub revision: u64,
+    /// The token of the next page: `metadata.continue`.
+    pub continue_token: Option<Str>,
+    /// Number of objects after this page: `metadata.remainingItemCount`.
+    pub remaining: Option<usize>,
 }
 
 /// An encoded list, or one that is encoded while it is sent.
-pub(crate) enum ListBody {
+pub enum ListBody {
+    /// All of its bytes.
     Whole(Bytes),
+    /// Encoded in chunks.
     Streamed(ListStream),
 }
 
 /// A list of objects.
-pub(crate) fn list(
+pub fn list(
     wanted: Wanted,
     resource: &Arc<Resource>,
     meta: &ListMeta,
@@ -50,9 +55,9 @@ pub(crate) fn list(
 ) -> Result<ListBody, Rejection> {
     let items = match wanted.form {
         Form::Metadata(_) => return Err(wrong_shape(resource, "PartialObjectMetadata", "a list", "List")),
-        Form::Object | Form::AggregatedDiscovery => Items::Objects,
-        Form::MetadataList(version) => Items::Metadata(version),
-        Form::Table(version) => Items::Rows(wanted.rows(version)),
+        Form::Object | Form::AggregatedDiscovery => ListedItems::Objects,
+        Form::MetadataList(version) => ListedItems::Metadata(version),
+        Form::Table(version) => ListedItems::Rows(wanted.rows(version)),
     };
     let list = match wanted.format {
         Format::Protobuf => ListStream::protobuf(resource, meta, items, objects)?,
@@ -65,7 +70,7 @@ pub(crate) fn list(
 
 /// The form of the items.
 #[derive(Clone, Copy)]
-enum Items {
+enum ListedItems {
     Objects,
     Metadata(MetaVersion),
     Rows(RowOptions),
@@ -80,9 +85,9 @@ enum Syntax {
 }
 
 /// A list as an iterator of chunks. Plain JSON ends with a newline.
-pub(crate) struct ListStream {
+pub struct ListStream {
     resource: Arc<Resource>,
-    items: Items,
+    items: ListedItems,
     syntax: Syntax,
     objects: IntoIter<Arc<StoredObject>>,
     /// The beginning of the next chunk.
@@ -101,11 +106,11 @@ impl ListStream {
     fn new(
         syntax: Syntax,
         resource: &Arc<Resource>,
-        items: Items,
+        items: ListedItems,
         mut objects: Vec<Arc<StoredObject>>,
         out: Vec<u8>,
     ) -> Self {
-        if matches!(items, Items::Rows(_)) {
+        if matches!(items, ListedItems::Rows(_)) {
             resource.printer.sort(&mut objects, |object| object.tree());
         }
         ListStream {
@@ -123,7 +128,7 @@ impl ListStream {
     }
 
     /// A list in plain JSON.
-    fn json(resource: &Arc<Resource>, meta: &ListMeta, items: Items, objects: Vec<Arc<StoredObject>>) -> Self {
+    fn json(resource: &Arc<Resource>, meta: &ListMeta, items: ListedItems, objects: Vec<Arc<StoredObject>>) -> Self {
         let mut out = Vec::with_capacity(512);
         let metadata = list_metadata(resource, meta);
         let mut write = |text: &str, value: &Value| {
@@ -132,27 +137,27 @@ impl ListStream {
         };
         // Go leaves these lists unset when they are empty.
         let is_null = match &items {
-            Items::Metadata(_) => objects.is_empty(),
-            Items::Rows(_) => objects.is_empty() && resource.printer.writes_null_rows(),
-            Items::Objects => false,
+            ListedItems::Metadata(_) => objects.is_empty(),
+            ListedItems::Rows(_) => objects.is_empty() && resource.printer.writes_null_rows(),
+            ListedItems::Objects => false,
         };
         match &items {
-            Items::Objects => {
+            ListedItems::Objects => {
                 write(r#"{"kind":"#, &resource.list_kind.clone().into());
                 write(r#","apiVersion":"#, &resource.api_version.clone().into());
                 write(r#","metadata":"#, &metadata);
             }
-            Items::Metadata(version) => {
+            ListedItems::Metadata(version) => {
                 write(r#"{"kind":"PartialObjectMetadataList","apiVersion":"#, &version.api_version().into());
                 write(r#","metadata":"#, &common_list_metadata(&metadata));
             }
-            Items::Rows(options) => {
+            ListedItems::Rows(options) => {
                 write(r#"{"kind":"Table","apiVersion":"#, &options.version.api_version().into());
                 write(r#","metadata":"#, &common_list_metadata(&metadata));
                 write(r#","columnDefinitions":"#, &resource.printer.columns());
             }
         }
-        out.extend_from_slice(if matches!(items, Items::Rows(_)) { br#","rows":"# } else { br#","items":"# });
+        out.extend_from_slice(if matches!(items, ListedItems::Rows(_)) { br#","rows":"# } else { br#","items":"# });
         out.extend_from_slice(if is_null { b"null" } else { b"[" });
         let end = if is_null { "}\n" } else { "]}\n" };
         let list = ListStream::new(Syntax::Json, resource, items, objects, out);
@@ -164,10 +169,10 @@ impl ListStream {
         syntax: Syntax,
         resource: &Arc<Resource>,
         meta: &ListMeta,
-        items: Items,
+        items: ListedItems,
         objects: Vec<Arc<StoredObject>>,
     ) -> Self {
-        let field = if matches!(items, Items::Rows(_)) { "rows" } else { "items" };
+        let field = if matches!(items, ListedItems::Rows(_)) { "rows" } else { "items" };
         let empty = ListStream::json(resource, meta, items, Vec::new()).whole();
         let mut frame = Value::from_json(&empty).unwrap_or_default();
         if !objects.is_empty() {
@@ -197,13 +202,13 @@ impl ListStream {
     fn protobuf(
         resource: &Arc<Resource>,
         meta: &ListMeta,
-        items: Items,
+        items: ListedItems,
         objects: Vec<Arc<StoredObject>>,
     ) -> Result<Self, Rejection> {
         let form = match &items {
-            Items::Objects => ItemForm::Objects,
-            Items::Metadata(_) => ItemForm::Metadata,
-            Items::Rows(_) => return Err(Status::not_acceptable(&Format::ALL.map(Format::media_type)).into()),
+            ListedItems::Objects => ItemForm::Objects,
+            ListedItems::Metadata(_) => ItemForm::Metadata,
+            ListedItems::Rows(_) => return Err(Status::not_acceptable(&Format::ALL.map(Format::media_type)).into()),
         };
         let (mut encoded, mut measured) = (Vec::new(), 0);
         for object in &objects {
@@ -225,16 +230,17 @@ impl ListStream {
     }
 
     /// The approximate length of the list, by the stored text of its objects.
-    pub(crate) fn length(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.length
     }
 
-    pub(crate) fn is_end(&self) -> bool {
+    /// Whether the whole list is encoded.
+    pub fn is_end(&self) -> bool {
         self.is_end
     }
 
     /// The memory that this list takes besides the stored objects.
-    pub(crate) fn private_length(&self) -> usize {
+    pub fn private_length(&self) -> usize {
         self.objects.len() * size_of::<Arc<StoredObject>>()
     }
 
@@ -269,7 +275,7 @@ impl ListStream {
             }
             Syntax::Protobuf => {
                 let form = match self.items {
-                    Items::Metadata(_) => ItemForm::Metadata,
+                    ListedItems::Metadata(_) => ItemForm::Metadata,
                     _ => ItemForm::Objects,
                 };
                 let encoded = protobuf::list_item(&self.resource, form, &object, &mut self.out);
@@ -282,13 +288,13 @@ impl ListStream {
 }
 
 /// Appends an item in plain JSON.
-fn json_item(resource: &Resource, items: &Items, object: &StoredObject, out: &mut Vec<u8>) {
+fn json_item(resource: &Resource, items: &ListedItems, object: &StoredObject, out: &mut Vec<u8>) {
     match items {
-        Items::Objects => {}
-        Items::Metadata(version) => {
+        ListedItems::Objects => {}
+        ListedItems::Metadata(version) => {
             return partial_object_metadata(&object.tree(), *version).encode_json(&mut Writer::new(out));
         }
-        Items::Rows(options) => {
+        ListedItems::Rows(options) => {
             return row(resource, &printed(resource, &object.tree()), options).encode_json(&mut Writer::new(out));
         }
     }

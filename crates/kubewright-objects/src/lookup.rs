@@ -14,7 +14,7 @@ use crate::object::StoredObject;
 use kubewright_resources::catalog::Catalog;
 
 /// Reads stored objects.
-pub(crate) trait ObjectReader: Send + Sync {
+pub trait ObjectReader: Send + Sync {
     /// The served resources.
     fn catalog(&self) -> Arc<Catalog>;
 
@@ -33,26 +33,54 @@ pub(crate) trait ObjectReader: Send + Sync {
 
 /// An index term: what an object refers to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum IndexTerm {
-    /// The user of a binding in this namespace. Empty for cluster bindings.
-    User { namespace: Str, name: Str },
-    /// The group of a binding in this namespace. Empty for cluster bindings.
-    Group { namespace: Str, name: Str },
+pub enum IndexTerm {
+    /// The user of a binding.
+    User {
+        /// The namespace of the binding. Empty for cluster bindings.
+        namespace: Str,
+        /// The name of the user.
+        name: Str,
+    },
+    /// The group of a binding.
+    Group {
+        /// The namespace of the binding. Empty for cluster bindings.
+        namespace: Str,
+        /// The name of the group.
+        name: Str,
+    },
     /// A claim that a pod uses.
-    Claim { namespace: Str, name: Str },
+    Claim {
+        /// The namespace of the claim.
+        namespace: Str,
+        /// The name of the claim.
+        name: Str,
+    },
     /// A resource name that a definition has accepted.
-    ResourceName { group: Str, name: Str },
+    ResourceName {
+        /// The API group.
+        group: Str,
+        /// A plural, singular or short name.
+        name: Str,
+    },
     /// A kind that a definition has accepted.
-    Kind { group: Str, name: Str },
+    Kind {
+        /// The API group.
+        group: Str,
+        /// The kind, or the kind of lists.
+        name: Str,
+    },
     /// A definition of this group waits for names.
-    WaitingForNames { group: Str },
+    WaitingForNames {
+        /// The API group.
+        group: Str,
+    },
     /// An aggregated ClusterRole.
     AggregatedRole,
 }
 
 /// The keys of objects by their terms.
 #[derive(Debug)]
-pub(crate) struct TermIndex<T> {
+pub struct TermIndex<T> {
     /// Invariant: no set is empty.
     keys_of: HashMap<T, BTreeSet<Key>>,
 }
@@ -65,7 +93,7 @@ impl<T> Default for TermIndex<T> {
 
 impl<T: Hash + Eq> TermIndex<T> {
     /// Replaces the terms of an object.
-    pub(crate) fn replace(&mut self, key: &Key, before: Vec<T>, after: Vec<T>) {
+    pub fn replace(&mut self, key: &Key, before: Vec<T>, after: Vec<T>) {
         if before == after {
             return;
         }
@@ -83,7 +111,7 @@ impl<T: Hash + Eq> TermIndex<T> {
     }
 
     /// The objects with a term, sorted by key.
-    pub(crate) fn keys<Q: Hash + Eq + ?Sized>(&self, term: &Q) -> impl Iterator<Item = &Key>
+    pub fn keys<Q: Hash + Eq + ?Sized>(&self, term: &Q) -> impl Iterator<Item = &Key>
     where
         T: std::borrow::Borrow<Q>,
     {
@@ -91,7 +119,7 @@ impl<T: Hash + Eq> TermIndex<T> {
     }
 
     /// Whether any object has a term.
-    pub(crate) fn contains<Q: Hash + Eq + ?Sized>(&self, term: &Q) -> bool
+    pub fn contains<Q: Hash + Eq + ?Sized>(&self, term: &Q) -> bool
     where
         T: std::borrow::Borrow<Q>,
     {

@@ -21,28 +21,28 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A conversion that a write waits for.
 #[derive(Debug)]
-pub(crate) struct PendingConversion {
+pub struct PendingConversion {
     converter: Arc<ConversionWebhook>,
     object: Value,
     version: Str,
 }
 
 /// The converted object, or the reason why it could not be converted.
-pub(crate) type Converted = Result<Value, String>;
+pub type Converted = Result<Value, String>;
 
 impl PendingConversion {
     /// A conversion of this object.
-    pub(crate) fn new(converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Self {
+    pub fn new(converter: &Arc<ConversionWebhook>, object: &Value, version: &Str) -> Self {
         PendingConversion { converter: Arc::clone(converter), object: object.clone(), version: version.clone() }
     }
 
     /// Whether this is the conversion of `object` to `version`.
-    pub(crate) fn is_about(&self, object: &Value, version: &str) -> bool {
+    pub fn is_about(&self, object: &Value, version: &str) -> bool {
         self.version == version && self.object == *object
     }
 
     /// Calls the webhook.
-    pub(crate) async fn ask(&self, clients: &WebhookClients) -> Converted {
+    pub async fn ask(&self, clients: &WebhookClients) -> Converted {
         let converted = convert(clients, &self.converter, &[&self.object], &self.version).await?;
         converted.into_iter().next().ok_or_else(|| "no objects returned".to_owned())
     }
@@ -173,7 +173,7 @@ fn shown_kind(object: &Value) -> String {
 /// # Errors
 ///
 /// The webhook failed. Messages equal those of the real server.
-pub(crate) async fn in_version(
+pub async fn in_version(
     clients: &WebhookClients,
     resource: &Resource,
     mut objects: Vec<Arc<StoredObject>>,

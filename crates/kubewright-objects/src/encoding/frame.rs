@@ -13,9 +13,12 @@ use kubewright_resources::catalog::Resource;
 
 /// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FrameType {
+pub enum FrameType {
+    /// An object that matches the selection for the first time.
     Added,
+    /// A change of an object that matched before.
     Modified,
+    /// An object that was deleted, or no longer matches.
     Deleted,
 }
 
@@ -31,7 +34,7 @@ impl FrameType {
 
 /// Encodes events in one format and form.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     wanted: Wanted,
     /// Whether the table columns have been sent, which happens once.
     has_columns: bool,
@@ -39,12 +42,12 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// An encoder for this format and form.
-    pub(crate) fn new(wanted: Wanted) -> Self {
+    pub fn new(wanted: Wanted) -> Self {
         Frames { wanted, has_columns: false }
     }
 
     /// The `Content-Type` of the stream.
-    pub(crate) fn content_type(&self) -> &'static str {
+    pub fn content_type(&self) -> &'static str {
         match self.wanted.format {
             Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
             Format::Json | Format::Yaml => "application/json",
@@ -52,12 +55,12 @@ impl Frames {
     }
 
     /// The format, if the encoding of an event depends on nothing else.
-    pub(crate) fn shared_format(&self) -> Option<Format> {
+    pub fn shared_format(&self) -> Option<Format> {
         (self.wanted.form == Form::Object).then_some(self.wanted.format)
     }
 
     /// Appends an event about an object.
-    pub(crate) fn object(&mut self, kind: FrameType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
+    pub fn object(&mut self, kind: FrameType, resource: &Resource, object: &StoredObject, out: &mut Vec<u8>) {
         match (self.wanted.form, self.wanted.format) {
             (Form::Object, Format::Json | Format::Yaml) => {
                 json_frame(kind.as_str(), out, |out| out.extend_from_slice(&json(resource, object)));
@@ -76,7 +79,7 @@ impl Frames {
     }
 
     /// Appends a bookmark, given as an object.
-    pub(crate) fn bookmark(&mut self, resource: &Resource, value: &Value, out: &mut Vec<u8>) {
+    pub fn bookmark(&mut self, resource: &Resource, value: &Value, out: &mut Vec<u8>) {
         let value = self.shaped(resource, value);
         self.tree("BOOKMARK", &value, out);
     }
@@ -94,7 +97,7 @@ impl Frames {
     }
 
     /// Appends the error that ends a watch.
-    pub(crate) fn error(&self, status: &Status, out: &mut Vec<u8>) {
+    pub fn error(&self, status: &Status, out: &mut Vec<u8>) {
         self.tree("ERROR", &status_tree(status), out);
     }
 

@@ -6,7 +6,7 @@
 //! fewer fields ([`autoscaler`]).
 
 mod autoscaler;
-pub(crate) mod webhook;
+pub mod webhook;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 
 /// Converts objects for a write, which cannot wait for a webhook.
-pub(crate) trait ConvertWrite {
+pub trait ConvertWrite {
     /// The object in another version.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ const EVENT_FIELDS: [(&str, &str); 7] = [
 ];
 
 /// Converts a stored object to the version of `resource`.
-pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
+pub fn to_version(resource: &Resource, mut value: Value) -> Value {
     if let Some(custom) = &resource.custom {
         value = custom.view(&value).unwrap_or(value);
     }
@@ -67,7 +67,7 @@ pub(crate) fn to_version(resource: &Resource, mut value: Value) -> Value {
 ///
 /// Without `control`, an object that only a webhook could convert stays in its storage version: the
 /// server's own writes change metadata only.
-pub(crate) fn to_change<'a>(
+pub fn to_change<'a>(
     resource: &Resource,
     value: &'a Value,
     control: Option<&dyn ConvertWrite>,
@@ -88,7 +88,7 @@ pub(crate) fn to_change<'a>(
 /// version.
 ///
 /// Does not prune fields, because the result is converted back.
-pub(crate) fn across<'v>(
+pub fn across<'v>(
     from: &Resource,
     to: &Resource,
     value: &'v Value,
@@ -102,7 +102,7 @@ pub(crate) fn across<'v>(
 }
 
 /// Like [`across`], but awaits conversion webhooks.
-pub(crate) async fn across_now(
+pub async fn across_now(
     clients: &WebhookClients,
     from: &Resource,
     to: &Resource,
@@ -126,11 +126,7 @@ fn plainly_across(from: &Resource, to: &Resource, value: &Value) -> Value {
 
 /// A custom object that has been checked in the version of `resource`, in the version that is
 /// stored.
-pub(crate) fn settle(
-    resource: &Resource,
-    value: &mut Value,
-    control: Option<&dyn ConvertWrite>,
-) -> Result<(), Rejection> {
+pub fn settle(resource: &Resource, value: &mut Value, control: Option<&dyn ConvertWrite>) -> Result<(), Rejection> {
     let Some(custom) = &resource.custom else { return Ok(()) };
     if let Some(converter) = &custom.converter {
         let Some(control) = control else { return Ok(()) };
@@ -159,7 +155,7 @@ fn shorten_numbers(value: &mut Value) {
 
 /// Converts an object from the version of `resource` to the storage version. Custom objects are
 /// converted later, by [`settle`].
-pub(crate) fn to_stored(resource: &Resource, mut value: Value) -> Value {
+pub fn to_stored(resource: &Resource, mut value: Value) -> Value {
     let api_version: Str = match (&*resource.plural, &*resource.api_version) {
         ("events", "events.k8s.io/v1") if !resource.is_custom() => {
             rename(&mut value, EVENT_FIELDS.map(|(core, new)| (new, core)));

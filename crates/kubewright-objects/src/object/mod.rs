@@ -12,25 +12,25 @@ use kubewright_core::json::{Writer, find_field};
 use kubewright_core::{Map, Str, Value};
 use kubewright_storage::Encoded;
 
-pub(crate) use kubewright_core::tree::{self, Meta, text_map, texts, to_json};
+pub use kubewright_core::tree::{self, Meta, text_map, texts, to_json};
 
 use crate::rejection::Rejection;
 
 /// Initial buffer capacity, enough for most objects.
 const INITIAL_CAPACITY: usize = 4 << 10;
 /// The maximum size of a stored object, in bytes of JSON. Equals etcd's default request limit.
-pub(crate) const MAX_STORED_BYTES: usize = 1_572_864;
+pub const MAX_STORED_BYTES: usize = 1_572_864;
 
 /// An object at one revision.
 ///
 /// A server may hold millions of them, so its fields are compact, and those that most objects leave
 /// empty are behind a pointer.
-pub(crate) struct StoredObject {
+pub struct StoredObject {
     /// The tree, including `kind`, `apiVersion` and `metadata.resourceVersion`. Unset while
     /// archived.
     value: OnceLock<Box<Value>>,
     /// The labels, for selectors.
-    pub(crate) labels: Map<Str>,
+    pub labels: Map<Str>,
     /// The JSON text. Has no spare capacity, and its reference count in the same allocation.
     json: Arc<[u8]>,
     layout: Layout,
@@ -78,7 +78,7 @@ impl Layout {
 
 /// An encoded object without a revision.
 #[derive(Clone)]
-pub(crate) struct ObjectDraft {
+pub struct ObjectDraft {
     value: Value,
     json: Vec<u8>,
     layout: Layout,
@@ -86,7 +86,7 @@ pub(crate) struct ObjectDraft {
 
 impl ObjectDraft {
     /// Encodes an object. Its `metadata.resourceVersion` is ignored.
-    pub(crate) fn new(mut value: Value) -> Self {
+    pub fn new(mut value: Value) -> Self {
         tree::object_mut(&mut value, &["metadata"]).remove("resourceVersion");
         let mut json = Vec::with_capacity(INITIAL_CAPACITY);
         let layout = encode(&value, &mut json);
@@ -94,7 +94,7 @@ impl ObjectDraft {
     }
 
     /// Rejects an object that is too large, with the error of etcd that kube-apiserver passes on.
-    pub(crate) fn check_size(&self) -> Result<(), Rejection> {
+    pub fn check_size(&self) -> Result<(), Rejection> {
         if self.json.len() > MAX_STORED_BYTES {
             return Err(Rejection::unexpected("etcdserver: request is too large"));
         }
@@ -102,7 +102,7 @@ impl ObjectDraft {
     }
 
     /// Whether a terminating object has no finalizers left.
-    pub(crate) fn is_finished(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         let has_grace = self.value.meta("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default() > 0;
         // Namespaces also have finalizers in their spec.
         let is_namespace = tree::text(&self.value, &["kind"]) == "Namespace" && self.value.namespace().is_empty();
@@ -112,7 +112,7 @@ impl ObjectDraft {
 
     /// The object in the response to a dry-run creation. It has the resource version of the
     /// request, which is usually empty.
-    pub(crate) fn unstamped(self, version: &str) -> StoredObject {
+    pub fn unstamped(self, version: &str) -> StoredObject {
         let ObjectDraft { mut value, layout, .. } = self;
         if !version.is_empty() {
             value.set_meta("resourceVersion", version);
@@ -135,7 +135,7 @@ impl ObjectDraft {
     }
 
     /// The object at this revision.
-    pub(crate) fn stamp(mut self, revision: u64) -> StoredObject {
+    pub fn stamp(mut self, revision: u64) -> StoredObject {
         let revision = revision.to_string();
         self.layout.version_length = revision.len() as u32;
         let at = self.layout.version as usize;
@@ -164,7 +164,7 @@ impl StoredObject {
     /// # Errors
     ///
     /// The text is not an object with a name.
-    pub(crate) fn restored(json: Arc<[u8]>, revision: u64) -> Result<StoredObject, String> {
+    pub fn restored(json: Arc<[u8]>, revision: u64) -> Result<StoredObject, String> {
         if let Some((layout, labels)) = Layout::find(&json, revision) {
             return Ok(StoredObject { value: OnceLock::new(), labels, json, layout });
         }
@@ -180,17 +180,17 @@ impl StoredObject {
     /// Use it only for configuration that the server reads repeatedly, such as roles, namespaces
     /// and webhook configurations. Otherwise use [`tree`](Self::tree) or [`field`](Self::field),
     /// which do not increase the memory of an archived object.
-    pub(crate) fn value(&self) -> &Value {
+    pub fn value(&self) -> &Value {
         self.value.get_or_init(|| Box::new(self.read()))
     }
 
     /// The tree of the object. An archived object is parsed for this call only.
-    pub(crate) fn tree(&self) -> Cow<'_, Value> {
+    pub fn tree(&self) -> Cow<'_, Value> {
         self.value.get().map_or_else(|| Cow::Owned(self.read()), |value| Cow::Borrowed(&**value))
     }
 
     /// The value at a path. For an archived object, only this value is parsed.
-    pub(crate) fn field(&self, path: &[&str]) -> Option<Cow<'_, Value>> {
+    pub fn field(&self, path: &[&str]) -> Option<Cow<'_, Value>> {
         match self.value.get() {
             Some(value) => tree::get(value, path).map(Cow::Borrowed),
             None => {
@@ -201,8 +201,7 @@ impl StoredObject {
     }
 
     /// Whether the object holds its tree in memory.
-    #[cfg(test)]
-    pub(crate) fn has_tree(&self) -> bool {
+    pub fn has_tree(&self) -> bool {
         self.value.get().is_some()
     }
 
@@ -212,41 +211,41 @@ impl StoredObject {
     }
 
     /// The same object without its tree, which takes more than twice the memory of the text.
-    pub(crate) fn archived(&self) -> StoredObject {
+    pub fn archived(&self) -> StoredObject {
         let StoredObject { labels, json, layout, .. } = self;
         StoredObject { value: OnceLock::new(), labels: labels.clone(), json: json.clone(), layout: *layout }
     }
 
     /// The `apiVersion`, without parsing a tree.
-    pub(crate) fn api_version(&self) -> &str {
+    pub fn api_version(&self) -> &str {
         let head = &self.json[..self.layout.head as usize];
         let text = head.strip_suffix(b"\"").unwrap_or_default().rsplit(|byte| *byte == b'"').next();
         text.and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
     /// The text of the object.
-    pub(crate) fn json(&self) -> &[u8] {
+    pub fn json(&self) -> &[u8] {
         &self.json
     }
 
     /// The text of the object, shared.
-    pub(crate) fn bytes(&self) -> Bytes {
+    pub fn bytes(&self) -> Bytes {
         Bytes::from_owner(Arc::clone(&self.json))
     }
 
     /// The object without `kind` and `apiVersion`, as two consecutive pieces.
-    pub(crate) fn json_without_kind(&self) -> (&'static [u8], &[u8]) {
+    pub fn json_without_kind(&self) -> (&'static [u8], &[u8]) {
         (b"{", &self.json[self.layout.head as usize + 1..])
     }
 
     /// The text after `kind` and `apiVersion`, starting with the comma.
-    pub(crate) fn json_after_kind(&self) -> &[u8] {
+    pub fn json_after_kind(&self) -> &[u8] {
         &self.json[self.layout.head as usize..]
     }
 
     /// The same object at another revision, for a watch event about an object that no longer
     /// matches.
-    pub(crate) fn with_revision(&self, revision: u64) -> StoredObject {
+    pub fn with_revision(&self, revision: u64) -> StoredObject {
         let revision = revision.to_string();
         let version = self.layout.version as usize;
         let after = version + self.layout.version_length as usize;
@@ -294,7 +293,7 @@ fn encode(value: &Value, out: &mut Vec<u8>) -> Layout {
 }
 
 /// Writes `kind` and `apiVersion`, up to the following comma or brace.
-pub(crate) fn write_head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
+pub fn write_head(api_version: &str, kind: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(br#"{"kind":"#);
     Writer::new(out).string(kind);
     out.extend_from_slice(br#","apiVersion":"#);

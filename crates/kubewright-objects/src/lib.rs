@@ -1,0 +1,17 @@
+//! Stored objects of the embedded API server, as all parts of the server see them.
+//!
+//! - [`object`]: an object as JSON text and tree, before and after the store assigns its revision.
+//! - [`lookup`]: how parts below the registry read stored objects.
+//! - [`conversion`]: objects in other versions of their resource, also by webhook.
+//! - [`encoding`]: objects, lists and watch events in the form that a client accepts.
+//! - [`rejection`]: the error of a request.
+//!
+//! Made for `kubewright-apiserver`; the API may change with it.
+
+pub mod conversion;
+pub mod encoding;
+pub mod lookup;
+pub mod object;
+pub mod random;
+pub mod rejection;
+pub mod webhook_client;
