@@ -1,7 +1,8 @@
 //! `cargo xtask prose --check`: form of comments and Markdown.
 //!
 //! Prose is wrapped at 100 columns. A sentence has a subject: it does not open with a relative
-//! pronoun, such as "Which came first". Generated files, changelog and translations are not checked.
+//! pronoun, such as "Which came first". Generated files, the changelog and translations are not
+//! checked.
 
 use std::path::{Path, PathBuf};
 
