@@ -1,7 +1,8 @@
 //! `cargo xtask prose --check`: form of comments and Markdown.
 //!
 //! Prose is wrapped at 100 columns. A sentence has a subject: it does not open with a relative
-//! pronoun, such as "What is rare". Generated files, changelog and translations are not checked.
+//! pronoun, such as "Which came first". Generated files, the changelog and translations are not
+//! checked.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +56,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     Ok(())
 }
 
-/// The lines with problems: their numbers, and what is wrong.
+/// The numbers of the lines with problems, each with a description.
 fn problems(text: &str, is_markdown: bool) -> Vec<String> {
     let mut found = Vec::new();
     let (mut in_code, mut previous) = (false, "");

@@ -60,7 +60,7 @@ impl Offload {
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Rejection> {
         let mut future: Pin<Box<dyn Future<Output = T> + Send>> = Box::pin(future);
-        let woken = Arc::new(WakeUp::default());
+        let woken = Arc::new(PollWaker::default());
         loop {
             let waker = Waker::from(Arc::clone(&woken));
             let poll = move || {
@@ -78,9 +78,9 @@ impl Offload {
 
 /// Wakes [`Offload::drive`]. It remembers a wake-up that arrives during a poll.
 #[derive(Default)]
-struct WakeUp(Notify);
+struct PollWaker(Notify);
 
-impl Wake for WakeUp {
+impl Wake for PollWaker {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }

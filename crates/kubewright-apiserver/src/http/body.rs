@@ -19,7 +19,7 @@ use crate::backup::Backup;
 use crate::channel_condition::ChannelCondition;
 use crate::faults::ActiveFaults;
 use crate::registry::{FrameSlot, RegistryWatch};
-use kubewright_objects::encoding::ListStream;
+use kubewright_objects::encoding::ListEncoder;
 
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -44,13 +44,13 @@ impl ChunkSource for Backup {
     }
 }
 
-impl ChunkSource for ListStream {
+impl ChunkSource for ListEncoder {
     fn length(&self) -> Option<usize> {
-        Some(ListStream::length(self))
+        Some(ListEncoder::length(self))
     }
 
     fn is_end(&self) -> bool {
-        ListStream::is_end(self)
+        ListEncoder::is_end(self)
     }
 }
 
@@ -234,8 +234,8 @@ impl From<Bytes> for ResponseBody {
     }
 }
 
-impl From<ListStream> for ResponseBody {
-    fn from(list: ListStream) -> Self {
+impl From<ListEncoder> for ResponseBody {
+    fn from(list: ListEncoder) -> Self {
         ResponseBody::chunked(list)
     }
 }

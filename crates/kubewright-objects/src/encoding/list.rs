@@ -43,7 +43,7 @@ pub enum ListBody {
     /// All of its bytes.
     Whole(Bytes),
     /// Encoded in chunks.
-    Streamed(ListStream),
+    Streamed(ListEncoder),
 }
 
 /// A list of objects.
@@ -60,10 +60,10 @@ pub fn list(
         Form::Table(version) => ListedItems::Rows(wanted.rows(version)),
     };
     let list = match wanted.format {
-        Format::Protobuf => ListStream::protobuf(resource, meta, items, objects)?,
-        Format::Json if !wanted.pretty => ListStream::json(resource, meta, items, objects),
-        Format::Json => ListStream::indented(Syntax::IndentedJson, resource, meta, items, objects),
-        Format::Yaml => ListStream::indented(Syntax::Yaml, resource, meta, items, objects),
+        Format::Protobuf => ListEncoder::protobuf(resource, meta, items, objects)?,
+        Format::Json if !wanted.pretty => ListEncoder::json(resource, meta, items, objects),
+        Format::Json => ListEncoder::indented(Syntax::IndentedJson, resource, meta, items, objects),
+        Format::Yaml => ListEncoder::indented(Syntax::Yaml, resource, meta, items, objects),
     };
     Ok(if list.length() >= STREAMED { ListBody::Streamed(list) } else { ListBody::Whole(list.whole()) })
 }
@@ -85,7 +85,7 @@ enum Syntax {
 }
 
 /// A list as an iterator of chunks. Plain JSON ends with a newline.
-pub struct ListStream {
+pub struct ListEncoder {
     resource: Arc<Resource>,
     items: ListedItems,
     syntax: Syntax,
@@ -101,7 +101,7 @@ pub struct ListStream {
     length: usize,
 }
 
-impl ListStream {
+impl ListEncoder {
     /// A list that starts with `out`, for the formats to complete.
     fn new(
         syntax: Syntax,
@@ -113,7 +113,7 @@ impl ListStream {
         if matches!(items, ListedItems::Rows(_)) {
             resource.printer.sort(&mut objects, |object| object.tree());
         }
-        ListStream {
+        ListEncoder {
             length: objects.iter().map(|object| object.json().len()).sum(),
             resource: Arc::clone(resource),
             items,
@@ -160,8 +160,8 @@ impl ListStream {
         out.extend_from_slice(if matches!(items, ListedItems::Rows(_)) { br#","rows":"# } else { br#","items":"# });
         out.extend_from_slice(if is_null { b"null" } else { b"[" });
         let end = if is_null { "}\n" } else { "]}\n" };
-        let list = ListStream::new(Syntax::Json, resource, items, objects, out);
-        ListStream { separator: ",", end: end.into(), ..list }
+        let list = ListEncoder::new(Syntax::Json, resource, items, objects, out);
+        ListEncoder { separator: ",", end: end.into(), ..list }
     }
 
     /// A list in indented JSON or YAML, whose keys are sorted.
@@ -173,7 +173,7 @@ impl ListStream {
         objects: Vec<Arc<StoredObject>>,
     ) -> Self {
         let field = if matches!(items, ListedItems::Rows(_)) { "rows" } else { "items" };
-        let empty = ListStream::json(resource, meta, items, Vec::new()).whole();
+        let empty = ListEncoder::json(resource, meta, items, Vec::new()).whole();
         let mut frame = Value::from_json(&empty).unwrap_or_default();
         if !objects.is_empty() {
             tree::set(&mut frame, &[field], Value::Array([Value::Null].into_iter().collect()));
@@ -191,8 +191,8 @@ impl ListStream {
             Some(at) => (&text[..at], &text[at + item.len()..]),
             None => (&*text, ""),
         };
-        let list = ListStream::new(syntax, resource, items, objects, start.as_bytes().to_vec());
-        ListStream { separator, end: end.into(), ..list }
+        let list = ListEncoder::new(syntax, resource, items, objects, start.as_bytes().to_vec());
+        ListEncoder { separator, end: end.into(), ..list }
     }
 
     /// A list in protobuf.
@@ -220,7 +220,7 @@ impl ListStream {
         }
         let mut out = Vec::new();
         protobuf::list_start(resource, form, meta, measured + encoded.len(), &mut out);
-        let mut list = ListStream::new(Syntax::Protobuf, resource, items, objects, out);
+        let mut list = ListEncoder::new(Syntax::Protobuf, resource, items, objects, out);
         protobuf::list_end(&mut list.end);
         if measured == 0 {
             list.out.append(&mut encoded);
@@ -321,7 +321,7 @@ fn write(syntax: Syntax, value: &Value, out: &mut String) {
     }
 }
 
-impl Iterator for ListStream {
+impl Iterator for ListEncoder {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {

@@ -15,7 +15,7 @@ use kubewright_core::{StatusReason, Value, yaml};
 
 pub use frame::{FrameType, Frames};
 pub use frame_cache::SharedFrames;
-pub use list::{ListBody, ListMeta, ListStream, list};
+pub use list::{ListBody, ListEncoder, ListMeta, list};
 pub use wanted::Wanted;
 
 use crate::conversion;

@@ -48,7 +48,7 @@ pub(super) enum Step {
 pub(super) struct Filter {
     pub(super) left: Operand,
     /// The comparison, or `None` to test that the left side exists.
-    pub(super) comparison: Option<(Comparison, Operand)>,
+    pub(super) comparison: Option<(PathOperator, Operand)>,
 }
 
 /// One side of a comparison.
@@ -60,7 +60,7 @@ pub(super) enum Operand {
 
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum PathOperator {
     Equal,
     NotEqual,
     Less,
@@ -186,7 +186,7 @@ impl Operand {
     }
 }
 
-impl Comparison {
+impl PathOperator {
     /// Compares two values, which must be of the same kind.
     fn holds(self, left: &Value, right: &Value) -> Result<bool, Mismatch> {
         let order = match (left, right) {
@@ -198,12 +198,12 @@ impl Comparison {
             }
         };
         Ok(match self {
-            Comparison::Equal => order == Ordering::Equal,
-            Comparison::NotEqual => order != Ordering::Equal,
-            Comparison::Less => order == Ordering::Less,
-            Comparison::LessOrEqual => order != Ordering::Greater,
-            Comparison::Greater => order == Ordering::Greater,
-            Comparison::GreaterOrEqual => order != Ordering::Less,
+            PathOperator::Equal => order == Ordering::Equal,
+            PathOperator::NotEqual => order != Ordering::Equal,
+            PathOperator::Less => order == Ordering::Less,
+            PathOperator::LessOrEqual => order != Ordering::Greater,
+            PathOperator::Greater => order == Ordering::Greater,
+            PathOperator::GreaterOrEqual => order != Ordering::Less,
         })
     }
 }

@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 use kubewright_core::Value;
 
-use super::json_path::{Comparison, Filter, Operand, Step};
+use super::json_path::{Filter, Operand, PathOperator, Step};
 
 /// Maximum nesting depth of filters.
 const MAX_DEPTH: usize = 8;
@@ -146,12 +146,12 @@ fn filter(text: &str, depth: usize) -> Result<Filter, &'static str> {
     };
     let end = text[start..].find(|c| !is_operator(c)).map_or(text.len(), |length| start + length);
     let operator = match &text[start..end] {
-        "==" => Comparison::Equal,
-        "!=" => Comparison::NotEqual,
-        "<" => Comparison::Less,
-        "<=" => Comparison::LessOrEqual,
-        ">" => Comparison::Greater,
-        ">=" => Comparison::GreaterOrEqual,
+        "==" => PathOperator::Equal,
+        "!=" => PathOperator::NotEqual,
+        "<" => PathOperator::Less,
+        "<=" => PathOperator::LessOrEqual,
+        ">" => PathOperator::Greater,
+        ">=" => PathOperator::GreaterOrEqual,
         _ => return Err("an operator is not known"),
     };
     let right = operand(text[end..].trim(), depth)?;
