@@ -212,7 +212,12 @@ impl GarbageCollector {
             }
             // A foreground owner waits, so dependents with dependents of their own use foreground
             // deletion, too.
-            (true, false) if self.dependents_of.contains(value.uid()) => PropagationPolicy::Foreground,
+            (true, false) if self.dependents_of.contains(value.uid()) => {
+                if self.is_in_cycle(registry, value.uid()) {
+                    change(registry, key, unblock_owners);
+                }
+                PropagationPolicy::Foreground
+            }
             (true, false) => PropagationPolicy::Background,
             (true, true) => own_policy(value),
         };
@@ -225,6 +230,24 @@ impl GarbageCollector {
             gone: gone.into(),
         });
     }
+
+    /// Whether a dependent of an object waits for its own dependents, too.
+    ///
+    /// Owners and dependents may form a cycle then, in which each would wait for the next one. As in
+    /// kube-controller-manager, that is not examined further: not to block is safe in any case.
+    fn is_in_cycle(&self, registry: &Registry, uid: &str) -> bool {
+        let mut dependents = self.dependents_of.keys(uid);
+        dependents.any(|key| registry.store.newest(key).is_some_and(|entry| is_waiting(&entry.object.tree())))
+    }
+}
+
+/// Makes the references of an object to its owners non-blocking.
+fn unblock_owners(value: &mut Value) {
+    let mut references: List<Value> = value.owner_references().iter().cloned().collect();
+    for reference in references.iter_mut().filter(|one| tree::is_true(one, &["blockOwnerDeletion"])) {
+        tree::set(reference, &["blockOwnerDeletion"], false);
+    }
+    value.set_meta("ownerReferences", references);
 }
 
 /// Removes the references to an owner from an object.

@@ -437,6 +437,37 @@ mod tests {
         assert!(registry.store.get(&maps.key("default", "owner")).is_none());
     }
 
+    #[tokio::test]
+    async fn a_cycle_of_owners_does_not_block_foreground_deletion() {
+        let registry = registry();
+        let (mut housekeeper, start) = (Housekeeper::new(Arc::clone(&registry)), registry.store.current_revision());
+        let mut watcher = registry.store.watch(&KeyRange::everything(), start).expect("it is now");
+        let maps = registry.catalog().of_storage("configmaps").cloned().expect("it is built in");
+        let names = ["a", "b", "c"];
+        let objects = names.map(|name| create(&registry, "configmaps", "default", &config_map(name, "")));
+        for (at, name) in names.into_iter().enumerate() {
+            let (owner, uid) = (names[(at + 1) % names.len()], objects[(at + 1) % names.len()].value().uid());
+            let references = format!(
+                r#"[{{"apiVersion":"v1","kind":"ConfigMap","name":"{owner}","uid":"{uid}","blockOwnerDeletion":true}}]"#
+            );
+            let references = Value::from_json(references.as_bytes()).expect("JSON");
+            let changed = registry.change(&maps, "default", name, |value| {
+                let mut value = value.clone();
+                value.set_meta("ownerReferences", references.clone());
+                Ok(value)
+            });
+            assert!(changed.is_ok());
+        }
+        settle(&mut housekeeper, &mut watcher);
+        let policy = Some(PropagationPolicy::Foreground);
+        let options = DeleteOptions { propagation_policy: policy, ..DeleteOptions::default() };
+        assert!(registry.delete(&maps, "default", "a", &options, &mut Vec::new(), None).is_ok());
+        settle(&mut housekeeper, &mut watcher);
+        for name in names {
+            assert!(registry.store.get(&maps.key("default", name)).is_none(), "{name} is gone");
+        }
+    }
+
     /// Keeps writing more than one batch until an object is gone.
     async fn write_until_gone(registry: &Registry, key: &Key) {
         let maps = registry.catalog().of_storage("configmaps").cloned().expect("it is built in");

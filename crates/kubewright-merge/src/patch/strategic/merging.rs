@@ -204,7 +204,10 @@ fn set_order(
     check_order(patch.as_deref().unwrap_or_default(), &order, rules.key)?;
 
     let kind = kind_of_items(live.iter().flatten().chain(patch.iter().flatten()));
-    let before: Vec<Value> = live.iter().flatten().map(|item| key_of(item, rules.key).clone()).collect();
+    let before = match (&live, &patch, rules.key) {
+        (Some(live), Some(patch), Some(key)) if rules.merges => live_order(live, patch, key),
+        _ => live.iter().flatten().map(|item| key_of(item, rules.key).clone()).collect(),
+    };
     let merged = match (live, patch) {
         (None, None) => return Ok(()),
         (Some(live), None) => live,
@@ -219,6 +222,25 @@ fn set_order(
     let wanted: Vec<Value> = order.iter().map(|item| key_of(item, rules.key).clone()).collect();
     original.insert(field.into(), Value::Array(in_order(merged.into_iter().collect(), &wanted, &before, rules.key)));
     Ok(())
+}
+
+/// The merge keys of a live list, as the reference for the order of the merged list.
+///
+/// New items take the places of deleted ones at the end. Go's implementation deletes and appends in
+/// the array that it later reads as the live list, and clients see the order that results.
+fn live_order(live: &[Value], patch: &[Value], key: &str) -> Vec<Value> {
+    let id = |item: &Value| identity(key_of(item, Some(key)));
+    let directive = |item: &Value| item.get(DIRECTIVE).and_then(Value::as_str).map(str::to_owned);
+    let replaces = patch.iter().any(|item| directive(item).as_deref() == Some("replace"));
+    let with_directive = |item: &&Value| directive(item).as_deref() == Some("delete");
+    let deleted: HashSet<String> = patch.iter().filter(with_directive).map(id).collect();
+    if replaces || deleted.is_empty() {
+        return live.iter().map(|item| key_of(item, Some(key)).clone()).collect();
+    }
+    let kept = live.iter().filter(|item| !deleted.contains(&id(item)));
+    let mut known: HashSet<String> = kept.clone().map(id).collect();
+    let added = patch.iter().filter(|item| directive(item).is_none() && known.insert(id(item)));
+    kept.chain(added).take(live.len()).map(|item| key_of(item, Some(key)).clone()).collect()
 }
 
 /// Checks that the items of a patch, except deletions, follow its own order.

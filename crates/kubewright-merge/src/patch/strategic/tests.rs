@@ -128,6 +128,13 @@ fn merges_follow_the_schema() {
             r#"{"$setElementOrder/items":[{"name":"b"},{"name":"n"},{"name":"a"}],"items":[{"name":"n","value":1}]}"#,
             r#"{"items":[{"name":"live"},{"name":"b"},{"name":"n","value":1},{"name":"a"}]}"#,
         ),
+        // Another writer's item stays before those that replace deleted ones.
+        (
+            r#"{"items":[{"name":"z"},{"name":"b"},{"name":"c"}]}"#,
+            r#"{"$setElementOrder/items":[{"name":"d"},{"name":"a"},{"name":"g"}],"items":[{"name":"d"},{"name":"a"},
+                {"name":"g"},{"$patch":"delete","name":"b"},{"$patch":"delete","name":"c"}]}"#,
+            r#"{"items":[{"name":"z"},{"name":"d"},{"name":"a"},{"name":"g"}]}"#,
+        ),
         (r#"{}"#, r#"{"$setElementOrder/items":[{"name":"b"}]}"#, r#"{}"#),
         (r#"{}"#, r#"{"$setElementOrder/items":[{"name":"b"}],"items":[{"name":"b"}]}"#, r#"{"items":[{"name":"b"}]}"#),
         // Retained fields.
