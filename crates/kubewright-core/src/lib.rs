@@ -58,8 +58,9 @@ pub use names::{
     ParseKindError, ResourceVersion, compare_kube_aware_versions, compare_resource_versions, quote, validation,
 };
 pub use object::{
-    ColumnInfo, DynamicObject, EncodedMap, Kind, Object, PathError, ResourceInfo, StringMap, SubresourceInfo,
-    condition, finalizer, owner,
+    AllNamespaces, CanBeClusterScoped, CanBeNamespaced, ClusterScoped, ColumnInfo, DynamicObject, EncodedMap, Kind,
+    NamespaceScope, Namespaced, Object, PathError, ResourceInfo, ResourceScope, RuntimeScope, StringMap,
+    SubresourceInfo, condition, finalizer, owner,
 };
 pub use scalars::{
     Duration, DurationRangeError, IntOrString, MicroTime, ParseDurationError, ParseQuantityError, ParseTimeError,

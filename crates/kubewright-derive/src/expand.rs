@@ -71,9 +71,12 @@ fn traits(input: &DeriveInput, resource: &Resource) -> TokenStream {
     };
     let has_status = resource.status.as_ref().map(|_| quote! { impl #root::custom::HasStatus for #name {} });
     let has_scale = resource.scale.as_ref().map(|_| quote! { impl #root::custom::HasScale for #name {} });
+    let scope = if *namespaced { quote! { Namespaced } } else { quote! { ClusterScoped } };
     let parts = quote! { #root::custom::Parts::<#spec, #status_type> };
     quote! {
         impl #root::custom::Object for #name {
+            type Scope = #root::custom::#scope;
+
             fn group_version_kind(&self) -> #root::custom::GroupVersionKind {
                 #root::custom::GroupVersionKind::from_static(#group, #version, #kind)
             }

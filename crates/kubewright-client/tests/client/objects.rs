@@ -160,7 +160,7 @@ async fn a_name_without_a_namespace_is_refused_before_it_is_sent() {
         everywhere.get("web").await.unwrap_err(),
         everywhere.delete("web").await.unwrap_err(),
         everywhere.create(&Pod::default()).await.unwrap_err(),
-        everywhere.namespace(server.namespace.as_str()).get("").await.unwrap_err(),
+        server.client.api::<Pod>(server.namespace.as_str()).get("").await.unwrap_err(),
     ] {
         assert!(error.to_string().starts_with("invalid request: "), "{error}");
     }

@@ -1219,7 +1219,7 @@ impl Message for PartialObjectMetadata {
     }
 }
 message_impls!(PartialObjectMetadata);
-object_impls!(PartialObjectMetadata);
+object_impls!(PartialObjectMetadata, RuntimeScope);
 
 /// The table of [`PartialObjectMetadata`].
 pub static PARTIAL_OBJECT_METADATA: TypeInfo = TypeInfo {

@@ -46,7 +46,9 @@ pub use {
     kubewright_core::json::{Reader, Writer},
     kubewright_core::meta::v1::ObjectMeta,
     kubewright_core::scheme::KindInfo,
-    kubewright_core::{DecodeError, Decoder, GroupVersionKind, Kind, Object, ResourceInfo, object_metadata},
+    kubewright_core::{
+        ClusterScoped, DecodeError, Decoder, GroupVersionKind, Kind, Namespaced, Object, ResourceInfo, object_metadata,
+    },
     parts::{NoStatus, Parts, serialize, write_json},
     serde,
 };

@@ -357,7 +357,7 @@ impl Message for MutatingAdmissionPolicy {
     }
 }
 message_impls!(MutatingAdmissionPolicy);
-object_impls!(MutatingAdmissionPolicy);
+object_impls!(MutatingAdmissionPolicy, ClusterScoped);
 
 /// The table of [`MutatingAdmissionPolicy`].
 pub static MUTATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
@@ -415,7 +415,7 @@ impl Message for MutatingAdmissionPolicyBinding {
     }
 }
 message_impls!(MutatingAdmissionPolicyBinding);
-object_impls!(MutatingAdmissionPolicyBinding);
+object_impls!(MutatingAdmissionPolicyBinding, ClusterScoped);
 
 /// The table of [`MutatingAdmissionPolicyBinding`].
 pub static MUTATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
@@ -826,7 +826,7 @@ impl Message for MutatingWebhookConfiguration {
     }
 }
 message_impls!(MutatingWebhookConfiguration);
-object_impls!(MutatingWebhookConfiguration);
+object_impls!(MutatingWebhookConfiguration, ClusterScoped);
 
 /// The table of [`MutatingWebhookConfiguration`].
 pub static MUTATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {
@@ -1394,7 +1394,7 @@ impl Message for ValidatingAdmissionPolicy {
     }
 }
 message_impls!(ValidatingAdmissionPolicy);
-object_impls!(ValidatingAdmissionPolicy);
+object_impls!(ValidatingAdmissionPolicy, ClusterScoped);
 
 /// The table of [`ValidatingAdmissionPolicy`].
 pub static VALIDATING_ADMISSION_POLICY: TypeInfo = TypeInfo {
@@ -1458,7 +1458,7 @@ impl Message for ValidatingAdmissionPolicyBinding {
     }
 }
 message_impls!(ValidatingAdmissionPolicyBinding);
-object_impls!(ValidatingAdmissionPolicyBinding);
+object_impls!(ValidatingAdmissionPolicyBinding, ClusterScoped);
 
 /// The table of [`ValidatingAdmissionPolicyBinding`].
 pub static VALIDATING_ADMISSION_POLICY_BINDING: TypeInfo = TypeInfo {
@@ -1944,7 +1944,7 @@ impl Message for ValidatingWebhookConfiguration {
     }
 }
 message_impls!(ValidatingWebhookConfiguration);
-object_impls!(ValidatingWebhookConfiguration);
+object_impls!(ValidatingWebhookConfiguration, ClusterScoped);
 
 /// The table of [`ValidatingWebhookConfiguration`].
 pub static VALIDATING_WEBHOOK_CONFIGURATION: TypeInfo = TypeInfo {

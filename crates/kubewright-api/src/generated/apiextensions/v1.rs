@@ -170,7 +170,7 @@ impl Message for CustomResourceDefinition {
     }
 }
 message_impls!(CustomResourceDefinition);
-object_impls!(CustomResourceDefinition);
+object_impls!(CustomResourceDefinition, ClusterScoped);
 
 /// The table of [`CustomResourceDefinition`].
 pub static CUSTOM_RESOURCE_DEFINITION: TypeInfo = TypeInfo {

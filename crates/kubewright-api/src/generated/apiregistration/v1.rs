@@ -42,7 +42,7 @@ impl Message for APIService {
     }
 }
 message_impls!(APIService);
-object_impls!(APIService);
+object_impls!(APIService, ClusterScoped);
 
 /// The table of [`APIService`].
 pub static API_SERVICE: TypeInfo = TypeInfo {

@@ -43,7 +43,7 @@ impl Message for ControllerRevision {
     }
 }
 message_impls!(ControllerRevision);
-object_impls!(ControllerRevision);
+object_impls!(ControllerRevision, Namespaced);
 
 /// The table of [`ControllerRevision`].
 pub static CONTROLLER_REVISION: TypeInfo = TypeInfo {
@@ -96,7 +96,7 @@ impl Message for DaemonSet {
     }
 }
 message_impls!(DaemonSet);
-object_impls!(DaemonSet);
+object_impls!(DaemonSet, Namespaced);
 
 /// The table of [`DaemonSet`].
 pub static DAEMON_SET: TypeInfo = TypeInfo {
@@ -476,7 +476,7 @@ impl Message for Deployment {
     }
 }
 message_impls!(Deployment);
-object_impls!(Deployment);
+object_impls!(Deployment, Namespaced);
 
 /// The table of [`Deployment`].
 pub static DEPLOYMENT: TypeInfo = TypeInfo {
@@ -870,7 +870,7 @@ impl Message for ReplicaSet {
     }
 }
 message_impls!(ReplicaSet);
-object_impls!(ReplicaSet);
+object_impls!(ReplicaSet, Namespaced);
 
 /// The table of [`ReplicaSet`].
 pub static REPLICA_SET: TypeInfo = TypeInfo {
@@ -1292,7 +1292,7 @@ impl Message for StatefulSet {
     }
 }
 message_impls!(StatefulSet);
-object_impls!(StatefulSet);
+object_impls!(StatefulSet, Namespaced);
 
 /// The table of [`StatefulSet`].
 pub static STATEFUL_SET: TypeInfo = TypeInfo {

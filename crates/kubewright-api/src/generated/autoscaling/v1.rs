@@ -94,7 +94,7 @@ impl Message for HorizontalPodAutoscaler {
     }
 }
 message_impls!(HorizontalPodAutoscaler);
-object_impls!(HorizontalPodAutoscaler);
+object_impls!(HorizontalPodAutoscaler, Namespaced);
 
 /// The table of [`HorizontalPodAutoscaler`].
 pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {
@@ -303,7 +303,7 @@ impl Message for Scale {
     }
 }
 message_impls!(Scale);
-object_impls!(Scale);
+object_impls!(Scale, RuntimeScope);
 
 /// The table of [`Scale`].
 pub static SCALE: TypeInfo = TypeInfo {

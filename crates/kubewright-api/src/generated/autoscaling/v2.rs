@@ -447,7 +447,7 @@ impl Message for HorizontalPodAutoscaler {
     }
 }
 message_impls!(HorizontalPodAutoscaler);
-object_impls!(HorizontalPodAutoscaler);
+object_impls!(HorizontalPodAutoscaler, Namespaced);
 
 /// The table of [`HorizontalPodAutoscaler`].
 pub static HORIZONTAL_POD_AUTOSCALER: TypeInfo = TypeInfo {

@@ -43,7 +43,7 @@ impl Message for CronJob {
     }
 }
 message_impls!(CronJob);
-object_impls!(CronJob);
+object_impls!(CronJob, Namespaced);
 
 /// The table of [`CronJob`].
 pub static CRON_JOB: TypeInfo = TypeInfo {
@@ -279,7 +279,7 @@ impl Message for Job {
     }
 }
 message_impls!(Job);
-object_impls!(Job);
+object_impls!(Job, Namespaced);
 
 /// The table of [`Job`].
 pub static JOB: TypeInfo = TypeInfo {

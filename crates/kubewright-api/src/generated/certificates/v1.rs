@@ -42,7 +42,7 @@ impl Message for CertificateSigningRequest {
     }
 }
 message_impls!(CertificateSigningRequest);
-object_impls!(CertificateSigningRequest);
+object_impls!(CertificateSigningRequest, ClusterScoped);
 
 /// The table of [`CertificateSigningRequest`].
 pub static CERTIFICATE_SIGNING_REQUEST: TypeInfo = TypeInfo {

@@ -38,7 +38,7 @@ impl Message for Lease {
     }
 }
 message_impls!(Lease);
-object_impls!(Lease);
+object_impls!(Lease, Namespaced);
 
 /// The table of [`Lease`].
 pub static LEASE: TypeInfo = TypeInfo {

@@ -488,7 +488,7 @@ impl Message for Binding {
     }
 }
 message_impls!(Binding);
-object_impls!(Binding);
+object_impls!(Binding, Namespaced);
 
 /// The table of [`Binding`].
 pub static BINDING: TypeInfo = TypeInfo {
@@ -1283,7 +1283,7 @@ impl Message for ComponentStatus {
     }
 }
 message_impls!(ComponentStatus);
-object_impls!(ComponentStatus);
+object_impls!(ComponentStatus, ClusterScoped);
 
 /// The table of [`ComponentStatus`].
 pub static COMPONENT_STATUS: TypeInfo = TypeInfo {
@@ -1344,7 +1344,7 @@ impl Message for ConfigMap {
     }
 }
 message_impls!(ConfigMap);
-object_impls!(ConfigMap);
+object_impls!(ConfigMap, Namespaced);
 
 /// The table of [`ConfigMap`].
 pub static CONFIG_MAP: TypeInfo = TypeInfo {
@@ -3367,7 +3367,7 @@ impl Message for Endpoints {
     }
 }
 message_impls!(Endpoints);
-object_impls!(Endpoints);
+object_impls!(Endpoints, Namespaced);
 
 /// The table of [`Endpoints`].
 pub static ENDPOINTS: TypeInfo = TypeInfo {
@@ -4055,7 +4055,7 @@ impl Message for Event {
     }
 }
 message_impls!(Event);
-object_impls!(Event);
+object_impls!(Event, Namespaced);
 
 /// The table of [`Event`].
 pub static EVENT: TypeInfo = TypeInfo {
@@ -5804,7 +5804,7 @@ impl Message for LimitRange {
     }
 }
 message_impls!(LimitRange);
-object_impls!(LimitRange);
+object_impls!(LimitRange, Namespaced);
 
 /// The table of [`LimitRange`].
 pub static LIMIT_RANGE: TypeInfo = TypeInfo {
@@ -6351,7 +6351,7 @@ impl Message for Namespace {
     }
 }
 message_impls!(Namespace);
-object_impls!(Namespace);
+object_impls!(Namespace, ClusterScoped);
 
 /// The table of [`Namespace`].
 pub static NAMESPACE: TypeInfo = TypeInfo {
@@ -6578,7 +6578,7 @@ impl Message for Node {
     }
 }
 message_impls!(Node);
-object_impls!(Node);
+object_impls!(Node, ClusterScoped);
 
 /// The table of [`Node`].
 pub static NODE: TypeInfo = TypeInfo {
@@ -7918,7 +7918,7 @@ impl Message for PersistentVolume {
     }
 }
 message_impls!(PersistentVolume);
-object_impls!(PersistentVolume);
+object_impls!(PersistentVolume, ClusterScoped);
 
 /// The table of [`PersistentVolume`].
 pub static PERSISTENT_VOLUME: TypeInfo = TypeInfo {
@@ -7976,7 +7976,7 @@ impl Message for PersistentVolumeClaim {
     }
 }
 message_impls!(PersistentVolumeClaim);
-object_impls!(PersistentVolumeClaim);
+object_impls!(PersistentVolumeClaim, Namespaced);
 
 /// The table of [`PersistentVolumeClaim`].
 pub static PERSISTENT_VOLUME_CLAIM: TypeInfo = TypeInfo {
@@ -8992,7 +8992,7 @@ impl Message for Pod {
     own_loop!(POD, [1, 2, 3], [], [], []);
 }
 message_impls!(Pod);
-object_impls!(Pod);
+object_impls!(Pod, Namespaced);
 
 /// The table of [`Pod`].
 pub static POD: TypeInfo = TypeInfo {
@@ -10829,7 +10829,7 @@ impl Message for PodTemplate {
     }
 }
 message_impls!(PodTemplate);
-object_impls!(PodTemplate);
+object_impls!(PodTemplate, Namespaced);
 
 /// The table of [`PodTemplate`].
 pub static POD_TEMPLATE: TypeInfo = TypeInfo {
@@ -11572,7 +11572,7 @@ impl Message for ReplicationController {
     }
 }
 message_impls!(ReplicationController);
-object_impls!(ReplicationController);
+object_impls!(ReplicationController, Namespaced);
 
 /// The table of [`ReplicationController`].
 pub static REPLICATION_CONTROLLER: TypeInfo = TypeInfo {
@@ -12031,7 +12031,7 @@ impl Message for ResourceQuota {
     }
 }
 message_impls!(ResourceQuota);
-object_impls!(ResourceQuota);
+object_impls!(ResourceQuota, Namespaced);
 
 /// The table of [`ResourceQuota`].
 pub static RESOURCE_QUOTA: TypeInfo = TypeInfo {
@@ -12801,7 +12801,7 @@ impl Message for Secret {
     }
 }
 message_impls!(Secret);
-object_impls!(Secret);
+object_impls!(Secret, Namespaced);
 
 /// The table of [`Secret`].
 pub static SECRET: TypeInfo = TypeInfo {
@@ -13321,7 +13321,7 @@ impl Message for Service {
     }
 }
 message_impls!(Service);
-object_impls!(Service);
+object_impls!(Service, Namespaced);
 
 /// The table of [`Service`].
 pub static SERVICE: TypeInfo = TypeInfo {
@@ -13378,7 +13378,7 @@ impl Message for ServiceAccount {
     }
 }
 message_impls!(ServiceAccount);
-object_impls!(ServiceAccount);
+object_impls!(ServiceAccount, Namespaced);
 
 /// The table of [`ServiceAccount`].
 pub static SERVICE_ACCOUNT: TypeInfo = TypeInfo {

@@ -326,7 +326,7 @@ impl Message for EndpointSlice {
     }
 }
 message_impls!(EndpointSlice);
-object_impls!(EndpointSlice);
+object_impls!(EndpointSlice, Namespaced);
 
 /// The table of [`EndpointSlice`].
 pub static ENDPOINT_SLICE: TypeInfo = TypeInfo {

@@ -91,7 +91,7 @@ impl Message for Event {
     }
 }
 message_impls!(Event);
-object_impls!(Event);
+object_impls!(Event, Namespaced);
 
 /// The table of [`Event`].
 pub static EVENT: TypeInfo = TypeInfo {

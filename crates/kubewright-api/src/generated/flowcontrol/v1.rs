@@ -134,7 +134,7 @@ impl Message for FlowSchema {
     }
 }
 message_impls!(FlowSchema);
-object_impls!(FlowSchema);
+object_impls!(FlowSchema, ClusterScoped);
 
 /// The table of [`FlowSchema`].
 pub static FLOW_SCHEMA: TypeInfo = TypeInfo {
@@ -681,7 +681,7 @@ impl Message for PriorityLevelConfiguration {
     }
 }
 message_impls!(PriorityLevelConfiguration);
-object_impls!(PriorityLevelConfiguration);
+object_impls!(PriorityLevelConfiguration, ClusterScoped);
 
 /// The table of [`PriorityLevelConfiguration`].
 pub static PRIORITY_LEVEL_CONFIGURATION: TypeInfo = TypeInfo {

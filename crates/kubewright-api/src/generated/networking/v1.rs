@@ -150,7 +150,7 @@ impl Message for IPAddress {
     }
 }
 message_impls!(IPAddress);
-object_impls!(IPAddress);
+object_impls!(IPAddress, ClusterScoped);
 
 /// The table of [`IPAddress`].
 pub static IP_ADDRESS: TypeInfo = TypeInfo {
@@ -309,7 +309,7 @@ impl Message for Ingress {
     }
 }
 message_impls!(Ingress);
-object_impls!(Ingress);
+object_impls!(Ingress, Namespaced);
 
 /// The table of [`Ingress`].
 pub static INGRESS: TypeInfo = TypeInfo {
@@ -420,7 +420,7 @@ impl Message for IngressClass {
     }
 }
 message_impls!(IngressClass);
-object_impls!(IngressClass);
+object_impls!(IngressClass, ClusterScoped);
 
 /// The table of [`IngressClass`].
 pub static INGRESS_CLASS: TypeInfo = TypeInfo {
@@ -1040,7 +1040,7 @@ impl Message for NetworkPolicy {
     }
 }
 message_impls!(NetworkPolicy);
-object_impls!(NetworkPolicy);
+object_impls!(NetworkPolicy, Namespaced);
 
 /// The table of [`NetworkPolicy`].
 pub static NETWORK_POLICY: TypeInfo = TypeInfo {
@@ -1537,7 +1537,7 @@ impl Message for ServiceCIDR {
     }
 }
 message_impls!(ServiceCIDR);
-object_impls!(ServiceCIDR);
+object_impls!(ServiceCIDR, ClusterScoped);
 
 /// The table of [`ServiceCIDR`].
 pub static SERVICE_CIDR: TypeInfo = TypeInfo {

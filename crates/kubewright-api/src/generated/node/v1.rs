@@ -87,7 +87,7 @@ impl Message for RuntimeClass {
     }
 }
 message_impls!(RuntimeClass);
-object_impls!(RuntimeClass);
+object_impls!(RuntimeClass, ClusterScoped);
 
 /// The table of [`RuntimeClass`].
 pub static RUNTIME_CLASS: TypeInfo = TypeInfo {

@@ -38,7 +38,7 @@ impl Message for Eviction {
     }
 }
 message_impls!(Eviction);
-object_impls!(Eviction);
+object_impls!(Eviction, RuntimeScope);
 
 /// The table of [`Eviction`].
 pub static EVICTION: TypeInfo = TypeInfo {
@@ -95,7 +95,7 @@ impl Message for PodDisruptionBudget {
     }
 }
 message_impls!(PodDisruptionBudget);
-object_impls!(PodDisruptionBudget);
+object_impls!(PodDisruptionBudget, Namespaced);
 
 /// The table of [`PodDisruptionBudget`].
 pub static POD_DISRUPTION_BUDGET: TypeInfo = TypeInfo {

@@ -87,7 +87,7 @@ impl Message for ClusterRole {
     }
 }
 message_impls!(ClusterRole);
-object_impls!(ClusterRole);
+object_impls!(ClusterRole, ClusterScoped);
 
 /// The table of [`ClusterRole`].
 pub static CLUSTER_ROLE: TypeInfo = TypeInfo {
@@ -155,7 +155,7 @@ impl Message for ClusterRoleBinding {
     }
 }
 message_impls!(ClusterRoleBinding);
-object_impls!(ClusterRoleBinding);
+object_impls!(ClusterRoleBinding, ClusterScoped);
 
 /// The table of [`ClusterRoleBinding`].
 pub static CLUSTER_ROLE_BINDING: TypeInfo = TypeInfo {
@@ -310,7 +310,7 @@ impl Message for Role {
     }
 }
 message_impls!(Role);
-object_impls!(Role);
+object_impls!(Role, Namespaced);
 
 /// The table of [`Role`].
 pub static ROLE: TypeInfo = TypeInfo {
@@ -372,7 +372,7 @@ impl Message for RoleBinding {
     }
 }
 message_impls!(RoleBinding);
-object_impls!(RoleBinding);
+object_impls!(RoleBinding, Namespaced);
 
 /// The table of [`RoleBinding`].
 pub static ROLE_BINDING: TypeInfo = TypeInfo {

@@ -1067,7 +1067,7 @@ impl Message for DeviceClass {
     }
 }
 message_impls!(DeviceClass);
-object_impls!(DeviceClass);
+object_impls!(DeviceClass, ClusterScoped);
 
 /// The table of [`DeviceClass`].
 pub static DEVICE_CLASS: TypeInfo = TypeInfo {
@@ -2094,7 +2094,7 @@ impl Message for ResourceClaim {
     }
 }
 message_impls!(ResourceClaim);
-object_impls!(ResourceClaim);
+object_impls!(ResourceClaim, Namespaced);
 
 /// The table of [`ResourceClaim`].
 pub static RESOURCE_CLAIM: TypeInfo = TypeInfo {
@@ -2335,7 +2335,7 @@ impl Message for ResourceClaimTemplate {
     }
 }
 message_impls!(ResourceClaimTemplate);
-object_impls!(ResourceClaimTemplate);
+object_impls!(ResourceClaimTemplate, Namespaced);
 
 /// The table of [`ResourceClaimTemplate`].
 pub static RESOURCE_CLAIM_TEMPLATE: TypeInfo = TypeInfo {
@@ -2497,7 +2497,7 @@ impl Message for ResourceSlice {
     }
 }
 message_impls!(ResourceSlice);
-object_impls!(ResourceSlice);
+object_impls!(ResourceSlice, ClusterScoped);
 
 /// The table of [`ResourceSlice`].
 pub static RESOURCE_SLICE: TypeInfo = TypeInfo {

@@ -52,7 +52,7 @@ impl Message for PriorityClass {
     }
 }
 message_impls!(PriorityClass);
-object_impls!(PriorityClass);
+object_impls!(PriorityClass, ClusterScoped);
 
 /// The table of [`PriorityClass`].
 pub static PRIORITY_CLASS: TypeInfo = TypeInfo {

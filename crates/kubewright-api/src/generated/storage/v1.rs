@@ -39,7 +39,7 @@ impl Message for CSIDriver {
     }
 }
 message_impls!(CSIDriver);
-object_impls!(CSIDriver);
+object_impls!(CSIDriver, ClusterScoped);
 
 /// The table of [`CSIDriver`].
 pub static CSI_DRIVER: TypeInfo = TypeInfo {
@@ -227,7 +227,7 @@ impl Message for CSINode {
     }
 }
 message_impls!(CSINode);
-object_impls!(CSINode);
+object_impls!(CSINode, ClusterScoped);
 
 /// The table of [`CSINode`].
 pub static CSI_NODE: TypeInfo = TypeInfo {
@@ -412,7 +412,7 @@ impl Message for CSIStorageCapacity {
     }
 }
 message_impls!(CSIStorageCapacity);
-object_impls!(CSIStorageCapacity);
+object_impls!(CSIStorageCapacity, Namespaced);
 
 /// The table of [`CSIStorageCapacity`].
 pub static CSI_STORAGE_CAPACITY: TypeInfo = TypeInfo {
@@ -508,7 +508,7 @@ impl Message for StorageClass {
     }
 }
 message_impls!(StorageClass);
-object_impls!(StorageClass);
+object_impls!(StorageClass, ClusterScoped);
 
 /// The table of [`StorageClass`].
 pub static STORAGE_CLASS: TypeInfo = TypeInfo {
@@ -648,7 +648,7 @@ impl Message for VolumeAttachment {
     }
 }
 message_impls!(VolumeAttachment);
-object_impls!(VolumeAttachment);
+object_impls!(VolumeAttachment, ClusterScoped);
 
 /// The table of [`VolumeAttachment`].
 pub static VOLUME_ATTACHMENT: TypeInfo = TypeInfo {
@@ -898,7 +898,7 @@ impl Message for VolumeAttributesClass {
     }
 }
 message_impls!(VolumeAttributesClass);
-object_impls!(VolumeAttributesClass);
+object_impls!(VolumeAttributesClass, ClusterScoped);
 
 /// The table of [`VolumeAttributesClass`].
 pub static VOLUME_ATTRIBUTES_CLASS: TypeInfo = TypeInfo {
