@@ -12,6 +12,8 @@
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into
 //! objects, and at [`message`] for how codecs reach the fields of a type.
 
+#[cfg(feature = "apply")]
+pub mod apply_configuration;
 mod codec;
 mod containers;
 mod generated;
