@@ -19,6 +19,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Whether a flag names the cluster.
+    pub fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// A client of the cluster. Does not connect yet.
     pub fn client(&self) -> Result<Client, Box<dyn Error>> {
         Ok(Client::try_from(self.config()?)?)
