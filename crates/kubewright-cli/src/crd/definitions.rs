@@ -24,10 +24,8 @@ pub fn compare(old: &Value, new: &Value) -> Vec<String> {
     for version in &before {
         let name = name_of(version);
         let Some(next) = after.iter().find(|other| name_of(other) == name) else {
-            problems.push(format!("version {name}: is removed"));
-            if was_stored(old, version) {
-                problems.push(format!("version {name}: is removed while objects may be stored in it"));
-            }
+            let stored = if was_stored(old, version) { " while objects may be stored in it" } else { "" };
+            problems.push(format!("version {name}: is removed{stored}"));
             continue;
         };
         if is(version, "served") && !is(next, "served") {

@@ -106,6 +106,9 @@ fn versions_subresources_and_selectable_fields_are_compared() {
             "version v2: is stored instead of v1 without conversion: spec is removed, and pruned from objects",
         ]
     );
+    let unstored = new.replace("- {name: v1,", "- {name: v3,");
+    let lost = "widgets.example.com: version v1: is removed while objects may be stored in it\n";
+    assert!(text(&diff(&old, &unstored).stdout).starts_with(lost));
     let renamed = old.replace("kind: Widget", "kind: Gadget");
     let output = diff(&old, &renamed);
     let changed = "widgets.example.com: the kind changes from \"Widget\" to \"Gadget\", which no server allows\n";

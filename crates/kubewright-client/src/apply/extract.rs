@@ -28,7 +28,8 @@ pub trait Extract: ApplyObject {
     /// The fields that `manager` has applied; `None` if it has applied nothing.
     ///
     /// # Errors
-    /// If the managed fields of the object cannot be understood.
+    /// If the managed fields of the object cannot be understood, or are missing: caches drop them by
+    /// default, so read the object with [`Api::get`](crate::Api::get).
     #[doc(alias = "ExtractInto")]
     #[doc(alias = "ExtractDeployment")]
     fn extract(object: &Self::Object, manager: &str) -> Result<Option<Self>> {
@@ -62,6 +63,10 @@ fn owned(
     manager: &str,
     subresource: &str,
 ) -> Result<Option<ApplyFields>> {
+    if whole.metadata.managed_fields.is_empty() && !whole.resource_version().is_empty() {
+        let problem = format!("{} {:?} has no managed fields; a cache may have dropped them", whole.kind, whole.name());
+        return Err(Error::InvalidRequest(problem));
+    }
     let entry = whole.metadata.managed_fields.iter().find(|entry| {
         entry.manager.as_deref() == Some(manager)
             && entry.operation.as_deref() == Some("Apply")

@@ -4,7 +4,7 @@ use kubewright_core::apply_configuration::ApplyObject;
 use kubewright_core::options::{ApplyOptions, PatchOptions, PatchType};
 use kubewright_core::{Object, Value};
 
-use crate::api::{Api, HasScale, HasStatus, SubresourceApi};
+use crate::api::{Api, HasStatus, SubresourceApi};
 use crate::error::{Error, Result};
 
 impl<T: Object> Api<T> {
@@ -55,7 +55,7 @@ impl<S: Object> SubresourceApi<S> {
 }
 
 #[cfg(feature = "autoscaling")]
-impl<T: HasScale> Api<T> {
+impl<T: crate::api::HasScale> Api<T> {
     /// Applies the number of replicas through the scale of an object.
     ///
     /// The manager then owns `spec.replicas` of the object, and conflicts with other managers of

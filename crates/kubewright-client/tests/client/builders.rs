@@ -94,6 +94,12 @@ async fn an_extracted_configuration_is_edited_with_the_same_setters() {
     let object = deployments.apply_configuration(&wanted, &options).await.unwrap();
     assert_eq!(object.spec.as_ref().unwrap().min_ready_seconds, None, "a field that is no longer applied is removed");
     assert!(DeploymentApply::extract(&object, "nobody").unwrap().is_none());
+
+    // Caches drop managed fields, which must not look as if nothing was applied.
+    let mut cached = object;
+    cached.metadata.managed_fields = Default::default();
+    let error = DeploymentApply::extract(&cached, "shop").unwrap_err();
+    assert!(error.to_string().contains("\"web\" has no managed fields"), "{error}");
 }
 
 #[tokio::test]

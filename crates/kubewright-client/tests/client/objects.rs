@@ -1,7 +1,7 @@
 //! The verbs on typed objects.
 
-use kubewright_api::core::v1::{ConfigMap, Namespace, Pod};
-use kubewright_client::{Api, DeleteResponse};
+use kubewright_api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kubewright_client::{Api, DeleteResponse, Scope};
 use kubewright_core::options::{
     ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, PatchType, PropagationPolicy,
     WatchOptions,
@@ -9,6 +9,7 @@ use kubewright_core::options::{
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Object, ResourceVersion, json};
 
+use crate::script::Script;
 use crate::support::{config_map, test_client};
 
 #[tokio::test]
@@ -149,6 +150,21 @@ async fn apply_takes_field_ownership_and_rejects_managed_fields() {
     api.apply(&other, &ApplyOptions::new("two").force()).await.unwrap();
     let refused = api.apply(&applied, &options).await.unwrap_err();
     assert!(refused.to_string().contains("managedFields must be unset"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_namespace_of_a_cluster_scoped_resource_is_refused_before_it_is_sent() {
+    let script = Script::default();
+    let client = script.client();
+    let nodes = client.cluster_api::<Node>().with_scope(Scope::Namespace("default".into()));
+    let of_nodes = client.metadata_of::<Node>().namespace("default");
+    for error in [
+        nodes.list(&ListOptions::default()).await.unwrap_err(),
+        of_nodes.list(&ListOptions::default()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.to_string(), "invalid request: nodes are cluster-scoped");
+    }
+    assert!(script.asked().is_empty());
 }
 
 #[tokio::test]
