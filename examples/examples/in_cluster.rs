@@ -4,9 +4,9 @@
 //! rotated token is reloaded. The cluster's certificate authority is required.
 
 use clap::Parser;
-use kubewright::Client;
 use kubewright::client::config::InCluster;
 use kubewright::options::ListOptions;
+use kubewright::{AllNamespaces, Client};
 use kubewright_examples::{Arguments, Outcome};
 
 #[tokio::main]
@@ -23,7 +23,7 @@ async fn main() -> Outcome {
 }
 
 async fn count(client: &Client) -> Outcome {
-    let pods = client.core_v1().pods("").list(&ListOptions::default()).await?;
+    let pods = client.core_v1().pods(AllNamespaces).list(&ListOptions::default()).await?;
     println!("There are {} pods in the cluster", pods.items.len());
     Ok(())
 }

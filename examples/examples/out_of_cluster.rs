@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use kubewright::options::ListOptions;
-use kubewright::{Client, Error};
+use kubewright::{AllNamespaces, Client, Error};
 use kubewright_examples::{Arguments, Outcome};
 
 #[tokio::main]
@@ -26,7 +26,7 @@ async fn main() -> Outcome {
 }
 
 async fn look(client: &Client) -> Outcome {
-    let pods = client.core_v1().pods("").list(&ListOptions::default()).await?;
+    let pods = client.core_v1().pods(AllNamespaces).list(&ListOptions::default()).await?;
     println!("There are {} pods in the cluster", pods.items.len());
     match client.core_v1().pods("default").get("example-xxxxx").await {
         Ok(_) => println!("Found example-xxxxx pod in default namespace"),

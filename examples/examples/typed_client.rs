@@ -4,8 +4,8 @@
 //! `cargo run -p kubewright-examples --example typed_client -- --embedded`
 
 use clap::Parser;
-use kubewright::Object;
 use kubewright::options::ListOptions;
+use kubewright::{AllNamespaces, Object};
 use kubewright_examples::{Arguments, Outcome};
 
 #[tokio::main]
@@ -19,7 +19,7 @@ async fn main() -> Outcome {
         Err(error) => return Err(error.into()),
     }
 
-    let pods = core.pods("").list(&ListOptions::default()).await?;
+    let pods = core.pods(AllNamespaces).list(&ListOptions::default()).await?;
     let running = pods
         .items
         .iter()

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Map, Object, ObjectKey, Selector, Str, StringMap};
+use kubewright_core::{
+    CanBeClusterScoped, CanBeNamespaced, GroupResource, Map, Object, ObjectKey, Selector, Str, StringMap,
+};
 
 use crate::store::{NAMESPACE_INDEX, Query, Snapshot, Store, UnknownIndex};
 
@@ -53,7 +55,10 @@ impl<T: Object> Lister<T> {
     }
 
     /// The cluster-scoped object of this name.
-    pub fn get(&self, name: &str) -> Option<Arc<T>> {
+    pub fn get(&self, name: &str) -> Option<Arc<T>>
+    where
+        T::Scope: CanBeClusterScoped,
+    {
         self.store.find("", name)
     }
 
@@ -62,7 +67,10 @@ impl<T: Object> Lister<T> {
     /// # Errors
     /// Not found; or an internal error if the object exists and none of its states could be
     /// decoded.
-    pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>> {
+    pub fn require(&self, resource: &GroupResource, name: &str) -> Result<Arc<T>, Box<Status>>
+    where
+        T::Scope: CanBeClusterScoped,
+    {
         self.get(name).ok_or_else(|| self.missing(resource, "", name))
     }
 
@@ -107,8 +115,11 @@ impl<T: Object> Lister<T> {
 
     /// The objects of one namespace.
     #[doc(alias = "Pods")]
-    pub fn namespace(&self, namespace: impl Into<Str>) -> NamespaceLister<T> {
-        NamespaceLister { lister: self.clone(), namespace: namespace.into() }
+    pub fn namespace(&self, namespace: impl Into<Str>) -> NamespaceLister<T>
+    where
+        T::Scope: CanBeNamespaced,
+    {
+        NamespaceLister::new(self.clone(), namespace.into())
     }
 
     /// Objects with this value in an index.
@@ -129,6 +140,12 @@ impl<T: Object> Lister<T> {
 }
 
 impl<T: Object> NamespaceLister<T> {
+    /// The objects of one namespace, for code that is generic over the scope. Otherwise
+    /// [`Lister::namespace`] rejects cluster-scoped kinds at compile time.
+    pub fn new(lister: Lister<T>, namespace: Str) -> Self {
+        NamespaceLister { lister, namespace }
+    }
+
     /// The object of this name.
     pub fn get(&self, name: &str) -> Option<Arc<T>> {
         self.lister.store.find(&self.namespace, name)

@@ -20,6 +20,11 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Whether a flag names the cluster.
+    pub fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// A client of the cluster, which prints the server's warnings. Does not connect yet.
     pub fn client(&self) -> Result<Client, Box<dyn Error>> {
         Ok(Client::try_from(self.config()?)?.on_warning(deduplicate_warnings(print_warning)))

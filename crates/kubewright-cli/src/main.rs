@@ -7,6 +7,7 @@ mod apiserver;
 mod backup;
 mod completion;
 mod connection;
+mod crd;
 mod export;
 mod failure;
 mod files;
@@ -98,6 +99,9 @@ enum Command {
     /// Applies objects from YAML files to any cluster.
     #[command(after_help = "Example:\n  kubewright export --context old | kubewright import --context new -")]
     Import(import::ImportOptions),
+    /// Works with CustomResourceDefinitions.
+    #[command(subcommand)]
+    Crd(crd::CrdCommand),
     /// Prints a shell completion script.
     #[command(after_help = completion::HELP)]
     Completion(completion::CompletionOptions),
@@ -128,6 +132,7 @@ async fn main() -> ExitCode {
         Command::Restore(options) => backup::restore(&options),
         Command::Export(options) => export::export(&options).await,
         Command::Import(options) => import::import(&options).await,
+        Command::Crd(command) => crd::run(&command).await,
         Command::Completion(options) => completion::print(&options),
         Command::Version => {
             let (own, served) = (env!("CARGO_PKG_VERSION"), kubewright_apiserver::GIT_VERSION);

@@ -10,7 +10,7 @@ use http::Method;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::{DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, WatchOptions};
 use kubewright_core::stream::Encoding;
-use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, Object, ObjectList, Str};
+use kubewright_core::{DecodeError, DynamicObject, GroupVersionResource, Kind, NamespaceScope, Object, ObjectList};
 
 use crate::api::{Api, DeleteResponse, ListStream, Scope, WatchStream};
 use crate::error::Result;
@@ -47,10 +47,10 @@ impl MetadataApi {
         self.0.resource()
     }
 
-    /// The same resource in this namespace.
+    /// The same resource in this namespace, or in all.
     #[must_use]
     #[doc(alias = "Namespace")]
-    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
+    pub fn namespace(self, namespace: impl Into<NamespaceScope>) -> Self {
         MetadataApi(self.0.namespace(namespace))
     }
 

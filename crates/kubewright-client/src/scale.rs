@@ -7,9 +7,11 @@
 use http::Method;
 use kubewright_api::autoscaling::v1::{Scale, ScaleSpec, ScaleStatus};
 use kubewright_core::options::{Patch, PatchOptions};
-use kubewright_core::{DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, Object, Str, Value};
+use kubewright_core::{
+    DynamicObject, GroupResource, GroupVersionKind, GroupVersionResource, NamespaceScope, Object, Str, Value,
+};
 
-use crate::api::{Api, HasScale, Scope, SubresourceApi};
+use crate::api::{Api, HasScale, SubresourceApi};
 use crate::discovery::RestMapper;
 use crate::error::{Error, Result};
 use crate::rest::Client;
@@ -50,12 +52,12 @@ impl<T: HasScale> Api<T> {
 pub struct ScaleApi {
     client: Client,
     mapper: RestMapper,
-    namespace: Str,
+    namespace: NamespaceScope,
 }
 
 impl ScaleApi {
-    /// Scales objects in `namespace`; `mapper` resolves resources and the kinds of their scales.
-    pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<Str>) -> Self {
+    /// Scales objects in `namespace`, and cluster-scoped ones. `mapper` resolves resources and the kinds of their scales.
+    pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<NamespaceScope>) -> Self {
         ScaleApi { client: client.clone(), mapper, namespace: namespace.into() }
     }
 
@@ -64,7 +66,11 @@ impl ScaleApi {
     #[inline]
     pub async fn get(&self, resource: &GroupResource, name: &str) -> Result<Scale> {
         let mapping = self.mapper.resource(resource).await?;
-        let answer = self.api(mapping.resource).subresource_request(Method::GET, name, "scale").send().await?;
+        let answer = mapping
+            .api(&self.client, self.namespace.clone())
+            .subresource_request(Method::GET, name, "scale")
+            .send()
+            .await?;
         from_any(&answer.decode()?)
     }
 
@@ -78,7 +84,8 @@ impl ScaleApi {
         let mapping = self.mapper.resource(resource).await?;
         let form = self.mapper.scale_kind(&mapping.resource).await?;
         let body = to_form(scale, &form)?;
-        let request = self.api(mapping.resource).subresource_request(Method::PUT, scale.name(), "scale");
+        let request =
+            mapping.api(&self.client, self.namespace.clone()).subresource_request(Method::PUT, scale.name(), "scale");
         from_any(&request.object(&body).send().await?.decode()?)
     }
 
@@ -92,13 +99,9 @@ impl ScaleApi {
         patch: Patch,
         options: &PatchOptions,
     ) -> Result<Scale> {
-        let request = self.api(resource).subresource_request(Method::PATCH, name, "scale");
+        let api = self.client.dynamic(resource).namespace(self.namespace.clone());
+        let request = api.subresource_request(Method::PATCH, name, "scale");
         from_any(&request.options(|query| options.append_query(query)).patch(patch).send().await?.decode()?)
-    }
-
-    #[inline]
-    fn api(&self, resource: GroupVersionResource) -> Api<DynamicObject> {
-        Api::new(&self.client, resource, Scope::Cluster).namespace(self.namespace.clone())
     }
 }
 

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use kubewright_cache::{Event, Lister};
 use kubewright_core::meta::v1::OwnerReference;
-use kubewright_core::{Object, ObjectKey, Selector};
+use kubewright_core::{CanBeNamespaced, Object, ObjectKey, Selector};
 
 use crate::claim::selects;
 
 /// Calls back with the owners affected by an event of a dependent: the controller before and after,
 /// or for an orphan all owners that could adopt it.
-pub(crate) fn owners_of<O: Object, T: Object>(
+pub(crate) fn owners_of<O: Object<Scope: CanBeNamespaced>, T: Object>(
     event: &Event<T>,
     owners: &Lister<O>,
     owner_kind: &str,

@@ -12,6 +12,8 @@
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into
 //! objects, and at [`message`] for how codecs reach the fields of a type.
 
+#[cfg(feature = "apply")]
+pub mod apply_configuration;
 mod codec;
 mod containers;
 mod generated;
@@ -58,8 +60,9 @@ pub use names::{
     ParseKindError, ResourceVersion, compare_kube_aware_versions, compare_resource_versions, quote, validation,
 };
 pub use object::{
-    ColumnInfo, DynamicObject, EncodedMap, Kind, Object, PathError, ResourceInfo, StringMap, SubresourceInfo,
-    condition, finalizer, owner,
+    AllNamespaces, CanBeClusterScoped, CanBeNamespaced, ClusterScoped, ColumnInfo, DynamicObject, EncodedMap, Kind,
+    NamespaceScope, Namespaced, Object, PathError, ResourceInfo, ResourceScope, RuntimeScope, StringMap,
+    SubresourceInfo, condition, finalizer, owner,
 };
 pub use scalars::{
     Duration, DurationRangeError, IntOrString, MicroTime, ParseDurationError, ParseQuantityError, ParseTimeError,

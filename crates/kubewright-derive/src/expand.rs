@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Data, DeriveInput, Error, Result};
 
+use crate::apply;
 use crate::attribute::{ColumnAttribute, ResourceAttribute, RuleAttribute, Scale, type_name};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
@@ -20,7 +21,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let object = object(input, &resource);
     let traits = traits(input, &resource);
     let definition = definition(input, &resource);
-    Ok(quote! { #object #traits #definition })
+    let builders = if resource.has_builder { builders(input, &resource)? } else { TokenStream::new() };
+    Ok(quote! { #object #traits #definition #builders })
 }
 
 /// The struct and its constructor.
@@ -58,6 +60,47 @@ fn object(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     }
 }
 
+/// The builders of the object and of its spec.
+fn builders(input: &DeriveInput, resource: &ResourceAttribute) -> Result<TokenStream> {
+    let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
+    let name = type_name(&resource.kind);
+    let builder = apply::builder_of(&name);
+    let of_spec = apply::expand(input, root)?;
+    let status = resource.status.as_ref().map(|status| {
+        quote! {
+            /// The observed state; applied through the status subresource.
+            status "status" object(<#status as #root::custom::HasApply>::Apply);
+        }
+    });
+    let doc = format!("Fields of [`{name}`] for server-side apply.");
+    Ok(quote! {
+        #of_spec
+
+        #root::custom::apply_part! {
+            #[doc = #doc]
+            #visibility #builder for #name {
+                /// Name, namespace, labels and other metadata.
+                metadata "metadata" object(#root::custom::ObjectMetaApply);
+                /// The desired state.
+                spec "spec" object(<#spec as #root::custom::HasApply>::Apply);
+                #status
+            }
+        }
+
+        #root::custom::apply_metadata!(#builder);
+
+        impl #root::custom::ApplyObject for #builder {
+            type Object = #name;
+            fn kind() -> #root::custom::KindInfo {
+                <#name as #root::custom::Kind>::RESOURCE.kind
+            }
+            fn schema() -> #root::custom::ApplySchema {
+                #root::custom::ApplySchema::Json(<#name as #root::custom::CustomResource>::schema())
+            }
+        }
+    })
+}
+
 /// `Object`, `Kind` and serde.
 fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
@@ -71,9 +114,16 @@ fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     };
     let has_status = resource.status.as_ref().map(|_| quote! { impl #root::custom::HasStatus for #name {} });
     let has_scale = resource.scale.as_ref().map(|_| quote! { impl #root::custom::HasScale for #name {} });
+    let scope = if *namespaced {
+        quote! { Namespaced }
+    } else {
+        quote! { ClusterScoped }
+    };
     let parts = quote! { #root::custom::Parts::<#spec, #status_type> };
     quote! {
         impl #root::custom::Object for #name {
+            type Scope = #root::custom::#scope;
+
             fn group_version_kind(&self) -> #root::custom::GroupVersionKind {
                 #root::custom::GroupVersionKind::from_static(#group, #version, #kind)
             }

@@ -3,10 +3,12 @@
 //! `attribute` parses the attribute and `expand` generates code, which mostly calls functions of
 //! `kubewright_runtime::custom`.
 
+mod apply;
 mod attribute;
 mod expand;
 mod names;
 mod root;
+mod serde_names;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -31,12 +33,29 @@ use syn::{DeriveInput, parse_macro_input};
 ///   description = "…")`, any number;
 /// - `rule(rule = "self.spec.size > 0", message = "too small")`, any number: CEL rules of the whole
 ///   object; also with `message_expression`, `reason` and `field_path`;
+/// - `apply`: builders `FooApply` and `FooSpecApply` for server-side apply; the status needs
+///   `#[derive(Apply)]`;
 /// - `derive(Default, PartialEq)`: more traits for the struct;
 /// - `not_stored`, `not_served` and `deprecated = "why"`, for one of several versions;
 /// - `crate = path`: the path of `kubewright_runtime`. By default the manifest decides: the
 ///   dependency on `kubewright-runtime`, otherwise the one on `kubewright`, under any name.
+///
+/// Rules of fields, at any depth, are transforms of schemars from `kubewright_runtime::custom`, such
+/// as `#[schemars(transform = custom::immutable)]`. Several versions are declared with `Versions`.
 #[proc_macro_derive(CustomResource, attributes(resource))]
 pub fn derive_custom_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     expand::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Derives a builder for server-side apply from a struct in a custom resource, such as its status.
+///
+/// The builder of `FooStatus` is `FooStatusApply`. It has a setter for each field, under the name
+/// that serde gives it. A field with `#[resource(nested)]`, whose type also has a builder, is set
+/// by a closure. Fields with `with` or `serialize_with` of serde have no setter. Needs `Serialize`.
+/// `#[resource(apply)]` of a custom resource derives the builder of its spec.
+#[proc_macro_derive(Apply, attributes(resource))]
+pub fn derive_apply(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    apply::expand(&input, &root::of_this_crate()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -46,6 +46,7 @@
 
 mod cause;
 mod cel_type;
+mod compatibility;
 #[cfg(test)]
 mod cost_tests;
 mod defaulting;
@@ -72,6 +73,7 @@ mod validation;
 mod value_validation;
 mod value_validator;
 
+pub use compatibility::{Incompatibility, incompatibilities};
 pub use schema::Schema;
 pub use structural::validate_schema;
 pub use validation::Validation;

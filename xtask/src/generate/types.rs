@@ -106,7 +106,17 @@ pub fn write(out: &mut String, gv: &GroupVersion, ty: &Type) {
     }
     let _ = writeln!(out, "}}\nmessage_impls!({name});");
     if ty.kind.is_some() && metadata_is(ty, "ObjectMeta") {
-        let _ = writeln!(out, "object_impls!({name});");
+        let _ = writeln!(out, "object_impls!({name}, {});", scope_of(gv, ty));
+    }
+}
+
+/// The scope of a type's objects. Types without a resource, such as those of subresources, belong
+/// to resources of both scopes.
+fn scope_of(gv: &GroupVersion, ty: &Type) -> &'static str {
+    match gv.resources.iter().find(|resource| resource.kind == ty.name) {
+        Some(resource) if resource.namespaced => "Namespaced",
+        Some(_) => "ClusterScoped",
+        None => "RuntimeScope",
     }
 }
 
@@ -274,7 +284,7 @@ fn rust_type(gv: &GroupVersion, field: &Field) -> String {
     }
 }
 
-fn base_type(gv: &GroupVersion, ty: &FieldType) -> String {
+pub fn base_type(gv: &GroupVersion, ty: &FieldType) -> String {
     match ty {
         FieldType::Scalar(scalar) => match scalar.as_str() {
             "bool" => "bool",

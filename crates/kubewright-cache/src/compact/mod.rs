@@ -208,6 +208,8 @@ impl<T: Kind> Kind for Compact<T> {
 }
 
 impl<T: Kind> Object for Compact<T> {
+    type Scope = T::Scope;
+
     const HAS_PROTOBUF: bool = T::HAS_PROTOBUF;
 
     fn group_version_kind(&self) -> GroupVersionKind {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::meta::v1::PartialObjectMetadata;
-use kubewright_core::{DynamicObject, GroupVersionResource, Kind, Object, Str};
+use kubewright_core::{DynamicObject, GroupVersionResource, Kind, NamespaceScope, Object, Str};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -143,7 +143,7 @@ impl SharedInformerFactory {
     pub fn informer_with<T: Kind>(&self, mut which: InformerScope<T>) -> InformerHandle<T> {
         if !T::RESOURCE.namespaced {
             // Cluster-scoped objects have no namespace, so the factory's namespaces do not apply.
-            which.scope.namespaces = Some(Vec::new());
+            which = which.cluster_wide();
         }
         self.of_api(Api::<T>::all(&self.shared.client), which)
     }
@@ -171,8 +171,8 @@ impl SharedInformerFactory {
         self.get_or_make(resource, false, which, |namespace| {
             // A cluster-wide `api` is used as it is; a namespaced `api` is widened to all
             // namespaces.
-            let is_as_asked = namespace.is_empty() && !matches!(api.scope(), Scope::Namespace(_));
-            ListWatch::new(if is_as_asked { api.clone() } else { api.clone().namespace(namespace.clone()) })
+            let is_as_asked = namespace == NamespaceScope::All && !matches!(api.scope(), Scope::Namespace(_));
+            ListWatch::new(if is_as_asked { api.clone() } else { api.clone().with_scope(namespace.into()) })
         })
     }
 
@@ -187,7 +187,7 @@ impl SharedInformerFactory {
         let api = self.shared.client.metadata(resource.clone());
         self.get_or_make(resource, true, which, |namespace| {
             let api = api.clone();
-            ListWatch::of_metadata(if namespace.is_empty() { api } else { api.namespace(namespace.clone()) })
+            ListWatch::of_metadata(if namespace == NamespaceScope::All { api } else { api.namespace(namespace) })
         })
     }
 
@@ -196,27 +196,27 @@ impl SharedInformerFactory {
         resource: GroupVersionResource,
         is_metadata: bool,
         which: InformerScope<T>,
-        list_watch: impl Fn(&Str) -> ListWatch<T>,
+        list_watch: impl Fn(NamespaceScope) -> ListWatch<T>,
     ) -> InformerHandle<T> {
         let InformerScope { scope, transform, wrapper: wrap } = which;
         let (objects, type_name) = (TypeId::of::<T>(), std::any::type_name::<T>());
         let options = &self.shared.options;
         let make: Make<'_> = Box::new(|wanted| {
-            let list_watch = |namespace: &Str| {
+            let list_watch = |namespace: NamespaceScope| {
                 let list_watch = list_watch(namespace).labels(wanted.labels.clone()).fields(wanted.fields.clone());
                 match options.reflector.common.response_timeout {
                     Some(limit) => list_watch.answer_timeout(limit),
                     None => list_watch,
                 }
             };
-            let one = |namespace: &Str| Box::new(list_watch(namespace)) as Box<dyn ListerWatcher<T>>;
+            let one = |namespace: NamespaceScope| Box::new(list_watch(namespace)) as Box<dyn ListerWatcher<T>>;
             let sources = match (wanted.namespaces.as_slice(), wrap) {
-                (several @ [_, _, ..], _) => several.iter().map(|each| (each.clone(), one(each))).collect(),
+                (several @ [_, _, ..], _) => several.iter().map(|each| (each.clone(), one(each.into()))).collect(),
                 (one_or_all, wrap) => {
-                    let namespace = one_or_all.first().cloned().unwrap_or_default();
+                    let namespace = one_or_all.first().map_or(NamespaceScope::All, NamespaceScope::from);
                     let source = match wrap {
-                        Some(wrap) => wrap(list_watch(&namespace)),
-                        None => one(&namespace),
+                        Some(wrap) => wrap(list_watch(namespace)),
+                        None => one(namespace),
                     };
                     vec![(Str::new(), source)]
                 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str};
+use kubewright_core::{CanBeNamespaced, FieldSelector, GroupVersionResource, NamespaceScope, Object, Selector, Str};
 
 use crate::informer::{InformerOptions, QueueKind, Recreated};
 use crate::list_watch::ListWatch;
@@ -20,6 +20,7 @@ use crate::store::Indexers;
 #[derive(Default, Clone)]
 #[doc(alias = "NewSharedInformerFactoryWithOptions")]
 pub struct FactoryOptions {
+    /// Empty means all.
     pub(super) namespaces: Vec<Str>,
     pub(super) label_selector: Selector,
     pub(super) field_selector: FieldSelector,
@@ -36,15 +37,17 @@ pub struct FactoryOptions {
 }
 
 impl FactoryOptions {
-    /// Restricts caches to one namespace. All namespaces by default.
+    /// Restricts caches to one namespace.
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces) by default.
     #[must_use]
     #[doc(alias = "WithNamespace")]
-    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
-        self.namespaces([namespace])
+    pub fn namespace(mut self, namespace: impl Into<NamespaceScope>) -> Self {
+        self.namespaces = one_or_all(namespace.into());
+        self
     }
 
-    /// Restricts caches to these namespaces, for clients without cluster-wide permissions. An empty
-    /// list, or an empty name in it, means all namespaces.
+    /// Restricts caches to these namespaces, for clients without cluster-wide permissions. With an
+    /// empty list, or an empty name in it, caches never sync.
     ///
     /// Each namespace has its own list and watch; all feed one cache. The cache has synced when the
     /// initial lists of all namespaces are complete. After that, a namespace that becomes
@@ -52,7 +55,7 @@ impl FactoryOptions {
     #[must_use]
     #[doc(alias = "DefaultNamespaces")]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.namespaces = normalized(namespaces);
+        self.namespaces = named(namespaces);
         self
     }
 
@@ -106,19 +109,27 @@ impl FactoryOptions {
         self
     }
 
-    /// Restricts the caches of one type to a namespace; the empty name means all.
+    /// Restricts the caches of one type to a namespace, or extends them to
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces), overriding the factory-wide setting.
     #[must_use]
     #[doc(alias = "ByObject")]
-    pub fn namespace_of<T: Object>(self, namespace: impl Into<Str>) -> Self {
-        self.namespaces_of::<T>([namespace])
+    pub fn namespace_of<T: Object>(mut self, namespace: impl Into<NamespaceScope>) -> Self
+    where
+        T::Scope: CanBeNamespaced,
+    {
+        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(one_or_all(namespace.into()));
+        self
     }
 
     /// Restricts the caches of one type to these namespaces, overriding the factory-wide setting.
-    /// Empty means all.
+    /// Without a name they never sync, as with [`namespaces`](Self::namespaces).
     #[must_use]
     #[doc(alias = "ByObject")]
-    pub fn namespaces_of<T: Object>(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(normalized(namespaces));
+    pub fn namespaces_of<T: Object>(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self
+    where
+        T::Scope: CanBeNamespaced,
+    {
+        self.which_of.entry(TypeId::of::<T>()).or_default().namespaces = Some(named(namespaces));
         self
     }
 
@@ -225,12 +236,23 @@ impl FactoryOptions {
     }
 }
 
-/// Sorted, deduplicated namespaces; empty means all.
-fn normalized(namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Vec<Str> {
+/// Sorted, deduplicated namespaces.
+///
+/// An empty list becomes one empty name, which requests reject: it must not select the whole
+/// cluster.
+fn named(namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Vec<Str> {
     let mut these: Vec<Str> = namespaces.into_iter().map(Into::into).collect();
     these.sort_unstable();
     these.dedup();
-    if these.first().is_some_and(|first| first.is_empty()) { Vec::new() } else { these }
+    if these.is_empty() { vec![Str::new()] } else { these }
+}
+
+/// The list of one namespace; empty for all.
+fn one_or_all(scope: NamespaceScope) -> Vec<Str> {
+    match scope {
+        NamespaceScope::All => Vec::new(),
+        NamespaceScope::Named(namespace) => vec![namespace],
+    }
 }
 
 /// Wraps an error handler in a closure that does not depend on the object type.
@@ -273,7 +295,7 @@ pub(super) struct ScopeOptions {
 impl ScopeOptions {
     /// Sets the namespace unless one is set.
     pub(super) fn default_namespace(&mut self, namespace: &Str) {
-        self.namespaces.get_or_insert_with(|| normalized([namespace.clone()]));
+        self.namespaces.get_or_insert_with(|| vec![namespace.clone()]);
     }
 }
 
@@ -287,16 +309,32 @@ impl<T> Default for InformerScope<T> {
 }
 
 impl<T> InformerScope<T> {
-    /// Restricts the cache to this namespace.
+    /// Restricts the cache to this namespace, or extends it to
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces).
     #[must_use]
-    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
-        self.namespaces([namespace])
+    pub fn namespace(mut self, namespace: impl Into<NamespaceScope>) -> Self
+    where
+        T: Object<Scope: CanBeNamespaced>,
+    {
+        self.scope.namespaces = Some(one_or_all(namespace.into()));
+        self
     }
 
-    /// Restricts the cache to these namespaces. An empty list, or an empty name in it, means all.
+    /// Restricts the cache to these namespaces. Without a name it never syncs, as with
+    /// [`FactoryOptions::namespaces`].
     #[must_use]
-    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
-        self.scope.namespaces = Some(normalized(namespaces));
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self
+    where
+        T: Object<Scope: CanBeNamespaced>,
+    {
+        self.scope.namespaces = Some(named(namespaces));
+        self
+    }
+
+    /// Reads the whole cluster, whatever the namespaces of the factory; for kinds of any scope.
+    #[must_use]
+    pub fn cluster_wide(mut self) -> Self {
+        self.scope.namespaces = Some(Vec::new());
         self
     }
 

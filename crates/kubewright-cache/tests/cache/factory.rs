@@ -15,8 +15,8 @@ use kubewright_core::meta::v1::{ObjectMeta, OwnerReference};
 use kubewright_core::options::CreateOptions;
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::{
-    DecodeError, Decoder, DynamicObject, GroupVersionKind, GroupVersionResource, Kind, Object, ResourceInfo, Selector,
-    Str, StringMap, Time,
+    AllNamespaces, DecodeError, Decoder, DynamicObject, GroupVersionKind, GroupVersionResource, Kind, Namespaced,
+    Object, ResourceInfo, Selector, Str, StringMap, Time,
 };
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -244,8 +244,8 @@ async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
     let (_server, client) = server().await;
     create(&client, "a").await;
     Api::<ConfigMap>::namespaced(&client, "kube-system").create(&config_map("b")).await.unwrap();
-    let api = |namespace: &str| Api::<ConfigMap>::namespaced(&client, namespace);
-    let everywhere = || InformerScope::default().namespace("");
+    let api = |namespace: &str| client.api::<ConfigMap>(namespace);
+    let everywhere = || InformerScope::default().namespace(AllNamespaces);
     for (options, of_all) in
         [(FactoryOptions::default(), vec!["a", "b"]), (FactoryOptions::default().namespace("kube-system"), vec!["b"])]
     {
@@ -254,7 +254,7 @@ async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
             factory.of_api(api("default"), InformerScope::default()).lister(),
             factory.of_api(api("kube-system"), InformerScope::default()).lister(),
             factory.of_api(api("default"), InformerScope::default().namespace("kube-system")).lister(),
-            factory.of_api(api(""), InformerScope::default()).lister(),
+            factory.of_api(client.api::<ConfigMap>(AllNamespaces), InformerScope::default()).lister(),
             factory.of_api(api("default"), everywhere()).lister(),
             factory.informer_with(everywhere()).lister(),
         ];
@@ -317,6 +317,8 @@ impl Kind for JustTheKey {
 }
 
 impl Object for JustTheKey {
+    type Scope = Namespaced;
+
     fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::new("", "v1", "ConfigMap")
     }

@@ -11,7 +11,7 @@ use kubewright_cache::{
     SharedInformerFactory,
 };
 use kubewright_client::{Api, Client};
-use kubewright_core::{GroupVersionResource, Object, Str};
+use kubewright_core::{AllNamespaces, GroupVersionResource, Object, Str};
 use tokio_util::sync::CancellationToken;
 
 use crate::factory::{config_map, eventually};
@@ -322,7 +322,7 @@ async fn all_kinds_of_informers_support_several_namespaces() {
     let metadata = factory.metadata(resource.clone(), InformerScope::default());
     let dynamic = factory.dynamic(resource, InformerScope::default().namespaces(["a", "c"]));
     let typed = factory.informer::<ConfigMap>();
-    let all = factory.informer_with::<ConfigMap>(InformerScope::default().namespaces(["a", ""]));
+    let all = factory.informer_with::<ConfigMap>(InformerScope::default().namespace(AllNamespaces));
     let of_cluster = factory.informer::<Namespace>();
     let stop = CancellationToken::new();
     factory.start(&stop);
@@ -344,4 +344,26 @@ async fn all_kinds_of_informers_support_several_namespaces() {
     assert!(of_cluster.namespaces().is_empty() && of_cluster.store().len() >= 3);
     stop.cancel();
     factory.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_without_a_name_is_not_the_whole_cluster() {
+    let cluster = Cluster::start().await;
+    cluster.create("a", "x").await;
+    let none: [&str; 0] = [];
+    for (options, requested) in [
+        (FactoryOptions::default().namespace(""), "the whole cluster"),
+        (FactoryOptions::default().namespaces(none), "no namespace"),
+        (FactoryOptions::default().namespaces(["a", ""]), "a namespace and an empty name"),
+    ] {
+        let factory = cluster.factory(options);
+        let maps = factory.informer::<ConfigMap>();
+        let stop = CancellationToken::new();
+        factory.start(&stop);
+        let error = factory.wait_for_cache_sync_within(Duration::from_secs(10)).await.expect_err(requested);
+        assert!(error.to_string().contains("AllNamespaces selects all"), "{requested}: {error}");
+        assert!(maps.store().snapshot().iter().all(|map| map.namespace() == "a"), "{requested}");
+        stop.cancel();
+        factory.shutdown().await;
+    }
 }

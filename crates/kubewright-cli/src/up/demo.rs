@@ -139,7 +139,7 @@ impl DemoObjects {
         Ok(stage)
     }
 
-    fn api<T: kubewright_core::Kind>(&self) -> Api<T> {
+    fn api<T: kubewright_core::Kind<Scope = kubewright_core::Namespaced>>(&self) -> Api<T> {
         Api::namespaced(self.sets.client(), NAMESPACE)
     }
 

@@ -4,7 +4,7 @@
 
 use http::Method;
 use kubewright_core::options::{ListOptions, WatchOptions};
-use kubewright_core::{GroupVersionResource, ResourceInfo};
+use kubewright_core::{AllNamespaces, GroupVersionResource, ResourceInfo};
 
 use super::Scope;
 use crate::error::{Error, Result};
@@ -39,8 +39,12 @@ impl Endpoint {
         let request = rest.verb(method).resource(self.resource.resource.clone()).form(self.form);
         match &self.scope {
             Scope::Cluster => request,
-            Scope::AllNamespaces => request.namespace(""),
-            Scope::Namespace(namespace) => request.namespace(namespace.clone()),
+            Scope::AllNamespaces => request.namespace(AllNamespaces),
+            Scope::Namespace(namespace) => {
+                let is_cluster_scoped = self.info.is_some_and(|info| !info.namespaced);
+                let problem = is_cluster_scoped.then(|| format!("{} are cluster-scoped", self.resource.resource));
+                request.namespace(namespace.clone()).refuse(problem)
+            }
         }
     }
 

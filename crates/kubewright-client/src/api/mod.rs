@@ -24,7 +24,9 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http::Method;
-use kubewright_core::{GroupVersionResource, Kind, Object, ResourceInfo, Str};
+use kubewright_core::{
+    CanBeClusterScoped, CanBeNamespaced, GroupVersionResource, Kind, NamespaceScope, Object, ResourceInfo, RuntimeScope,
+};
 
 use crate::rest::{Client, Request, ResponseForm};
 use endpoint::Endpoint;
@@ -41,8 +43,8 @@ pub use watch_stream::WatchStream;
 ///
 /// ```
 /// # use kubewright_client::{Api, Client, Result};
-/// # use kubewright_core::{Kind, Object};
-/// # async fn example<Pod: Kind>(client: Client) -> Result<()> {
+/// # use kubewright_core::{Kind, Namespaced, Object};
+/// # async fn example<Pod: Kind<Scope = Namespaced>>(client: Client) -> Result<()> {
 /// let pods = Api::<Pod>::namespaced(&client, "default");
 /// let web = pods.get("web-0").await?;
 /// for pod in pods.list(&Default::default()).await? {
@@ -56,24 +58,37 @@ pub struct Api<T> {
 }
 
 impl<T: Kind> Api<T> {
-    /// The objects in this namespace; the empty name means all. Ignored for a cluster-scoped
-    /// resource.
-    pub fn namespaced(client: &Client, namespace: impl Into<Str>) -> Self {
-        let all = Api::all(client);
-        if T::RESOURCE.namespaced { all.namespace(namespace) } else { all }
+    /// The objects of a namespace, or of [`AllNamespaces`](kubewright_core::AllNamespaces). The
+    /// same as [`Client::api`].
+    pub fn namespaced(client: &Client, namespace: impl Into<NamespaceScope>) -> Self
+    where
+        T::Scope: CanBeNamespaced,
+    {
+        Api::known(client, T::RESOURCE, Scope::from(namespace.into()))
     }
 
     /// The objects in the client's default namespace.
-    pub fn default_namespaced(client: &Client) -> Self {
+    pub fn default_namespaced(client: &Client) -> Self
+    where
+        T::Scope: CanBeNamespaced,
+    {
         Api::namespaced(client, client.default_namespace())
     }
 
-    /// The objects of all namespaces, for lists and watches; for a cluster-scoped resource, all
-    /// verbs.
-    #[doc(alias = "NamespaceAll")]
+    /// All objects of the cluster, for kinds of any scope. Of a namespaced kind they can be listed
+    /// and watched; other verbs need a namespace.
     pub fn all(client: &Client) -> Self {
         let scope = if T::RESOURCE.namespaced { Scope::AllNamespaces } else { Scope::Cluster };
         Api::known(client, T::RESOURCE, scope)
+    }
+}
+
+impl<T: Object<Scope = RuntimeScope>> Api<T> {
+    /// The same resource in this namespace, or in all.
+    #[must_use]
+    #[doc(alias = "Namespace")]
+    pub fn namespace(self, namespace: impl Into<NamespaceScope>) -> Self {
+        self.with_scope(Scope::from(namespace.into()))
     }
 }
 
@@ -110,14 +125,11 @@ impl<T> Api<T> {
         self
     }
 
-    /// The same resource in this namespace.
+    /// The same resource with another scope, for code that is generic over the scope. Requests
+    /// with a namespace fail if the resource is known to be cluster-scoped.
     #[must_use]
-    #[doc(alias = "Namespace")]
-    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
-        self.endpoint.scope = match namespace.into() {
-            namespace if namespace.is_empty() => Scope::AllNamespaces,
-            namespace => Scope::Namespace(namespace),
-        };
+    pub fn with_scope(mut self, scope: Scope) -> Self {
+        self.endpoint.scope = scope;
         self
     }
 
@@ -145,6 +157,57 @@ impl<T> Api<T> {
     /// A request for one object.
     pub(crate) fn request_of(&self, method: Method, name: &str) -> Request<'static> {
         self.endpoint.request_of(method, name)
+    }
+}
+
+impl Client {
+    /// The objects of a namespaced kind: of one namespace, or of
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces).
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::{Node, Pod};
+    /// # use kubewright_client::{Client, Result};
+    /// use kubewright_core::AllNamespaces;
+    ///
+    /// # async fn example(client: Client) -> Result<()> {
+    /// let web = client.api::<Pod>("default").get("web-0").await?;
+    /// let pods = client.api::<Pod>(AllNamespaces).list(&Default::default()).await?;
+    /// let nodes = client.cluster_api::<Node>().list(&Default::default()).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// A cluster-scoped kind has no namespace:
+    ///
+    /// ```compile_fail,E0277
+    /// # use kubewright_api::core::v1::Node;
+    /// # fn example(client: kubewright_client::Client) {
+    /// let nodes = client.api::<Node>("x");
+    /// # }
+    /// ```
+    ///
+    /// An empty name is not a way to say "all": requests with it fail.
+    pub fn api<T: Kind>(&self, namespace: impl Into<NamespaceScope>) -> Api<T>
+    where
+        T::Scope: CanBeNamespaced,
+    {
+        Api::namespaced(self, namespace)
+    }
+
+    /// The objects of a cluster-scoped kind.
+    ///
+    /// A namespaced kind needs a namespace:
+    ///
+    /// ```compile_fail,E0277
+    /// # use kubewright_api::core::v1::Pod;
+    /// # fn example(client: kubewright_client::Client) {
+    /// let pods = client.cluster_api::<Pod>();
+    /// # }
+    /// ```
+    pub fn cluster_api<T: Kind>(&self) -> Api<T>
+    where
+        T::Scope: CanBeClusterScoped,
+    {
+        Api::all(self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The scope of requests.
 
-use kubewright_core::Str;
+use kubewright_core::{NamespaceScope, Str};
 
 /// The scope of requests for a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -11,4 +11,13 @@ pub enum Scope {
     AllNamespaces,
     /// One namespace.
     Namespace(Str),
+}
+
+impl From<NamespaceScope> for Scope {
+    fn from(scope: NamespaceScope) -> Self {
+        match scope {
+            NamespaceScope::All => Scope::AllNamespaces,
+            NamespaceScope::Named(namespace) => Scope::Namespace(namespace),
+        }
+    }
 }

@@ -3,16 +3,18 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use kubewright_core::json::Reader;
+use kubewright_core::apply_configuration::{ApplyFields, ApplyObject, ApplyPart, ApplySchema};
 use kubewright_core::message::Message;
-use kubewright_core::options::ApplyOptions;
-use kubewright_core::{Decoder, DynamicObject, Finding, GroupVersionKind, Kind, Object, Value};
-use kubewright_merge::apply::{FieldSet, MergeSchema, keep_fields};
+use kubewright_core::scheme::KindInfo;
+use kubewright_core::{Decoder, DynamicObject, Finding, GroupVersionKind, Kind, Value};
 
-use crate::api::{Api, HasStatus};
 use crate::error::{Error, Result};
 
-/// A set of fields of an object of type `T`, for server-side apply.
+/// A set of fields of an object of type `T`, addressed by path.
+///
+/// Built-in kinds have builders with typed setters, such as
+/// [`DeploymentApply`](kubewright_api::apps::v1::DeploymentApply). This type is for paths that are
+/// only known at run time. They are checked when they are set.
 ///
 /// ```
 /// # use kubewright_client::apply::ApplyConfiguration;
@@ -24,15 +26,17 @@ use crate::error::{Error, Result};
 /// # Ok::<(), kubewright_client::Error>(())
 /// ```
 pub struct ApplyConfiguration<T> {
-    fields: DynamicObject,
+    fields: ApplyFields,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T: Kind + Message + Default> ApplyConfiguration<T> {
     /// A configuration with only the name.
     pub fn new(name: &str) -> Self {
-        let kind = GroupVersionKind::from(&T::RESOURCE.kind);
-        ApplyConfiguration { fields: DynamicObject::new(&kind, name), of: PhantomData }
+        let metadata = Value::Object([("name", Value::from(name))].into());
+        let mut configuration = Self::default();
+        configuration.fields.set("metadata", metadata);
+        configuration
     }
 
     /// Sets a field, creating parent objects.
@@ -40,62 +44,33 @@ impl<T: Kind + Message + Default> ApplyConfiguration<T> {
     /// # Errors
     /// If the type has no such field, or the value has the wrong type.
     pub fn set(mut self, path: &[&str], value: impl Into<Value>) -> Result<Self> {
-        self.fields.set(path, value).map_err(|error| Error::InvalidRequest(error.to_string()))?;
+        let mut object = self.to_dynamic()?;
+        object.set(path, value).map_err(|error| Error::InvalidRequest(error.to_string()))?;
+        let mut tree = Value::from_json(&kubewright_core::Object::to_json(&object))?;
+        for name in ["apiVersion", "kind"] {
+            tree.as_object_mut().and_then(|members| members.remove(name));
+        }
+        self.fields = ApplyFields::from_value(tree);
         self.check()?;
         Ok(self)
     }
 
     /// The fields as a dynamic object.
-    pub fn fields(&self) -> &DynamicObject {
-        &self.fields
-    }
-
-    /// The fields that `manager` has applied to an object, to be changed and applied again. `None`
-    /// if it has applied nothing.
     ///
     /// # Errors
-    /// If the object's managed fields cannot be understood.
-    #[doc(alias = "Extract")]
-    #[doc(alias = "ExtractInto")]
-    pub fn extract(object: &T, manager: &str) -> Result<Option<Self>> {
-        Self::extract_part(object, manager, "")
-    }
-
-    /// Like [`extract`](Self::extract), for the status.
-    #[doc(alias = "ExtractStatus")]
-    pub fn extract_status(object: &T, manager: &str) -> Result<Option<Self>> {
-        Self::extract_part(object, manager, "status")
-    }
-
-    fn extract_part(object: &T, manager: &str, subresource: &str) -> Result<Option<Self>> {
-        let whole = DynamicObject::from_typed(object)?;
-        let entry = whole.metadata.managed_fields.iter().find(|entry| {
-            entry.manager.as_deref() == Some(manager)
-                && entry.operation.as_deref() == Some("Apply")
-                && entry.subresource.as_deref().unwrap_or_default() == subresource
-        });
-        let Some(entry) = entry else { return Ok(None) };
-        let owned = entry.fields_v1.as_ref().map(|fields| fields.to_value()).transpose()?.unwrap_or_default();
-        let not_understood = || Error::Decode(kubewright_core::DecodeError::new("managed fields are no set of fields"));
-        let owned = FieldSet::from_value(&owned).ok_or_else(not_understood)?;
-        let value = Value::from_json(&object.to_json())?;
-        let kept = keep_fields(&value, &owned, MergeSchema::of(T::default().scheme()));
-        let mut configuration = ApplyConfiguration::new(object.name());
-        if let Some(kept) = kept {
-            let kind = GroupVersionKind::from(&T::RESOURCE.kind);
-            let text = kept.to_string();
-            let mut decoder = Decoder::new();
-            let fields = DynamicObject::from_json(&mut Reader::new(text.as_bytes(), &mut decoder))?;
-            configuration.fields = DynamicObject { api_version: kind.api_version().into(), kind: kind.kind, ..fields };
-            configuration.fields.set_name(object.name());
-        }
-        configuration.fields.set_namespace(object.namespace());
-        Ok(Some(configuration))
+    /// If the metadata is invalid.
+    pub fn to_dynamic(&self) -> Result<DynamicObject> {
+        let kind = GroupVersionKind::from(&T::RESOURCE.kind);
+        let mut object: DynamicObject = self.fields.to_value().to_string().parse()?;
+        object.api_version = kind.api_version().into();
+        object.kind = kind.kind;
+        Ok(object)
     }
 
     fn check(&self) -> Result<()> {
         let mut decoder = Decoder::new().report_findings();
-        decoder.json_into(&mut T::default(), &self.fields.to_json()).map_err(refused)?;
+        let json = self.fields.to_value().to_string();
+        decoder.json_into(&mut T::default(), json.as_bytes()).map_err(refused)?;
         match decoder.take_findings().into_iter().next() {
             Some(Finding::UnknownField(path) | Finding::DuplicateField(path)) => {
                 Err(Error::InvalidRequest(format!("{} has no field {path}", T::RESOURCE.kind.kind)))
@@ -109,28 +84,31 @@ fn refused(error: kubewright_core::DecodeError) -> Error {
     Error::InvalidRequest(error.to_string())
 }
 
-impl<T: Kind + Message + Default> Api<T> {
-    /// Applies the configuration. Fields that the same manager applied before and that are missing
-    /// now are removed.
-    ///
-    /// # Errors
-    /// As [`apply`](Api::apply).
-    #[doc(alias = "Apply")]
-    pub async fn apply_configuration(&self, wanted: &ApplyConfiguration<T>, options: &ApplyOptions) -> Result<T> {
-        self.untyped().apply(&wanted.fields, options).await.and_then(|object| Ok(object.to_typed()?))
+impl<T> ApplyPart for ApplyConfiguration<T> {
+    fn fields(&self) -> &ApplyFields {
+        &self.fields
     }
 
-    /// Like [`apply_configuration`](Self::apply_configuration), for fields of the status.
-    #[doc(alias = "ApplyStatus")]
-    pub async fn apply_status_configuration(&self, wanted: &ApplyConfiguration<T>, options: &ApplyOptions) -> Result<T>
-    where
-        T: HasStatus,
-    {
-        self.untyped().apply_status(&wanted.fields, options).await.and_then(|object| Ok(object.to_typed()?))
+    fn fields_mut(&mut self) -> &mut ApplyFields {
+        &mut self.fields
+    }
+}
+
+impl<T: Kind + Message + Default> ApplyObject for ApplyConfiguration<T> {
+    type Object = T;
+
+    fn kind() -> KindInfo {
+        T::RESOURCE.kind
     }
 
-    fn untyped(&self) -> Api<DynamicObject> {
-        Api::new(self.client(), self.resource().clone(), self.scope().clone())
+    fn schema() -> ApplySchema {
+        ApplySchema::Table(T::default().scheme())
+    }
+}
+
+impl<T> Default for ApplyConfiguration<T> {
+    fn default() -> Self {
+        ApplyConfiguration { fields: ApplyFields::default(), of: PhantomData }
     }
 }
 
@@ -146,6 +124,7 @@ impl<T> PartialEq for ApplyConfiguration<T> {
     }
 }
 
+/// Prints names of fields only, because values may be secret.
 impl<T> fmt::Debug for ApplyConfiguration<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ApplyConfiguration").field(&self.fields).finish()

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{
-    DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, Object,
+    DynamicObject, GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource, NamespaceScope,
+    Object,
 };
 
 use super::cache::CachedDiscovery;
@@ -27,10 +28,10 @@ pub struct RestMapping {
 }
 
 impl RestMapping {
-    /// The objects of the resource; in `namespace` if they are namespaced, where the empty name
-    /// means all.
+    /// The objects of the resource: in `namespace` if they are namespaced, otherwise those of the
+    /// cluster.
     #[inline]
-    pub fn api(&self, client: &Client, namespace: &str) -> Api<DynamicObject> {
+    pub fn api(&self, client: &Client, namespace: impl Into<NamespaceScope>) -> Api<DynamicObject> {
         let api = client.dynamic(self.resource.clone());
         if self.namespaced { api.namespace(namespace) } else { api }
     }

@@ -1,7 +1,7 @@
 //! Request paths, validated before sending.
 
 use http::Method;
-use kubewright_core::{GroupResource, GroupVersion, GroupVersionResource, Str};
+use kubewright_core::{GroupResource, GroupVersion, GroupVersionResource, NamespaceScope, Str};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The target of a request: a resource and subresources, or an absolute path.
@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub(super) struct RequestPath {
     pub(super) group_version: GroupVersion,
     absolute: Option<String>,
-    namespace: Option<Str>,
+    namespace: Option<NamespaceScope>,
     resource: Option<Str>,
     name: Option<Str>,
     subresources: Vec<Str>,
@@ -37,8 +37,13 @@ impl RequestPath {
         set_once(&mut self.absolute, "path", path.to_owned())
     }
 
-    pub(super) fn set_namespace(&mut self, namespace: Str) -> Result<(), String> {
-        check_segment("namespace", &namespace)?;
+    pub(super) fn set_namespace(&mut self, namespace: NamespaceScope) -> Result<(), String> {
+        if let NamespaceScope::Named(name) = &namespace {
+            if name.is_empty() {
+                return Err("the name of the namespace is empty; AllNamespaces selects all".to_owned());
+            }
+            check_segment("namespace", name)?;
+        }
         set_once(&mut self.namespace, "namespace", namespace)
     }
 
@@ -69,12 +74,12 @@ impl RequestPath {
     /// Rejects paths that a server would reject or misinterpret: an empty name would turn one
     /// object into all.
     pub(super) fn check(&self, method: &Method) -> Result<(), String> {
-        if self.absolute.is_some() || self.namespace.as_deref() != Some("") {
+        if self.absolute.is_some() || self.namespace != Some(NamespaceScope::All) {
             return Ok(());
         }
         match (method, &self.name) {
-            (&Method::POST, _) => Err("an empty namespace may not be set during creation".to_owned()),
-            (_, Some(_)) => Err("an empty namespace may not be set when a resource name is provided".to_owned()),
+            (&Method::POST, _) => Err("a new object needs one namespace, not all".to_owned()),
+            (_, Some(_)) => Err("an object of this name needs one namespace, not all".to_owned()),
             _ => Ok(()),
         }
     }
@@ -101,7 +106,7 @@ impl RequestPath {
             Some(path) => path.clone(),
             None => self.group_version.api_path(),
         };
-        if let Some(namespace) = self.namespace.as_deref().filter(|namespace| !namespace.is_empty()) {
+        if let Some(NamespaceScope::Named(namespace)) = &self.namespace {
             push_segment(&mut out, "namespaces");
             push_segment(&mut out, namespace);
         }
@@ -181,15 +186,15 @@ mod tests {
         assert_eq!(path.set_resource("nodes".into()), Err("resource already set".into()));
         for name in [".", "..", "a/b", "a%2fb", ""] {
             assert!(pods().set_name(name.into()).is_err(), "{name:?}");
-            assert!(name.is_empty() || pods().set_namespace(name.into()).is_err(), "{name:?}");
+            assert!(pods().set_namespace(name.into()).is_err(), "{name:?}");
         }
     }
 
     #[test]
-    fn an_empty_namespace_with_a_name_is_refused() {
+    fn all_namespaces_with_a_name_are_refused() {
         // RC-6
         let mut path = pods();
-        path.set_namespace("".into()).unwrap();
+        path.set_namespace(NamespaceScope::All).unwrap();
         assert_eq!(path.check(&Method::GET), Ok(()), "a list of all namespaces");
         assert!(path.check(&Method::POST).is_err());
         path.set_name("web".into()).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use kubewright_core::options::Patch;
-use kubewright_core::{GroupVersion, GroupVersionResource, Object, Str};
+use kubewright_core::{GroupVersion, GroupVersionResource, NamespaceScope, Object, Str};
 use kubewright_net::credentials::Impersonation;
 
 use super::client::Client;
@@ -102,9 +102,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Sets the namespace; the empty name means all.
+    /// Sets the namespace, or [`AllNamespaces`](kubewright_core::AllNamespaces).
     #[doc(alias = "Namespace")]
-    pub fn namespace(mut self, namespace: impl Into<Str>) -> Self {
+    pub fn namespace(mut self, namespace: impl Into<NamespaceScope>) -> Self {
         let set = self.path.set_namespace(namespace.into());
         self.note(set);
         self

@@ -3,7 +3,7 @@
 use kubewright_api::apps::v1::Deployment;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_client::Api;
-use kubewright_client::apply::{ApplyConfiguration, upgrade_patch};
+use kubewright_client::apply::{ApplyConfiguration, ApplyPart, Extract, upgrade_patch};
 use kubewright_core::options::{ApplyOptions, CreateOptions, Patch};
 use kubewright_core::{Object, Value, json};
 
@@ -30,11 +30,10 @@ async fn an_extracted_configuration_can_be_changed_and_applied_again() {
     let theirs = Patch::merge(json!({"metadata": {"labels": {"other": "theirs"}}}));
     let object = deployments.patch("web", theirs).await.unwrap();
 
-    let extracted = ApplyConfiguration::extract(&object, "shop").unwrap().unwrap();
-    let mut wanted = web().fields().clone();
-    wanted.set_namespace(server.namespace.as_str());
-    assert_eq!(*extracted.fields(), wanted, "neither defaults nor the fields of others");
-    assert_eq!(ApplyConfiguration::extract(&object, "nobody").unwrap(), None);
+    let extracted = ApplyConfiguration::<Deployment>::extract(&object, "shop").unwrap().unwrap();
+    let wanted = web().set(&["metadata", "namespace"], server.namespace.as_str()).unwrap();
+    assert_eq!(extracted, wanted, "neither defaults nor the fields of others");
+    assert_eq!(ApplyConfiguration::<Deployment>::extract(&object, "nobody").unwrap(), None);
 
     let more = extracted.set(&["spec", "replicas"], 5).unwrap();
     let object = deployments.apply_configuration(&more, &options).await.unwrap();
@@ -44,9 +43,9 @@ async fn an_extracted_configuration_can_be_changed_and_applied_again() {
     let status = ApplyConfiguration::<Deployment>::new("web").set(&["status", "collisionCount"], 1).unwrap();
     // A controller of the server may have written the counts of replicas already.
     let object = deployments.apply_status_configuration(&status, &options.clone().force()).await.unwrap();
-    let status = ApplyConfiguration::extract_status(&object, "shop").unwrap().unwrap();
-    assert_eq!(status.fields().get(&["status", "collisionCount"]), Some(Value::Int(1)));
-    assert_eq!(status.fields().get(&["spec"]), None);
+    let status = ApplyConfiguration::<Deployment>::extract_status(&object, "shop").unwrap().unwrap();
+    assert_eq!(status.to_dynamic().unwrap().get(&["status", "collisionCount"]), Some(Value::Int(1)));
+    assert_eq!(status.fields().get("spec"), None);
 }
 
 #[test]

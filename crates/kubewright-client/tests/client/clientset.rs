@@ -15,7 +15,7 @@ use kubewright_client::transport::{Body, ResponseFuture};
 use kubewright_client::{Client, RetryPolicy, retry_on_conflict};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use kubewright_core::{Decoder, Object, json};
+use kubewright_core::{AllNamespaces, Decoder, Object, json};
 
 use crate::script::{Script, answer};
 use crate::support::{config_map, test_client};
@@ -39,7 +39,7 @@ async fn resources_are_reached_by_their_names() {
     let server = test_client().await;
     let client = &server.client;
     client.core_v1().config_maps(server.namespace.as_str()).create(&config_map("a")).await.unwrap();
-    let everywhere = client.core_v1().config_maps("").list(&ListOptions::default()).await.unwrap();
+    let everywhere = client.core_v1().config_maps(AllNamespaces).list(&ListOptions::default()).await.unwrap();
     assert!(everywhere.items.iter().any(|one| one.name() == "a" && one.namespace() == server.namespace));
     assert!(client.core_v1().namespaces().get(&server.namespace).await.is_ok());
     if !server.serves(&["authorization.k8s.io/v1 selfsubjectaccessreviews"]).await {

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod applying;
+mod builders;
 mod clientset;
 mod discovery;
 mod discovery_memory;

@@ -1,7 +1,7 @@
 //! The verbs on typed objects.
 
-use kubewright_api::core::v1::{ConfigMap, Namespace, Pod};
-use kubewright_client::{Api, DeleteResponse};
+use kubewright_api::core::v1::{ConfigMap, Namespace, Node, Pod};
+use kubewright_client::{Api, DeleteResponse, Scope};
 use kubewright_core::options::{
     ApplyOptions, DeleteOptions, GetOptions, ListOptions, Patch, PatchOptions, PatchType, PropagationPolicy,
     WatchOptions,
@@ -9,6 +9,7 @@ use kubewright_core::options::{
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{Object, ResourceVersion, json};
 
+use crate::script::Script;
 use crate::support::{config_map, test_client};
 
 #[tokio::test]
@@ -152,6 +153,21 @@ async fn apply_takes_field_ownership_and_rejects_managed_fields() {
 }
 
 #[tokio::test]
+async fn a_namespace_of_a_cluster_scoped_resource_is_refused_before_it_is_sent() {
+    let script = Script::default();
+    let client = script.client();
+    let nodes = client.cluster_api::<Node>().with_scope(Scope::Namespace("default".into()));
+    let of_nodes = client.metadata_of::<Node>().namespace("default");
+    for error in [
+        nodes.list(&ListOptions::default()).await.unwrap_err(),
+        of_nodes.list(&ListOptions::default()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.to_string(), "invalid request: nodes are cluster-scoped");
+    }
+    assert!(script.asked().is_empty());
+}
+
+#[tokio::test]
 async fn a_name_without_a_namespace_is_refused_before_it_is_sent() {
     // RC-6
     let server = test_client().await;
@@ -160,7 +176,7 @@ async fn a_name_without_a_namespace_is_refused_before_it_is_sent() {
         everywhere.get("web").await.unwrap_err(),
         everywhere.delete("web").await.unwrap_err(),
         everywhere.create(&Pod::default()).await.unwrap_err(),
-        everywhere.namespace(server.namespace.as_str()).get("").await.unwrap_err(),
+        server.client.api::<Pod>(server.namespace.as_str()).get("").await.unwrap_err(),
     ] {
         assert!(error.to_string().starts_with("invalid request: "), "{error}");
     }

@@ -9,7 +9,7 @@ use kubewright_client::rest::{AttemptReport, Impersonation, PrometheusMetrics, R
 use kubewright_client::transport::{ResponseFuture, TransportErrorKind};
 use kubewright_client::{Api, Client, Error};
 use kubewright_core::options::{DeleteOptions, ListOptions, Patch};
-use kubewright_core::{DynamicObject, GroupVersion, Object, json};
+use kubewright_core::{AllNamespaces, DynamicObject, GroupVersion, Object, json};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 
@@ -52,11 +52,12 @@ async fn an_invalid_request_reports_its_first_error_and_is_not_sent() {
     for (request, want) in [
         (rest.get().resource("pods").resource("nodes").name(".."), "resource already set"),
         (rest.get().resource("pods").name("a/b"), r#"invalid resource name "a/b": may not contain '/' or '%'"#),
-        (rest.post().namespace("").resource("pods"), "an empty namespace may not be set during creation"),
+        (rest.post().namespace(AllNamespaces).resource("pods"), "a new object needs one namespace, not all"),
         (
-            rest.put().namespace("").resource("pods").name("web"),
-            "an empty namespace may not be set when a resource name is provided",
+            rest.put().namespace(AllNamespaces).resource("pods").name("web"),
+            "an object of this name needs one namespace, not all",
         ),
+        (rest.get().namespace("").resource("pods"), "the name of the namespace is empty; AllNamespaces selects all"),
         (rest.get().absolute_path("healthz"), r#"the path "healthz" does not begin with a slash"#),
     ] {
         assert_eq!(request.send().await.unwrap_err().to_string(), format!("invalid request: {want}"));

@@ -7,10 +7,10 @@ use kubewright_api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetSpec, 
 use kubewright_api::core::v1::{ReplicationController, ReplicationControllerCondition, ReplicationControllerStatus};
 use kubewright_client::HasStatus;
 use kubewright_core::meta::v1::{LabelSelector, ObjectMeta};
-use kubewright_core::{GroupVersionKind, Kind};
+use kubewright_core::{GroupVersionKind, Kind, Namespaced};
 
 /// A kind with replicas of a pod template.
-pub(super) trait Replicated: Kind + HasStatus {
+pub(super) trait Replicated: Kind<Scope = Namespaced> + HasStatus {
     /// The kind in owner references.
     const KIND: GroupVersionKind;
     /// The controller name in logs and metrics.

@@ -9,7 +9,7 @@ use kubewright_client::{Api, Client};
 use kubewright_controllers::{ControllerActivity, ControllerSet, NodeOptions, RunningControllers};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{ListOptions, Patch};
-use kubewright_core::{Kind, Map, Object, Str};
+use kubewright_core::{Kind, Map, Namespaced, Object, Str};
 use tokio::time::{Instant, sleep};
 
 /// A server with controllers and nodes.
@@ -44,23 +44,23 @@ impl Cluster {
         self.server.faults()
     }
 
-    pub fn api<T: Kind>(&self) -> Api<T> {
+    pub fn api<T: Kind<Scope = Namespaced>>(&self) -> Api<T> {
         Api::namespaced(&self.client, "default")
     }
 
-    pub async fn create<T: Kind>(&self, object: &T) -> T {
+    pub async fn create<T: Kind<Scope = Namespaced>>(&self, object: &T) -> T {
         self.api().create(object).await.unwrap()
     }
 
-    pub async fn get<T: Kind>(&self, name: &str) -> T {
+    pub async fn get<T: Kind<Scope = Namespaced>>(&self, name: &str) -> T {
         self.api().get(name).await.unwrap()
     }
 
-    pub async fn patch<T: Kind>(&self, name: &str, patch: &str) -> T {
+    pub async fn patch<T: Kind<Scope = Namespaced>>(&self, name: &str, patch: &str) -> T {
         self.api().patch(name, Patch::Strategic(patch.into())).await.unwrap()
     }
 
-    pub async fn list<T: Kind>(&self) -> Vec<T> {
+    pub async fn list<T: Kind<Scope = Namespaced>>(&self) -> Vec<T> {
         self.api().list(&ListOptions::default()).await.unwrap().items
     }
 
@@ -71,7 +71,11 @@ impl Cluster {
     }
 
     /// Waits until the object meets the condition.
-    pub async fn until<T: Kind + std::fmt::Debug>(&self, name: &str, holds: impl Fn(&T) -> bool) -> T {
+    pub async fn until<T: Kind<Scope = Namespaced> + std::fmt::Debug>(
+        &self,
+        name: &str,
+        holds: impl Fn(&T) -> bool,
+    ) -> T {
         let start = Instant::now();
         loop {
             let object = self.api::<T>().get_opt(name).await.unwrap();
@@ -131,7 +135,7 @@ impl Cluster {
     }
 
     /// Waits until an object is deleted.
-    pub async fn until_gone<T: Kind>(&self, name: &str) {
+    pub async fn until_gone<T: Kind<Scope = Namespaced>>(&self, name: &str) {
         let start = Instant::now();
         while self.api::<T>().get_opt(name).await.unwrap().is_some() {
             assert!(start.elapsed() < Duration::from_secs(3600), "{name} is still there");

@@ -9,7 +9,7 @@ use kubewright_client::Api;
 use kubewright_core::options::{DeleteOptions, ListOptions, PropagationPolicy, WatchOptions};
 use kubewright_core::owner::controller_of;
 use kubewright_core::stream::WatchEvent;
-use kubewright_core::{Kind, Object};
+use kubewright_core::{Kind, Namespaced, Object};
 use tokio::time::{sleep, timeout};
 
 use crate::support::{Cluster, deployment, has_ready, replica_set};
@@ -95,7 +95,7 @@ async fn lasting_namespace(cluster: &Cluster) {
 
 /// Creates an owner, and deletes the namespace during the first creation for it; returns the states
 /// of the owner, and the events of the namespace.
-async fn overtaken<T: Kind>(cluster: &Cluster, owner: &T, creates: &str) -> (Vec<T>, Vec<Event>) {
+async fn overtaken<T: Kind<Scope = Namespaced>>(cluster: &Cluster, owner: &T, creates: &str) -> (Vec<T>, Vec<Event>) {
     lasting_namespace(cluster).await;
     let minute = Duration::from_secs(60);
     cluster.faults().inject(Fault::delay(minute).verb("create").resource(creates).namespace("going"));

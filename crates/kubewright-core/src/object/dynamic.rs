@@ -132,6 +132,8 @@ impl DynamicObject {
 }
 
 impl Object for DynamicObject {
+    type Scope = crate::RuntimeScope;
+
     #[inline]
     fn group_version_kind(&self) -> GroupVersionKind {
         let version: GroupVersion = self.api_version.parse().unwrap_or_default();

@@ -11,9 +11,10 @@ pub fn non_empty(text: &str) -> Option<Str> {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! object_impls {
-    ($type:ty) => {
+    ($type:ty, $scope:ident) => {
         impl $crate::Object for $type {
             const HAS_PROTOBUF: bool = true;
+            type Scope = $crate::$scope;
             #[inline]
             fn group_version_kind(&self) -> $crate::GroupVersionKind {
                 let info = $crate::message::Message::scheme(self).kind.as_ref();

@@ -5,7 +5,7 @@
 //! version with a feature of k8s-openapi.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource};
+use k8s_openapi::{ClusterResourceScope, Metadata, NamespaceResourceScope, Resource, SubResourceScope};
 use serde_core::Serialize;
 use serde_core::de::DeserializeOwned;
 
@@ -13,7 +13,7 @@ use crate::codec::decoder::DecodeError;
 use crate::codec::json::{Reader, Writer};
 use crate::codec::scheme::KindInfo;
 use crate::meta::v1::OwnerReference;
-use crate::{GroupVersionKind, Kind, Object, ResourceInfo};
+use crate::{ClusterScoped, GroupVersionKind, Kind, Namespaced, Object, ResourceInfo, ResourceScope, RuntimeScope};
 
 /// The methods of [`Object`] for types with k8s-openapi metadata.
 #[doc(hidden)]
@@ -90,8 +90,10 @@ macro_rules! openapi_object {
 
 impl<T> Object for T
 where
-    T: Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    T: Metadata<Ty = ObjectMeta, Scope: OpenapiScope> + Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
 {
+    type Scope = <<T as Resource>::Scope as OpenapiScope>::Ours;
+
     fn group_version_kind(&self) -> GroupVersionKind {
         GroupVersionKind::from_static(T::GROUP, T::VERSION, T::KIND)
     }
@@ -118,9 +120,11 @@ where
 macro_rules! interop {
     ($type:ty {
         group: $group:literal, version: $version:literal, kind: $kind:literal, plural: $plural:literal,
-        namespaced: $namespaced:literal $(,)?
+        namespaced: $namespaced:tt $(,)?
     }) => {
         impl $crate::Object for $type {
+            type Scope = $crate::interop_scope!($namespaced);
+
             fn group_version_kind(&self) -> $crate::GroupVersionKind {
                 $crate::GroupVersionKind::from_static($group, $version, $kind)
             }
@@ -206,7 +210,7 @@ impl Writer<'_> {
 /// verbs are the common ones.
 impl<T> Kind for T
 where
-    T: Object + Resource<Scope: Scope>,
+    T: Object + Resource<Scope: KindScope>,
 {
     const RESOURCE: &'static ResourceInfo = &ResourceInfo {
         kind: KindInfo { group: T::GROUP, version: T::VERSION, kind: T::KIND, api_version: T::API_VERSION },
@@ -214,24 +218,55 @@ where
         singular: "",
         short_names: &[],
         categories: &[],
-        namespaced: <T::Scope as Scope>::NAMESPACED,
+        namespaced: <<T as Resource>::Scope as KindScope>::NAMESPACED,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         subresources: &[],
         columns: &[],
     };
 }
 
-/// Resource scope as a constant.
+/// A scope of k8s-openapi as one of ours.
 #[doc(hidden)]
-pub trait Scope {
+pub trait OpenapiScope {
+    /// Our scope.
+    type Ours: ResourceScope;
+}
+
+impl OpenapiScope for NamespaceResourceScope {
+    type Ours = Namespaced;
+}
+
+impl OpenapiScope for ClusterResourceScope {
+    type Ours = ClusterScoped;
+}
+
+impl OpenapiScope for SubResourceScope {
+    type Ours = RuntimeScope;
+}
+
+/// The scope of a resource as a constant.
+#[doc(hidden)]
+pub trait KindScope: OpenapiScope {
     /// Whether the resource is namespaced.
     const NAMESPACED: bool;
 }
 
-impl Scope for NamespaceResourceScope {
+impl KindScope for NamespaceResourceScope {
     const NAMESPACED: bool = true;
 }
 
-impl Scope for ClusterResourceScope {
+impl KindScope for ClusterResourceScope {
     const NAMESPACED: bool = false;
+}
+
+/// The scope of a resource of [`interop!`](crate::interop).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! interop_scope {
+    (true) => {
+        $crate::Namespaced
+    };
+    (false) => {
+        $crate::ClusterScoped
+    };
 }

@@ -8,8 +8,13 @@ pub(crate) mod impls;
 mod k8s_openapi;
 pub mod owner;
 mod resource;
+mod scope;
 mod traits;
 
 pub use dynamic::{DynamicObject, PathError};
 pub use resource::{ColumnInfo, ResourceInfo, SubresourceInfo};
+pub use scope::{
+    AllNamespaces, CanBeClusterScoped, CanBeNamespaced, ClusterScoped, NamespaceScope, Namespaced, ResourceScope,
+    RuntimeScope,
+};
 pub use traits::{EncodedMap, Kind, Object, StringMap};

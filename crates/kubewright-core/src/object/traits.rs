@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::resource::ResourceInfo;
+use super::scope::ResourceScope;
 use crate::codec::decoder::{DecodeError, Decoder};
 use crate::codec::json::{Reader, Writer};
 use crate::codec::protobuf::Wire;
@@ -19,6 +20,10 @@ pub trait Object: Clone + Send + Sync + 'static {
     /// Whether the type has a protobuf format, so that a client may request it. Generated types
     /// have one.
     const HAS_PROTOBUF: bool = false;
+
+    /// [`Namespaced`](crate::Namespaced), [`ClusterScoped`](crate::ClusterScoped), or
+    /// [`RuntimeScope`](crate::RuntimeScope) if objects of the type can be of any kind.
+    type Scope: ResourceScope;
 
     /// Group, version and kind.
     #[doc(alias = "GVKForObject")]
@@ -103,7 +108,7 @@ pub trait Object: Clone + Send + Sync + 'static {
 
 /// An object whose resource is known at compile time.
 pub trait Kind: Object {
-    /// The resource: names, scope, verbs.
+    /// The resource: names, scope, verbs. Its `namespaced` agrees with [`Object::Scope`].
     const RESOURCE: &'static ResourceInfo;
 }
 

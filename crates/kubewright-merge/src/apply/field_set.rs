@@ -39,6 +39,14 @@ impl Element {
         self.0.strip_prefix("f:")
     }
 
+    /// The names of the key fields, if the element is a list item with keys.
+    pub(super) fn keys(&self) -> Vec<Str> {
+        match self.0.strip_prefix("k:").map(str::parse) {
+            Some(Ok(Value::Object(keys))) => keys.keys().cloned().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         match text.split_at_checked(2)? {
             ("f:" | "i:", _) => Some(Element(text.into())),

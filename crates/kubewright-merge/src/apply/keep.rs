@@ -25,9 +25,9 @@ pub fn keep_fields(value: &Value, fields: &FieldSet, schema: MergeSchema<'_>) ->
                 let element = schema.element(item).unwrap_or_else(|_| Element::value(item));
                 let Some(mut part) = keep_part(item, fields, &element, schema.item()) else { continue };
                 if let Some(part) = part.as_object_mut() {
-                    for key in schema.keys() {
-                        if let Some(value) = item.get(key) {
-                            part.insert(*key, value.clone());
+                    for key in element.keys() {
+                        if let Some(value) = item.get(&key) {
+                            part.insert(key, value.clone());
                         }
                     }
                 }

@@ -207,14 +207,6 @@ impl<'s> MergeSchema<'s> {
         }
     }
 
-    /// The key fields of list items.
-    pub(super) fn keys(self) -> &'static [&'static str] {
-        match self.0 {
-            Shape::List { list: ListType::Map(keys), .. } => keys,
-            _ => &[],
-        }
-    }
-
     /// Why an item of an associative list has no identity.
     pub(super) fn unrecognizable(self, item: &Value) -> Option<&'static str> {
         let has_keys = match self.0 {

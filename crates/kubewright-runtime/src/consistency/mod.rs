@@ -8,6 +8,8 @@
 //! If a cache holds only a part of a resource, reads outside of that part ask the server, and
 //! writes outside of it are not waited for.
 
+#[cfg(feature = "apply")]
+mod apply;
 mod create_or_update;
 mod delete_controlled;
 mod own_api;

@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_cache::InformerHandle;
+use kubewright_cache::{InformerHandle, NamespaceLister};
 use kubewright_client::{Api, DeleteResponse, Error, HasStatus, Result, Scope};
 use kubewright_core::options::{ApplyOptions, DeleteOptions, ListOptions, Patch};
-use kubewright_core::{DynamicObject, Kind, Object, ObjectKey, ResourceVersion, Selector, Str, Value};
+use kubewright_core::{
+    CanBeClusterScoped, CanBeNamespaced, DynamicObject, Kind, NamespaceScope, Object, ObjectKey, ResourceVersion,
+    Selector, Str, Value,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::controller::{Context, Relation};
@@ -55,15 +58,22 @@ pub struct OwnApi<K> {
 }
 
 impl Context {
-    /// The objects of a type in a namespace, with tracked writes: the next reconcile of this key
-    /// waits until the cache shows them.
-    pub fn api<K: Kind>(&self, namespace: impl Into<Str>) -> OwnApi<K> {
-        self.own(Api::namespaced(self.client(), namespace))
+    /// The objects of a kind in a namespace, or in
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces), with tracked writes: the next reconcile of
+    /// this key waits until the cache shows them.
+    pub fn api<K: Kind>(&self, namespace: impl Into<NamespaceScope>) -> OwnApi<K>
+    where
+        K::Scope: CanBeNamespaced,
+    {
+        self.own(self.client().api(namespace))
     }
 
-    /// Like [`api`](Self::api), for cluster-scoped objects.
-    pub fn cluster_api<K: Kind>(&self) -> OwnApi<K> {
-        self.own(Api::all(self.client()))
+    /// Like [`api`](Self::api), for cluster-scoped kinds.
+    pub fn cluster_api<K: Kind>(&self) -> OwnApi<K>
+    where
+        K::Scope: CanBeClusterScoped,
+    {
+        self.own(self.client().cluster_api())
     }
 
     /// Like [`api`](Self::api), over any `api`.
@@ -91,7 +101,9 @@ impl<K: Object> OwnApi<K> {
             .position(|relation| is_exact(relation) && is_whole(relation))
             .or_else(|| relations.iter().position(is_exact))
             .or_else(|| relations.iter().position(is_named))
-            .or_else(|| relations.iter().position(is_of_type).filter(|_| !is_dynamic::<K>()));
+            .or_else(|| relations.iter().position(is_of_type).filter(|_| !is_dynamic::<K>()))
+            // A cache would answer for a namespace without a name; the server's client rejects it.
+            .filter(|_| !matches!(api.scope(), Scope::Namespace(name) if name.is_empty()));
         OwnApi { api, context, relation }
     }
 
@@ -148,7 +160,7 @@ impl<K: Object> OwnApi<K> {
         }
         let lister = informer.lister();
         let mut objects = match self.api.scope() {
-            Scope::Namespace(namespace) => lister.namespace(namespace.clone()).list(selector),
+            Scope::Namespace(namespace) => NamespaceLister::new(lister, namespace.clone()).list(selector),
             _ => lister.list(selector),
         };
         objects.sort_by_key(|object| object.key());
@@ -213,7 +225,7 @@ impl<K: Object> OwnApi<K> {
             objects.extend(self.api.list(options).await?.into_iter().map(Arc::new));
         }
         for namespace in namespaces {
-            let api = self.api.clone().namespace(namespace);
+            let api = self.api.clone().with_scope(Scope::Namespace(namespace));
             objects.extend(api.list(options).await?.into_iter().map(Arc::new));
         }
         objects.sort_by_key(|object| object.key());
@@ -330,7 +342,7 @@ impl<K: Object> OwnApi<K> {
         namespace_of(&self.api)
     }
 
-    fn wrote(&self, result: Result<K>) -> Result<K, Error> {
+    pub(super) fn wrote(&self, result: Result<K>) -> Result<K, Error> {
         if let Ok(object) = &result {
             let effect = if is_gone(object) {
                 ExpectedEffect::Gone(object.uid().into())

@@ -203,8 +203,8 @@ impl<K: Object> Watch<K> {
 }
 
 /// The factory's namespaces; cluster-scoped objects are in none of them.
-pub(super) fn scoped<K>(is_namespaced: bool) -> InformerScope<K> {
-    if is_namespaced { InformerScope::default() } else { InformerScope::default().namespace("") }
+pub(super) fn scoped<K: Object>(is_namespaced: bool) -> InformerScope<K> {
+    if is_namespaced { InformerScope::default() } else { InformerScope::default().cluster_wide() }
 }
 
 fn kind_of<K: Object>(event: &Event<K>) -> ReasonKind {

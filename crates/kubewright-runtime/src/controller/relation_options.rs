@@ -19,7 +19,9 @@ use std::sync::Arc;
 
 use kubewright_cache::{InformerHandle, InformerScope, SharedInformerFactory};
 use kubewright_core::meta::v1::PartialObjectMetadata;
-use kubewright_core::{FieldSelector, GroupVersionResource, Kind, Object, ObjectKey, Selector, Str};
+use kubewright_core::{
+    CanBeNamespaced, FieldSelector, GroupVersionResource, Kind, NamespaceScope, Object, ObjectKey, Selector, Str,
+};
 
 use super::mapping::{Mapping, OwnerKind, owner};
 use super::predicate::Predicate;
@@ -181,13 +183,22 @@ impl<O: Object, M> RelationOptions<O, M, FactoryCache<O>> {
         self
     }
 
-    /// Restricts the cache to this namespace. The factory's namespaces by default.
-    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
-        self.namespaces([namespace])
+    /// Restricts the cache to this namespace, or extends it to
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces). The factory's namespaces by default.
+    pub fn namespace(mut self, namespace: impl Into<NamespaceScope>) -> Self
+    where
+        O::Scope: CanBeNamespaced,
+    {
+        self.cache.scope = self.cache.scope.namespace(namespace);
+        self
     }
 
-    /// Restricts the cache to these namespaces. The factory's namespaces by default.
-    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {
+    /// Restricts the cache to these namespaces. The factory's namespaces by default. Without a name
+    /// the cache never syncs.
+    pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self
+    where
+        O::Scope: CanBeNamespaced,
+    {
         self.cache.scope = self.cache.scope.namespaces(namespaces);
         self
     }
@@ -308,7 +319,7 @@ fn metadata_of<K: Kind>() -> FactoryCache<PartialObjectMetadata> {
         scope: InformerScope::default(),
         informer: |factory, scope| {
             // Cluster-scoped objects are in no namespace, so no namespaces apply.
-            let scope = if K::RESOURCE.namespaced { scope } else { scope.namespace("") };
+            let scope = if K::RESOURCE.namespaced { scope } else { scope.cluster_wide() };
             factory.metadata(resource_of::<K>(), scope)
         },
     }

@@ -78,8 +78,8 @@ pub trait CustomResource: Kind {
     /// The content of its definition besides its names.
     const DETAILS: Details;
 
-    /// Its CustomResourceDefinition, with this version only; [`merge_versions`] makes one of
-    /// several.
+    /// Its CustomResourceDefinition, with this version only. `Versions` makes one of several with
+    /// conversions, and [`merge_versions`] one of several that differ in nothing but their name.
     ///
     /// # Panics
     /// If the schema is invalid, which no type produces.
@@ -87,14 +87,65 @@ pub trait CustomResource: Kind {
         let json = definition_of(Self::RESOURCE, &Self::DETAILS).to_string();
         Decoder::new().json(json.as_bytes()).expect("the schema of a type is a schema of the API")
     }
+
+    /// Its `openAPIV3Schema`.
+    fn schema() -> kubewright_core::Value {
+        schema_of_object(&Self::DETAILS).into()
+    }
+
+    /// Validates an object without a server, as the server would: defaults are set, then types,
+    /// limits and CEL rules are checked. With `old`, as an update, which also evaluates transition
+    /// rules, such as those of immutable fields.
+    ///
+    /// ```
+    /// use kubewright_runtime::custom::{self, CustomResource};
+    /// use schemars::JsonSchema;
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+    /// #[resource(group = "example.com", version = "v1", kind = "Queue", namespaced)]
+    /// #[resource(rule(rule = "self.spec.min <= self.spec.max", message = "min must not exceed max"))]
+    /// struct QueueSpec {
+    ///     min: u8,
+    ///     max: u8,
+    ///     #[schemars(transform = custom::immutable)]
+    ///     class: String,
+    /// }
+    ///
+    /// let queue = |min, class: &str| Queue::new("q", QueueSpec { min, max: 9, class: class.into() });
+    /// assert!(queue(1, "fast").validate_locally(None).is_ok());
+    /// let error = queue(10, "fast").validate_locally(None).unwrap_err();
+    /// assert!(error.to_string().contains("min must not exceed max"));
+    /// let error = queue(1, "slow").validate_locally(Some(&queue(1, "fast"))).unwrap_err();
+    /// assert!(error.to_string().contains("spec.class: Invalid value: \"slow\": field is immutable"));
+    /// ```
+    ///
+    /// # Errors
+    /// The status that a server would return; also if the schema itself is invalid, for example
+    /// because a rule does not compile.
+    #[cfg(feature = "validate")]
+    fn validate_locally(&self, old: Option<&Self>) -> Result<(), Box<kubewright_core::meta::v1::Status>> {
+        super::local_validation::validate(self, old)
+    }
 }
 
-fn definition_of(resource: &kubewright_core::ResourceInfo, details: &Details) -> Value {
+/// The schema of the whole object.
+fn schema_of_object(details: &Details) -> Value {
     let mut properties = json!({"spec": (details.spec)()});
-    let mut subresources = json!({});
     if let Some(status) = details.status {
         properties["status"] = status();
         properties["status"]["nullable"] = true.into();
+    }
+    let mut schema = json!({"type": "object", "required": ["spec"], "properties": properties});
+    if !details.rules.is_empty() {
+        schema["x-kubernetes-validations"] = details.rules.iter().map(rule).collect();
+    }
+    schema
+}
+
+fn definition_of(resource: &kubewright_core::ResourceInfo, details: &Details) -> Value {
+    let mut subresources = json!({});
+    if details.status.is_some() {
         subresources["status"] = json!({});
     }
     if let Some(ScalePaths { spec, status, selector }) = details.scale {
@@ -103,15 +154,11 @@ fn definition_of(resource: &kubewright_core::ResourceInfo, details: &Details) ->
             subresources["scale"]["labelSelectorPath"] = selector.into();
         }
     }
-    let mut schema = json!({"type": "object", "required": ["spec"], "properties": properties});
-    if !details.rules.is_empty() {
-        schema["x-kubernetes-validations"] = details.rules.iter().map(rule).collect();
-    }
     let mut version = json!({
         "name": resource.kind.version,
         "served": details.is_served,
         "storage": details.is_stored,
-        "schema": {"openAPIV3Schema": schema},
+        "schema": {"openAPIV3Schema": schema_of_object(details)},
         "subresources": subresources,
         "additionalPrinterColumns": details.columns.iter().map(column).collect::<Value>(),
         "selectableFields": details.selectable.iter().map(|path| json!({"jsonPath": path})).collect::<Value>(),
@@ -199,6 +246,17 @@ pub enum MergeError {
 pub fn merge_versions(
     definitions: impl IntoIterator<Item = CustomResourceDefinition>,
 ) -> Result<CustomResourceDefinition, MergeError> {
+    let merged = merge_definitions(definitions)?;
+    match merged.spec.versions.iter().filter(|version| version.storage).count() {
+        1 => Ok(merged),
+        stored => Err(MergeError::Stored { stored }),
+    }
+}
+
+/// One definition with the versions of all, whichever of them are stored.
+pub(super) fn merge_definitions(
+    definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+) -> Result<CustomResourceDefinition, MergeError> {
     let mut definitions = definitions.into_iter();
     let mut merged = definitions.next().ok_or(MergeError::Empty)?;
     for definition in definitions {
@@ -208,8 +266,5 @@ pub fn merge_versions(
         }
         merged.spec.versions.extend(definition.spec.versions);
     }
-    match merged.spec.versions.iter().filter(|version| version.storage).count() {
-        1 => Ok(merged),
-        stored => Err(MergeError::Stored { stored }),
-    }
+    Ok(merged)
 }

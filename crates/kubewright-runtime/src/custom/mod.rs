@@ -30,23 +30,37 @@
 //! assert_eq!(Foo::definition().name(), "foos.example.com");
 //! ```
 
+mod apply;
 mod definition;
+mod field_rules;
 mod install;
+#[cfg(feature = "validate")]
+mod local_validation;
 mod parts;
 mod structural;
+#[cfg(feature = "webhook")]
+mod versions;
 
 pub use definition::{Column, CustomResource, Details, MergeError, Rule, ScalePaths, merge_versions};
+pub use field_rules::{immutable, list_atomic, list_map, list_set, map_atomic, rule};
 pub use install::{InstallError, install, until_served};
-pub use kubewright_derive::CustomResource;
+pub use kubewright_derive::{Apply, CustomResource};
 pub use structural::schema_of;
+#[cfg(feature = "webhook")]
+pub use versions::Versions;
 
 #[doc(hidden)]
 pub use {
+    apply::{set_field, set_flattened},
     kubewright_client::{HasScale, HasStatus},
+    kubewright_core::apply_configuration::{ApplyObject, ApplySchema, HasApply, setters},
     kubewright_core::json::{Reader, Writer},
-    kubewright_core::meta::v1::ObjectMeta,
+    kubewright_core::meta::v1::{ObjectMeta, ObjectMetaApply},
     kubewright_core::scheme::KindInfo,
-    kubewright_core::{DecodeError, Decoder, GroupVersionKind, Kind, Object, ResourceInfo, object_metadata},
+    kubewright_core::{
+        ClusterScoped, DecodeError, Decoder, GroupVersionKind, Kind, Namespaced, Object, ResourceInfo, object_metadata,
+    },
+    kubewright_core::{apply_metadata, apply_part},
     parts::{NoStatus, Parts, serialize, write_json},
     serde,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubewright_api::{core, events};
 use kubewright_client::{Api, Client, Error, Result};
 use kubewright_core::options::Patch;
-use kubewright_core::{Kind, Value};
+use kubewright_core::{Kind, Namespaced, Value};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ impl EventSink {
     }
 
     /// Writes until it succeeds, is rejected, or the attempts are used up.
-    async fn write<T: Kind>(&self, event: &T, patch: Option<Patch>) -> Option<T> {
+    async fn write<T: Kind<Scope = Namespaced>>(&self, event: &T, patch: Option<Patch>) -> Option<T> {
         let api = Api::<T>::namespaced(&self.client, event.namespace());
         for attempt in 0..TRIES {
             let error = match write_once(&api, event, patch.as_ref()).await {

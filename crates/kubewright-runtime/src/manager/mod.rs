@@ -128,7 +128,7 @@ impl Manager {
     /// ```
     /// # use kubewright_api::core::v1::{ConfigMap, Pod};
     /// # use kubewright_apiserver::ApiServer;
-    /// # use kubewright_core::Object;
+    /// # use kubewright_core::{AllNamespaces, Object};
     /// # use kubewright_runtime::{Context, Freshness, Manager, Outcome};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ApiServer::in_memory().start().await?;
@@ -137,7 +137,7 @@ impl Manager {
     /// manager.index_field("spec.nodeName", |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone()))?;
     /// let nodes = manager.controller::<ConfigMap>("nodes").owns::<Pod>();
     /// manager.add(nodes.reconciling(|map, context: Context| async move {
-    ///     let pods = context.api::<Pod>("").by_index("spec.nodeName", map.name(), Freshness::Cached).await?;
+    ///     let pods = context.api::<Pod>(AllNamespaces).by_index("spec.nodeName", map.name(), Freshness::Cached).await?;
     ///     println!("{} pods on {}", pods.len(), map.name());
     ///     Ok(Outcome::Done)
     /// }))?;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kubewright_cache::{FactoryOptions, SharedInformerFactory};
-use kubewright_core::Str;
+use kubewright_core::{NamespaceScope, Str};
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
@@ -91,13 +91,16 @@ impl ManagerOptions {
         self
     }
 
-    /// Restricts caches to this namespace. The whole cluster by default.
+    /// Restricts caches to this namespace.
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces) by default.
     #[must_use]
-    pub fn namespace(self, namespace: impl Into<Str>) -> Self {
-        self.namespaces([namespace])
+    pub fn namespace(mut self, namespace: impl Into<NamespaceScope>) -> Self {
+        self.caches = self.caches.namespace(namespace);
+        self
     }
 
-    /// Restricts caches to these namespaces, for clients without cluster-wide permissions.
+    /// Restricts caches to these namespaces, for clients without cluster-wide permissions. Without
+    /// a name the caches never sync.
     #[doc(alias = "DefaultNamespaces")]
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl IntoIterator<Item = impl Into<Str>>) -> Self {

@@ -7,7 +7,7 @@ use kubewright_cache::{FactoryOptions, Indexers};
 use kubewright_client::Api;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::ApplyOptions;
-use kubewright_core::{DynamicObject, Object, ObjectKey, Selector, Str, yaml};
+use kubewright_core::{AllNamespaces, DynamicObject, Object, ObjectKey, Selector, Str, yaml};
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::testing::TestCluster;
 use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome, Owns, Watches};
@@ -92,12 +92,16 @@ async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
             }
             let count = secrets.list(&Selector::everything(), Freshness::AtLeastMyWrites).await?.len();
             // All namespaces means those of this manager.
-            let all = context.api::<ConfigMap>("");
+            let all = context.api::<ConfigMap>(AllNamespaces);
             let maps = all.list(&Selector::everything(), Freshness::Cached).await?;
             let named = maps.iter().filter(|map| map.name() == "a").count();
             let here = all.by_index("namespace", map.namespace(), Freshness::Cached).await?;
             let here = here.iter().filter(|map| map.name() == "a").count();
-            journal.note(format!("{} {count} {named} {here}", map.namespace()));
+            // A namespace without a name is neither.
+            let unnamed = context.api::<Secret>("");
+            let listed = unnamed.list(&Selector::everything(), Freshness::Cached).await;
+            let is_refused = listed.is_err() && unnamed.get("a", Freshness::Cached).await.is_err();
+            journal.note(format!("{} {count} {named} {here} {is_refused}", map.namespace()));
             Ok(Outcome::Done)
         }
     });
@@ -107,7 +111,7 @@ async fn a_manager_of_several_namespaces_has_one_cache_of_them() {
     let mut seen = journal.take();
     seen.sort();
     seen.dedup();
-    assert_eq!(seen, ["default 1 2 1", "kube-system 1 2 1"]);
+    assert_eq!(seen, ["default 1 2 1 true", "kube-system 1 2 1 true"]);
     running.stop().await.unwrap();
 }
 
@@ -209,7 +213,7 @@ async fn caches_of_one_type_can_be_cut_and_indexed() {
     let reconciled = maps.reconciling(move |map, context: Context| {
         let journal = noted.clone();
         async move {
-            let everywhere = context.api::<Secret>("");
+            let everywhere = context.api::<Secret>(AllNamespaces);
             let here = context.api::<Secret>(map.namespace());
             for (index, value) in [("colour", "blue"), ("colour", "red"), ("size", "5"), ("size", "4")] {
                 let all = everywhere.by_index(index, value, Freshness::Cached).await?.len();

@@ -3,6 +3,7 @@
 mod caches;
 mod controller;
 mod custom;
+mod custom_apply;
 mod election;
 mod election_run;
 mod election_simulation;

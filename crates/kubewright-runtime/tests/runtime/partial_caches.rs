@@ -6,7 +6,7 @@ use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_cache::{FactoryOptions, HealthState, Indexers, InformerScope, SharedInformerFactory};
 use kubewright_client::Api;
-use kubewright_core::{Object, Selector};
+use kubewright_core::{NamespaceScope, Object, Selector};
 use kubewright_runtime::election::LeaderElectionOptions;
 use kubewright_runtime::{BoxError, Context, Controller, Freshness, Outcome, Owns, Predicate, Sharding};
 use tokio::time::{Instant, sleep};
@@ -197,8 +197,8 @@ async fn queries_beyond_a_partial_cache_are_sent_to_the_server() {
     let running = Running::start(controller.reconciling(move |_, context: Context| {
         let journal = noted.clone();
         async move {
-            for namespace in ["default", ""] {
-                let secrets = context.api::<Secret>(namespace);
+            for (namespace, scope) in [("default", "default".into()), ("all", NamespaceScope::All)] {
+                let secrets = context.api::<Secret>(scope);
                 for selector in ["", "colour=blue", "colour=red"] {
                     let selector: Selector = selector.parse()?;
                     let found = secrets.list(&selector, Freshness::AtLeastMyWrites).await?;
@@ -215,7 +215,7 @@ async fn queries_beyond_a_partial_cache_are_sent_to_the_server() {
     eventually("it is reconciled", async || journal.len() == 8).await;
     let expected = [" 3", "colour=blue 2", "colour=red 1", "length 3 2"];
     let expected: Vec<String> =
-        ["default", ""].iter().flat_map(|namespace| expected.map(|line| format!("{namespace}: {line}"))).collect();
+        ["default", "all"].iter().flat_map(|namespace| expected.map(|line| format!("{namespace}: {line}"))).collect();
     assert_eq!(journal.take(), expected);
     running.stopped().await.unwrap();
 }

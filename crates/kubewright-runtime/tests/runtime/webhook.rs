@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use kubewright_api::apiextensions::v1::{CustomResourceConversion, CustomResourceDefinition};
+use kubewright_api::apiextensions::v1::{CustomResourceDefinition, WebhookClientConfig};
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
@@ -15,7 +15,7 @@ use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::options::{ApplyOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
-use kubewright_runtime::custom::{CustomResource, merge_versions};
+use kubewright_runtime::custom::{CustomResource, Versions};
 use kubewright_runtime::webhook::{
     AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, mutate_path, validate_path,
 };
@@ -445,23 +445,26 @@ async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_lar
     assert!(matches!(refused, Err(_) | Ok((400, _))), "{refused:?}");
 }
 
+/// Both versions of shelves.
+fn shelves() -> Versions<v2::Shelf> {
+    Versions::new().with::<v1::Shelf>()
+}
+
 /// Defines shelves in both versions, converted by the webhook at this address.
 async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
-    let mut definition = merge_versions([v2::Shelf::definition(), v1::Shelf::definition()]).unwrap();
-    let conversion = format!(
-        r#"{{"strategy":"Webhook","webhook":{{"conversionReviewVersions":["v1"],
-        "clientConfig":{{"url":"{url}","caBundle":"{}"}}}}}}"#,
-        ByteString::from(authority).to_base64()
-    );
-    let conversion: CustomResourceConversion = Decoder::new().json(conversion.as_bytes()).unwrap();
-    definition.spec.conversion = Some(conversion.into());
+    let webhook = WebhookClientConfig {
+        url: Some(url.into()),
+        ca_bundle: Some(ByteString::from(authority)),
+        ..WebhookClientConfig::default()
+    };
+    let definition = shelves().definition(webhook).unwrap();
     Api::<CustomResourceDefinition>::all(&server.client()).create(&definition).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_server_serves_every_version_through_the_webhook() {
     let (server, files) = (server().await, Files::new("served-conversion"));
-    let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
+    let converter = shelves().into_converter();
     let served = Served::start(files.server().convert("/convert", converter)).await;
     define_shelves(&server, &format!("https://{}/convert", served.address), &files.authority).await;
     let client = server.client();
@@ -538,4 +541,26 @@ async fn the_server_serves_every_version_through_the_webhook() {
     );
     new.delete("a").await.unwrap();
     assert!(new.list(&ListOptions::default()).await.unwrap().items.is_empty());
+}
+
+#[test]
+fn the_stored_version_and_lossless_conversions_are_declared_once() {
+    let storage = |versions: Versions<v2::Shelf>| {
+        let definition = versions.definition(WebhookClientConfig::default()).unwrap();
+        let stored = definition.spec.versions.iter().filter(|version| version.storage);
+        stored.map(|version| version.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(storage(shelves()), ["v2"]);
+    assert_eq!(storage(shelves().stored_as::<v1::Shelf>()), ["v1"]);
+    let unknown = Versions::<v2::Shelf>::new().stored_as::<v1::Shelf>().definition(WebhookClientConfig::default());
+    assert_eq!(unknown.unwrap_err().to_string(), "0 versions are stored, instead of one");
+
+    let shelf = |width: &str| v1::Shelf {
+        metadata: ObjectMeta { name: Some("a".into()), ..Default::default() },
+        spec: v1::ShelfSpec { width: width.into() },
+    };
+    shelves().check_round_trip(&shelf("30")).unwrap();
+    let lossy = shelves().check_round_trip(&shelf("030")).unwrap_err().to_string();
+    assert_eq!(lossy, r#"Shelf "a" changes when it is converted from v1 to v2 and back: {"spec":{"width":"30"}}"#);
+    assert!(shelves().check_round_trip(&shelf("wide")).is_err());
 }

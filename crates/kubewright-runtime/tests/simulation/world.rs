@@ -9,7 +9,7 @@ use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::{QueueKind, Recreated};
 use kubewright_client::{Api, Error};
 use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, GroupVersionResource, Object};
+use kubewright_core::{AllNamespaces, DynamicObject, GroupVersionResource, NamespaceScope, Object};
 use kubewright_runtime::custom::install;
 use tokio::time::sleep;
 
@@ -106,7 +106,7 @@ impl World {
 
     /// All widgets on the server; none if their kind is not defined.
     pub async fn widgets(&self) -> Vec<DynamicObject> {
-        match self.api("").list(&ListOptions::default()).await {
+        match self.api(AllNamespaces).list(&ListOptions::default()).await {
             Ok(list) => list.into_iter().collect(),
             Err(error) if error.is_not_found() => Vec::new(),
             Err(error) => panic!("the server itself has no faults: {error}"),
@@ -120,10 +120,9 @@ impl World {
         maps.into_iter().filter(|map| map.annotations().get(MIRROR).is_some()).collect()
     }
 
-    fn api(&self, namespace: &str) -> Api<DynamicObject> {
+    fn api(&self, namespace: impl Into<NamespaceScope>) -> Api<DynamicObject> {
         let resource = GroupVersionResource::new(widget::GROUP, "v1", "widgets");
-        let api = self.server.client().dynamic(resource);
-        if namespace.is_empty() { api } else { api.namespace(namespace) }
+        self.server.client().dynamic(resource).namespace(namespace)
     }
 
     fn act(&self, what: &str, action: impl FnOnce(&Self)) {

@@ -38,7 +38,7 @@ impl Message for APIGroupDiscovery {
     }
 }
 message_impls!(APIGroupDiscovery);
-object_impls!(APIGroupDiscovery);
+object_impls!(APIGroupDiscovery, RuntimeScope);
 
 /// The table of [`APIGroupDiscovery`].
 pub static API_GROUP_DISCOVERY: TypeInfo = TypeInfo {

@@ -101,7 +101,7 @@ impl Message for SelfSubjectReview {
     }
 }
 message_impls!(SelfSubjectReview);
-object_impls!(SelfSubjectReview);
+object_impls!(SelfSubjectReview, ClusterScoped);
 
 /// The table of [`SelfSubjectReview`].
 pub static SELF_SUBJECT_REVIEW: TypeInfo = TypeInfo {
@@ -203,7 +203,7 @@ impl Message for TokenRequest {
     }
 }
 message_impls!(TokenRequest);
-object_impls!(TokenRequest);
+object_impls!(TokenRequest, RuntimeScope);
 
 /// The table of [`TokenRequest`].
 pub static TOKEN_REQUEST: TypeInfo = TypeInfo {
@@ -380,7 +380,7 @@ impl Message for TokenReview {
     }
 }
 message_impls!(TokenReview);
-object_impls!(TokenReview);
+object_impls!(TokenReview, ClusterScoped);
 
 /// The table of [`TokenReview`].
 pub static TOKEN_REVIEW: TypeInfo = TypeInfo {

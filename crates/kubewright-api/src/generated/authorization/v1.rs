@@ -146,7 +146,7 @@ impl Message for LocalSubjectAccessReview {
     }
 }
 message_impls!(LocalSubjectAccessReview);
-object_impls!(LocalSubjectAccessReview);
+object_impls!(LocalSubjectAccessReview, Namespaced);
 
 /// The table of [`LocalSubjectAccessReview`].
 pub static LOCAL_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
@@ -508,7 +508,7 @@ impl Message for SelfSubjectAccessReview {
     }
 }
 message_impls!(SelfSubjectAccessReview);
-object_impls!(SelfSubjectAccessReview);
+object_impls!(SelfSubjectAccessReview, ClusterScoped);
 
 /// The table of [`SelfSubjectAccessReview`].
 pub static SELF_SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {
@@ -633,7 +633,7 @@ impl Message for SelfSubjectRulesReview {
     }
 }
 message_impls!(SelfSubjectRulesReview);
-object_impls!(SelfSubjectRulesReview);
+object_impls!(SelfSubjectRulesReview, ClusterScoped);
 
 /// The table of [`SelfSubjectRulesReview`].
 pub static SELF_SUBJECT_RULES_REVIEW: TypeInfo = TypeInfo {
@@ -741,7 +741,7 @@ impl Message for SubjectAccessReview {
     }
 }
 message_impls!(SubjectAccessReview);
-object_impls!(SubjectAccessReview);
+object_impls!(SubjectAccessReview, ClusterScoped);
 
 /// The table of [`SubjectAccessReview`].
 pub static SUBJECT_ACCESS_REVIEW: TypeInfo = TypeInfo {

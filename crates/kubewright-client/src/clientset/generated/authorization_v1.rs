@@ -5,7 +5,7 @@
 use kubewright_api::authorization::v1::{
     LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview,
 };
-use kubewright_core::Str;
+use kubewright_core::NamespaceScope;
 
 use crate::api::CreateApi;
 use crate::rest::Client;
@@ -24,9 +24,12 @@ impl Client {
 }
 
 impl AuthorizationV1<'_> {
-    /// The `localsubjectaccessreviews` of a namespace; the empty one stands for all.
+    /// The `localsubjectaccessreviews` of a namespace, or of all.
     #[doc(alias = "LocalSubjectAccessReviews")]
-    pub fn local_subject_access_reviews(&self, namespace: impl Into<Str>) -> CreateApi<LocalSubjectAccessReview> {
+    pub fn local_subject_access_reviews(
+        &self,
+        namespace: impl Into<NamespaceScope>,
+    ) -> CreateApi<LocalSubjectAccessReview> {
         CreateApi::new(crate::api::Api::namespaced(self.0, namespace))
     }
 

@@ -6,7 +6,7 @@ use kubewright_api::core::v1::{
     Binding, ComponentStatus, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume,
     PersistentVolumeClaim, Pod, PodTemplate, ReplicationController, ResourceQuota, Secret, Service, ServiceAccount,
 };
-use kubewright_core::Str;
+use kubewright_core::NamespaceScope;
 
 use crate::api::{Api, CreateApi, HasProxy, HasScale, HasStatus, ReadApi};
 use crate::rest::Client;
@@ -25,9 +25,9 @@ impl Client {
 }
 
 impl CoreV1<'_> {
-    /// The `bindings` of a namespace; the empty one stands for all.
+    /// The `bindings` of a namespace, or of all.
     #[doc(alias = "Bindings")]
-    pub fn bindings(&self, namespace: impl Into<Str>) -> CreateApi<Binding> {
+    pub fn bindings(&self, namespace: impl Into<NamespaceScope>) -> CreateApi<Binding> {
         CreateApi::new(crate::api::Api::namespaced(self.0, namespace))
     }
 
@@ -37,27 +37,27 @@ impl CoreV1<'_> {
         ReadApi::new(crate::api::Api::all(self.0))
     }
 
-    /// The `configmaps` of a namespace; the empty one stands for all.
+    /// The `configmaps` of a namespace, or of all.
     #[doc(alias = "ConfigMaps")]
-    pub fn config_maps(&self, namespace: impl Into<Str>) -> Api<ConfigMap> {
+    pub fn config_maps(&self, namespace: impl Into<NamespaceScope>) -> Api<ConfigMap> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `endpoints` of a namespace; the empty one stands for all.
+    /// The `endpoints` of a namespace, or of all.
     #[doc(alias = "Endpoints")]
-    pub fn endpoints(&self, namespace: impl Into<Str>) -> Api<Endpoints> {
+    pub fn endpoints(&self, namespace: impl Into<NamespaceScope>) -> Api<Endpoints> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `events` of a namespace; the empty one stands for all.
+    /// The `events` of a namespace, or of all.
     #[doc(alias = "Events")]
-    pub fn events(&self, namespace: impl Into<Str>) -> Api<Event> {
+    pub fn events(&self, namespace: impl Into<NamespaceScope>) -> Api<Event> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `limitranges` of a namespace; the empty one stands for all.
+    /// The `limitranges` of a namespace, or of all.
     #[doc(alias = "LimitRanges")]
-    pub fn limit_ranges(&self, namespace: impl Into<Str>) -> Api<LimitRange> {
+    pub fn limit_ranges(&self, namespace: impl Into<NamespaceScope>) -> Api<LimitRange> {
         Api::namespaced(self.0, namespace)
     }
 
@@ -73,9 +73,9 @@ impl CoreV1<'_> {
         Api::all(self.0)
     }
 
-    /// The `persistentvolumeclaims` of a namespace; the empty one stands for all.
+    /// The `persistentvolumeclaims` of a namespace, or of all.
     #[doc(alias = "PersistentVolumeClaims")]
-    pub fn persistent_volume_claims(&self, namespace: impl Into<Str>) -> Api<PersistentVolumeClaim> {
+    pub fn persistent_volume_claims(&self, namespace: impl Into<NamespaceScope>) -> Api<PersistentVolumeClaim> {
         Api::namespaced(self.0, namespace)
     }
 
@@ -85,45 +85,45 @@ impl CoreV1<'_> {
         Api::all(self.0)
     }
 
-    /// The `pods` of a namespace; the empty one stands for all.
+    /// The `pods` of a namespace, or of all.
     #[doc(alias = "Pods")]
-    pub fn pods(&self, namespace: impl Into<Str>) -> Api<Pod> {
+    pub fn pods(&self, namespace: impl Into<NamespaceScope>) -> Api<Pod> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `podtemplates` of a namespace; the empty one stands for all.
+    /// The `podtemplates` of a namespace, or of all.
     #[doc(alias = "PodTemplates")]
-    pub fn pod_templates(&self, namespace: impl Into<Str>) -> Api<PodTemplate> {
+    pub fn pod_templates(&self, namespace: impl Into<NamespaceScope>) -> Api<PodTemplate> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `replicationcontrollers` of a namespace; the empty one stands for all.
+    /// The `replicationcontrollers` of a namespace, or of all.
     #[doc(alias = "ReplicationControllers")]
-    pub fn replication_controllers(&self, namespace: impl Into<Str>) -> Api<ReplicationController> {
+    pub fn replication_controllers(&self, namespace: impl Into<NamespaceScope>) -> Api<ReplicationController> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `resourcequotas` of a namespace; the empty one stands for all.
+    /// The `resourcequotas` of a namespace, or of all.
     #[doc(alias = "ResourceQuotas")]
-    pub fn resource_quotas(&self, namespace: impl Into<Str>) -> Api<ResourceQuota> {
+    pub fn resource_quotas(&self, namespace: impl Into<NamespaceScope>) -> Api<ResourceQuota> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `secrets` of a namespace; the empty one stands for all.
+    /// The `secrets` of a namespace, or of all.
     #[doc(alias = "Secrets")]
-    pub fn secrets(&self, namespace: impl Into<Str>) -> Api<Secret> {
+    pub fn secrets(&self, namespace: impl Into<NamespaceScope>) -> Api<Secret> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `serviceaccounts` of a namespace; the empty one stands for all.
+    /// The `serviceaccounts` of a namespace, or of all.
     #[doc(alias = "ServiceAccounts")]
-    pub fn service_accounts(&self, namespace: impl Into<Str>) -> Api<ServiceAccount> {
+    pub fn service_accounts(&self, namespace: impl Into<NamespaceScope>) -> Api<ServiceAccount> {
         Api::namespaced(self.0, namespace)
     }
 
-    /// The `services` of a namespace; the empty one stands for all.
+    /// The `services` of a namespace, or of all.
     #[doc(alias = "Services")]
-    pub fn services(&self, namespace: impl Into<Str>) -> Api<Service> {
+    pub fn services(&self, namespace: impl Into<NamespaceScope>) -> Api<Service> {
         Api::namespaced(self.0, namespace)
     }
 }

@@ -5,7 +5,7 @@
 use kubewright_api::storage::v1::{
     CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment, VolumeAttributesClass,
 };
-use kubewright_core::Str;
+use kubewright_core::NamespaceScope;
 
 use crate::api::{Api, HasStatus};
 use crate::rest::Client;
@@ -36,9 +36,9 @@ impl StorageV1<'_> {
         Api::all(self.0)
     }
 
-    /// The `csistoragecapacities` of a namespace; the empty one stands for all.
+    /// The `csistoragecapacities` of a namespace, or of all.
     #[doc(alias = "CSIStorageCapacities")]
-    pub fn csi_storage_capacities(&self, namespace: impl Into<Str>) -> Api<CSIStorageCapacity> {
+    pub fn csi_storage_capacities(&self, namespace: impl Into<NamespaceScope>) -> Api<CSIStorageCapacity> {
         Api::namespaced(self.0, namespace)
     }
 
