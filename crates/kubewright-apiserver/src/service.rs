@@ -37,6 +37,7 @@ use crate::request::{RequestInfo, selected_name};
 use crate::routes;
 use crate::user::User;
 use crate::warnings::Warnings;
+use crate::webhook_client::WebhookClients;
 use kubewright_storage::Disk;
 
 /// Time limit of a request that is not a watch. kube-apiserver: `--request-timeout`.
@@ -116,6 +117,11 @@ impl Service {
     fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<ResponseBody>>> {
         let (parts, body) = request.into_parts();
         Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
+    }
+
+    /// Connections to webhooks.
+    pub(crate) fn webhook_clients(&self) -> &WebhookClients {
+        &self.shared.registry.webhook_clients
     }
 
     pub(crate) fn faults(&self) -> &Faults {

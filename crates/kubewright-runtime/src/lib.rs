@@ -15,11 +15,15 @@ mod error;
 pub mod events;
 mod expectations;
 mod finalizing;
+#[cfg(feature = "https")]
+mod https;
 pub mod manager;
 mod metrics;
 mod own_writes;
 pub mod ownership;
 mod random;
+#[cfg(feature = "https")]
+mod rotation;
 pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -282,7 +282,8 @@ impl Manager {
         Ok(self)
     }
 
-    /// Serves webhooks, whether this process leads or not. Readiness requires that they are served.
+    /// Serves webhooks, whether this process leads or not. Readiness requires that they are served,
+    /// liveness that their certificate has not expired.
     ///
     /// They are served before the caches start and until these have stopped, since the server may
     /// need a conversion for a list.
@@ -299,8 +300,8 @@ impl Manager {
         let name = name.into();
         self.claim(name.clone())?;
         self.checks.readiness(name.clone(), server.started_checker());
-        let server = if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) };
-        self.webhooks.push((name, server));
+        self.checks.health(name.clone(), server.certificate_checker());
+        self.webhooks.push((name, server.default_metrics(&self.metrics.webhooks, &self.metrics.certificates)));
         Ok(self)
     }
 

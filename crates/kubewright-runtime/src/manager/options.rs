@@ -139,6 +139,9 @@ pub struct RuntimeMetrics {
     pub elections: ElectionMetrics,
     /// Metrics of caches.
     pub caches: kubewright_cache::InformerMetrics,
+    /// Metrics of serving certificates.
+    #[cfg(feature = "https")]
+    pub certificates: crate::https::CertificateMetrics,
     /// Metrics of webhooks.
     #[cfg(feature = "webhook")]
     pub webhooks: crate::webhook::WebhookMetrics,
@@ -153,6 +156,8 @@ impl RuntimeMetrics {
             controllers: ControllerMetrics::register(registry),
             elections: ElectionMetrics::register(registry),
             caches: kubewright_cache::InformerMetrics::register(registry),
+            #[cfg(feature = "https")]
+            certificates: crate::https::CertificateMetrics::register(registry),
             #[cfg(feature = "webhook")]
             webhooks: crate::webhook::WebhookMetrics::register(registry),
         }

@@ -30,4 +30,6 @@ mod sources;
 mod start_up;
 mod storm;
 mod support;
+mod validators;
 mod webhook;
+mod webhook_certificates;

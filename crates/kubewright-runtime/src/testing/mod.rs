@@ -35,7 +35,7 @@
 //! ```
 
 #[cfg(feature = "webhook")]
-mod certificate;
+mod webhooks;
 
 use std::time::Duration;
 
@@ -45,9 +45,6 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::sync::DropGuard;
-
-#[cfg(feature = "webhook")]
-pub use certificate::TestCertificate;
 
 use crate::controller::ControllerHandle;
 use crate::manager::{Manager, ManagerError, ManagerOptions};
