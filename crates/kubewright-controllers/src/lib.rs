@@ -9,7 +9,6 @@ mod activity;
 mod batches;
 mod catalogue;
 mod claim;
-mod clock;
 mod context;
 pub mod cronjob;
 pub mod daemonset;

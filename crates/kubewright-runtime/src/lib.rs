@@ -6,6 +6,8 @@
 //! Invariants: time is tokio's clock; each task has an owner that stops it and waits for it; parts
 //! do not block each other; clocks of other machines are never trusted.
 
+#[cfg(feature = "secure-metrics")]
+mod access;
 pub mod consistency;
 pub mod controller;
 #[cfg(feature = "derive")]
@@ -17,6 +19,7 @@ mod expectations;
 mod finalizing;
 #[cfg(feature = "https")]
 mod https;
+mod lru;
 pub mod manager;
 mod metrics;
 mod own_writes;

@@ -8,6 +8,8 @@ mod error;
 mod group;
 mod options;
 mod run;
+#[cfg(feature = "secure-metrics")]
+mod secure_metrics;
 mod signals;
 
 use std::collections::BTreeSet;
@@ -27,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 pub use checks::{Check, Checks};
 pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
+#[cfg(feature = "secure-metrics")]
+pub use secure_metrics::SecureMetrics;
 pub use signals::shutdown_on_signals;
 
 use crate::controller::{

@@ -1,5 +1,6 @@
 //! The runtime of controllers over the embedded server.
 
+mod assertions;
 mod caches;
 mod controller;
 mod custom;
@@ -20,9 +21,11 @@ mod outcomes;
 mod overlapping_informers;
 mod own_writes;
 mod partial_caches;
+mod recording;
 mod relation_options;
 mod relations;
 mod requests;
+mod secure_metrics;
 mod sharding;
 mod shared_state;
 mod signals;
