@@ -43,7 +43,7 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, ManagerEr
 pub(super) type EndpointHandler =
     Arc<dyn Fn(Request<()>) -> Pin<Box<dyn Future<Output = Response<Bytes>> + Send>> + Send + Sync>;
 
-/// What an address serves.
+/// The pages of an address.
 #[derive(Clone, Default)]
 pub(super) struct Endpoints {
     /// For `/metrics`.

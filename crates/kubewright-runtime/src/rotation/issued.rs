@@ -38,7 +38,7 @@ impl IssuedCertificates {
         Ok(IssuedCertificates { authorities: authority.certificate.clone(), authority_key: authority.key(), serving })
     }
 
-    /// What has to replace these certificates now; `None` if nothing has to.
+    /// The certificates that replace these now; `None` if nothing is due.
     ///
     /// `is_trusted` tells whether all clients have the bundle. Malformed certificates are replaced.
     pub(super) fn renewed(

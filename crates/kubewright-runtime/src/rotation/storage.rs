@@ -117,7 +117,7 @@ impl fmt::Display for CertificateStorage {
     }
 }
 
-/// What a write replaces.
+/// The stored version that a write replaces.
 pub(super) enum StoredVersion {
     Absent,
     Secret(Box<Secret>),

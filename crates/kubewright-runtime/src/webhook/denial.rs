@@ -1,4 +1,4 @@
-//! What validators and mutators return.
+//! Results of validators and mutators: warnings and denials.
 
 use std::fmt;
 
