@@ -36,6 +36,7 @@ use crate::user::User;
 use crate::warnings::Warnings;
 use kubewright_objects::encoding::Wanted;
 use kubewright_objects::rejection::Rejection;
+use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_storage::Disk;
 
 /// Time limit of a request that is not a watch. kube-apiserver: `--request-timeout`.
@@ -113,6 +114,11 @@ impl Service {
     fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<ResponseBody>>> {
         let (parts, body) = request.into_parts();
         Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
+    }
+
+    /// Connections to webhooks.
+    pub(crate) fn webhook_clients(&self) -> &WebhookClients {
+        &self.shared.registry.webhook_clients
     }
 
     pub(crate) fn faults(&self) -> &Faults {

@@ -11,8 +11,8 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job, replicaset,
-    root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
+    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job,
+    load_balancers, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset, token_secrets, volumes,
 };
 
 /// A built-in controller.
@@ -37,6 +37,8 @@ pub enum Shipped {
     IngressManager,
     /// Jobs: pods that run to completion.
     Job,
+    /// Addresses of load balancers.
+    LoadBalancers,
     /// Simulated nodes that schedule, start and stop pods.
     Nodes,
     /// Replica sets: a number of pods.
@@ -50,6 +52,8 @@ pub enum Shipped {
     Sample,
     /// A service account `default` in each namespace.
     ServiceAccounts,
+    /// Tokens in secrets of service accounts.
+    ServiceAccountTokens,
     /// Stateful sets: pods with stable names and storage.
     StatefulSet,
     /// Binds claims to volumes, and provisions simulated ones.
@@ -58,7 +62,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 17] = [
+    pub const ALL: [Shipped; 19] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -68,12 +72,14 @@ impl Shipped {
         Shipped::Hooks,
         Shipped::IngressManager,
         Shipped::Job,
+        Shipped::LoadBalancers,
         Shipped::Nodes,
         Shipped::ReplicaSet,
         Shipped::ReplicationController,
         Shipped::RootCaCertPublisher,
         Shipped::Sample,
         Shipped::ServiceAccounts,
+        Shipped::ServiceAccountTokens,
         Shipped::StatefulSet,
         Shipped::Volumes,
     ];
@@ -90,12 +96,14 @@ impl Shipped {
             Shipped::Hooks => "hooks",
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
+            Shipped::LoadBalancers => "service-lb",
             Shipped::Nodes => "nodes",
             Shipped::ReplicaSet => "replicaset",
             Shipped::ReplicationController => "replicationcontroller",
             Shipped::RootCaCertPublisher => "root-ca-cert-publisher",
             Shipped::Sample => "sample",
             Shipped::ServiceAccounts => "service-accounts",
+            Shipped::ServiceAccountTokens => "service-account-tokens",
             Shipped::StatefulSet => "statefulset",
             Shipped::Volumes => "volumes",
         }
@@ -115,6 +123,7 @@ impl Shipped {
             Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
+            Shipped::LoadBalancers => "pretends to be a cloud: gives services of type LoadBalancer an address",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::ReplicationController => "keeps replication controllers at their size",
@@ -123,6 +132,7 @@ impl Shipped {
             }
             Shipped::Sample => "owns a deployment for each Foo (samplecontroller.k8s.io)",
             Shipped::ServiceAccounts => "makes the service account `default` in each namespace",
+            Shipped::ServiceAccountTokens => "fills the token secrets of service accounts",
             Shipped::StatefulSet => "keeps stateful sets at their size and revision, pod by pod",
             Shipped::Volumes => "pretends to have storage: gives claims volumes that hold nothing",
         }
@@ -132,6 +142,7 @@ impl Shipped {
     pub fn twin(self) -> Option<&'static str> {
         match self {
             Shipped::Hooks | Shipped::IngressManager | Shipped::Sample => None,
+            Shipped::LoadBalancers => Some("the cloud-controller-manager"),
             Shipped::Nodes => Some("kube-scheduler and the kubelets"),
             Shipped::Volumes => Some("kube-controller-manager and its provisioners"),
             _ => Some("kube-controller-manager"),
@@ -181,12 +192,14 @@ impl Shipped {
             Shipped::Hooks => Box::pin(hooks::run(context, stop)),
             Shipped::IngressManager => Box::pin(ingress_manager::run(context, stop)),
             Shipped::Job => Box::pin(job::run(context, stop)),
+            Shipped::LoadBalancers => Box::pin(load_balancers::run(context, stop)),
             Shipped::Nodes => Box::pin(nodes::run(context, NodeOptions::default(), stop)),
             Shipped::ReplicaSet => Box::pin(replicaset::run(context, stop)),
             Shipped::ReplicationController => Box::pin(replicaset::run_replication_controllers(context, stop)),
             Shipped::RootCaCertPublisher => Box::pin(root_ca_cert_publisher::run(context, stop)),
             Shipped::Sample => Box::pin(sample::run(context, stop)),
             Shipped::ServiceAccounts => Box::pin(service_accounts::run(context, stop)),
+            Shipped::ServiceAccountTokens => Box::pin(token_secrets::run(context, stop)),
             Shipped::StatefulSet => Box::pin(statefulset::run(context, stop)),
             Shipped::Volumes => Box::pin(volumes::run(context, stop)),
         }

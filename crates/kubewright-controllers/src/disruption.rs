@@ -22,12 +22,12 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::selects;
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::controller;
 use crate::pods::{is_active, is_finished, is_ready};
 use crate::worker::{self, Reconcile, Synced, work};
+use kubewright_client::clock;
 
 /// Retry delay if the scale of a controller could not be read.
 const RETRY_DELAY: Duration = Duration::from_secs(10);
@@ -41,7 +41,6 @@ struct Disruption {
     pods: Lister<Pod>,
     sets: Lister<ReplicaSet>,
     deployments: Lister<Deployment>,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -84,7 +83,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
             pods: pods.lister(),
             sets: sets.lister(),
             deployments: deployments.lister(),
-            clock: Clock::new(),
             events: context.recorder("controllermanager"),
         };
         work(Arc::new(reconcile), &queue, context, stop).await;
@@ -155,7 +153,7 @@ impl Disruption {
             let message = format!("Pods selected by this PodDisruptionBudget (selector: {selector}) {UNMANAGED}");
             self.events.warning(budget, "UnmanagedPods", message);
         }
-        let now = self.clock.now();
+        let now = clock::now();
         status.disrupted_pods.retain(|name, since| {
             let awaited = pods.iter().find(|pod| pod.name() == name && !pod.is_being_deleted());
             let is_late = now.duration_since(*since).unwrap_or_default() >= EVICTION_TIMEOUT;

@@ -78,7 +78,7 @@ impl ControllerSet {
 }
 
 /// The controllers of a cluster besides nodes.
-const CLUSTER: [Shipped; 11] = [
+const CLUSTER: [Shipped; 13] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
@@ -86,9 +86,11 @@ const CLUSTER: [Shipped; 11] = [
     Shipped::Endpoints,
     Shipped::EphemeralVolumes,
     Shipped::Job,
+    Shipped::LoadBalancers,
     Shipped::ReplicaSet,
     Shipped::ReplicationController,
     Shipped::ServiceAccounts,
+    Shipped::ServiceAccountTokens,
     Shipped::StatefulSet,
 ];
 

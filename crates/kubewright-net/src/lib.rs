@@ -8,6 +8,7 @@
 //! `config`, `transport` (the interface), `authentication`, `connection` (the implementation).
 
 pub mod authentication;
+pub mod clock;
 pub mod config;
 pub mod connection;
 pub mod credentials;

@@ -26,17 +26,30 @@ const AGENT: &str = "kube-apiserver-admission";
 #[derive(Clone, Default)]
 pub struct WebhookClients {
     transports: Arc<Mutex<HashMap<ServerIdentity, HttpTransport>>>,
+    /// Webhooks in this process, by host and port.
+    in_process: Arc<Mutex<HashMap<String, Arc<dyn Transport>>>>,
 }
 
 /// The identity of a server: its address, and its CA bundle in base64.
 type ServerIdentity = (String, String);
 
 impl WebhookClients {
+    /// Calls webhooks at this host and port through `transport`; `None` removes it.
+    pub fn connect(&self, authority: &str, transport: Option<Arc<dyn Transport>>) {
+        let mut in_process = self.in_process.lock().unwrap_or_else(PoisonError::into_inner);
+        match transport {
+            Some(transport) => drop(in_process.insert(authority.to_owned(), transport)),
+            None => drop(in_process.remove(authority)),
+        }
+    }
+
     /// Sends a review to the webhook of a client configuration, and returns its response.
     pub async fn post(&self, config: &Value, timeout: Duration, body: Vec<u8>) -> Result<Bytes, String> {
-        let Some(url) = config.get("url").and_then(Value::as_str) else {
-            return Err("services cannot be resolved by this server, use clientConfig.url".to_owned());
+        let url = match config.get("url").and_then(Value::as_str) {
+            Some(url) => url.to_owned(),
+            None => self.service_url(config)?,
         };
+        let url = &url;
         let in_words = |error: String| format!("Post {:?}: {error}", format!("{url}?timeout={}s", timeout.as_secs()));
         // Boxed, to keep the futures of all requests that may call a webhook small.
         let sent = tokio::time::timeout(timeout, Box::pin(self.send(url, timeout, config, body))).await;
@@ -48,7 +61,10 @@ impl WebhookClients {
         if uri.scheme_str() != Some("https") {
             return Err("the scheme has to be https".to_owned());
         }
-        let transport = self.transport(&uri, config)?;
+        let transport = match self.in_process(&uri) {
+            Some(transport) => transport,
+            None => Arc::new(self.transport(&uri, config)?),
+        };
         let request = Request::post(format!("{}?timeout={}s", clean(uri.path()), timeout.as_secs()))
             .header(ACCEPT, "application/json, */*")
             .header(CONTENT_TYPE, "application/json")
@@ -67,6 +83,22 @@ impl WebhookClients {
             }
         }
         Ok(answer.into())
+    }
+
+    /// The URL of a service, if its webhooks are in this process.
+    fn service_url(&self, config: &Value) -> Result<String, String> {
+        let text = |field: &str| tree::text(config, &["service", field]).to_owned();
+        let port = tree::int(config, &["service", "port"]).unwrap_or(443);
+        let authority = format!("{}.{}.svc:{port}", text("name"), text("namespace"));
+        if !self.in_process.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&authority) {
+            return Err("services cannot be resolved by this server, use clientConfig.url".to_owned());
+        }
+        Ok(format!("https://{authority}{}", text("path")))
+    }
+
+    fn in_process(&self, uri: &Uri) -> Option<Arc<dyn Transport>> {
+        let authority = format!("{}:{}", uri.host()?, uri.port_u16().unwrap_or(443));
+        self.in_process.lock().unwrap_or_else(PoisonError::into_inner).get(&authority).cloned()
     }
 
     /// The transport to a server. The authorities of the system are trusted without a bundle.

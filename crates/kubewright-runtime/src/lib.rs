@@ -6,6 +6,8 @@
 //! Invariants: time is tokio's clock; each task has an owner that stops it and waits for it; parts
 //! do not block each other; clocks of other machines are never trusted.
 
+#[cfg(feature = "secure-metrics")]
+mod access;
 pub mod consistency;
 pub mod controller;
 #[cfg(feature = "derive")]
@@ -15,11 +17,16 @@ mod error;
 pub mod events;
 mod expectations;
 mod finalizing;
+#[cfg(feature = "https")]
+mod https;
+mod lru;
 pub mod manager;
 mod metrics;
 mod own_writes;
 pub mod ownership;
 mod random;
+#[cfg(feature = "https")]
+mod rotation;
 pub mod sharding;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -9,6 +9,8 @@ pub use kubewright_cache as cache;
 pub use kubewright_client as client;
 #[cfg(feature = "client")]
 pub use kubewright_client::{Api, Client, Config, Error, Result};
+#[cfg(feature = "controllers")]
+pub use kubewright_controllers as controllers;
 pub use kubewright_core::*;
 #[cfg(feature = "apply")]
 pub use kubewright_merge::apply;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::{fmt, io};
 
 use kubewright_core::{ByteString, Str, Time, Value};
+use kubewright_net::clock;
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{
@@ -97,7 +98,7 @@ impl Accounts {
 
     /// Issues a token. Returns it with its expiry time.
     pub(crate) fn issue(&self, grant: &TokenClaims<'_>) -> io::Result<(String, Time)> {
-        let now = Time::now().as_unix();
+        let now = clock::now().as_unix();
         let (namespace, name) = (grant.account.namespace(), grant.account.name());
         let named = |name: &str, uid: &str| match uid {
             "" => tree::map([("name", name.into())]),
@@ -167,7 +168,7 @@ impl Accounts {
         let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.key.public_key().as_ref());
         public.verify(signed.as_bytes(), &decode(signature)?).ok()?;
         let claims = Value::from_json(&decode(signed.split_once('.')?.1)?).ok()?;
-        let now = Time::now().as_unix();
+        let now = clock::now().as_unix();
         let is_current = tree::int(&claims, &["nbf"])? <= now && now < tree::int(&claims, &["exp"])?;
         if !is_current || tree::text(&claims, &["iss"]) != ISSUER {
             return None;

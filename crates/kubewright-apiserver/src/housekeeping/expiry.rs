@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use kubewright_core::{Time, Value};
+use kubewright_net::clock;
 use tokio::time::{Instant, sleep_until};
 
 use crate::registry::Registry;
@@ -95,7 +96,7 @@ fn age(event: &Value) -> Duration {
     let own = own.into_iter().map(|path| tree::text(event, path));
     let writes = tree::items(event, &["metadata", "managedFields"]).iter().map(|entry| tree::text(entry, &["time"]));
     let last = own.chain(writes).filter_map(|time| Time::parse(time.as_bytes()).ok()).max();
-    last.and_then(|last| Time::now().duration_since(last)).unwrap_or_default()
+    last.and_then(|last| clock::now().duration_since(last)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The binding subresource, by which schedulers assign pods to nodes.
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Str, Time, Value};
+use kubewright_core::{GroupResource, Str, Value};
+use kubewright_net::clock;
 
 use super::{Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
@@ -76,7 +77,7 @@ pub(super) fn set_condition(pod: &mut Value, kind: &str, status: &str, more: &[(
         ("type", kind.into()),
         ("status", status.into()),
         ("lastProbeTime", Value::Null),
-        ("lastTransitionTime", Time::now().to_string().into()),
+        ("lastTransitionTime", clock::now().to_string().into()),
     ]);
     more.iter().for_each(|(field, value)| tree::set(&mut condition, &[field], value.clone()));
     match list.iter_mut().find(|have| tree::text(have, &["type"]) == kind) {

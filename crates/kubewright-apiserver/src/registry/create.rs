@@ -3,7 +3,8 @@
 use std::sync::{Arc, PoisonError};
 
 use kubewright_core::meta::v1::{Status, StatusCause};
-use kubewright_core::{CauseType, Str, Time, Value};
+use kubewright_core::{CauseType, Str, Value};
+use kubewright_net::clock;
 
 use super::ownership::track;
 use super::{Ownership, Registry, check_depth, note_write, refusal};
@@ -78,7 +79,7 @@ impl Registry {
             value.set_meta("managedFields", managers);
         }
         value.set_meta("uid", control.map_or_else(random::uid, |control| control.uid.clone()));
-        value.set_meta("creationTimestamp", control.map_or_else(Time::now, |control| control.time).to_string());
+        value.set_meta("creationTimestamp", control.map_or_else(clock::now, |control| control.time).to_string());
         let _turn = resource.is("", "services").then(|| self.allocation.lock().unwrap_or_else(PoisonError::into_inner));
         admission::create(self, resource, &mut value)?;
         if let Some(control) = control {

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use kubewright_core::{Str, Time, Value};
+use kubewright_core::{Str, Value};
+use kubewright_net::clock;
 
 use super::{FieldManager, Ownership, Registry, UpdateKind, UpdateRequest};
 use crate::admission::Part;
@@ -126,7 +127,7 @@ pub(crate) fn set_condition(object: &mut Value, kind: &str, status: &str, reason
     let mut condition = tree::map([
         ("type", kind.into()),
         ("status", status.into()),
-        ("lastTransitionTime", Time::now().to_string().into()),
+        ("lastTransitionTime", clock::now().to_string().into()),
         ("reason", reason.into()),
         ("message", Str::from(message).into()),
     ]);

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, PropagationPolicy};
 use kubewright_core::{GroupResource, Str, Time, Value};
+use kubewright_net::clock;
 
 use super::{Registry, note_write, refusal, set_condition};
 use crate::admission::control::{Attributes, Control, Operation};
@@ -184,13 +185,13 @@ fn plan(
         if old.is_being_deleted() {
             return None;
         }
-        new.set_meta("deletionTimestamp", Time::now().to_string());
+        new.set_meta("deletionTimestamp", clock::now().to_string());
         tree::set(&mut new, &["status", "phase"], "Terminating");
         let then_remove = tree::items(old, &["spec", "finalizers"]).is_empty() && old.finalizers().is_empty();
         return Some(DeletionPlan::Mark { value: new, then_remove });
     }
     if resource.is("apiextensions.k8s.io", "customresourcedefinitions") && !old.is_being_deleted() {
-        new.set_meta("deletionTimestamp", Time::now().to_string());
+        new.set_meta("deletionTimestamp", clock::now().to_string());
         let mut finalizers = old.finalizers();
         if !finalizers.iter().any(|have| have == CUSTOM_CLEANUP) {
             finalizers.push(CUSTOM_CLEANUP.into());
@@ -209,7 +210,7 @@ fn plan(
             // The grace period can be shortened but not extended.
             let asked = options.grace_period_seconds.map(|asked| if asked < 0 { 1 } else { asked });
             let mut shorter = asked.filter(|asked| *asked < previous)?;
-            let (until, now) = (old.meta_text("deletionTimestamp").parse().ok(), Time::now());
+            let (until, now) = (old.meta_text("deletionTimestamp").parse().ok(), clock::now());
             let mut until = until.map_or(now, |until| shifted(until, shorter - previous));
             if until < now {
                 // It has already expired. The kubelet still has to notice.
@@ -224,7 +225,7 @@ fn plan(
         (true, _) => new.set_meta("deletionGracePeriodSeconds", 0),
         (false, _) if !is_pod && finalizers.is_empty() => return Some(DeletionPlan::Remove),
         (false, _) => {
-            new.set_meta("deletionTimestamp", shifted(Time::now(), grace).to_string());
+            new.set_meta("deletionTimestamp", shifted(clock::now(), grace).to_string());
             new.set_meta("deletionGracePeriodSeconds", grace);
             bump_generation(&mut new);
         }

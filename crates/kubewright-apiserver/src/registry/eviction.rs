@@ -2,7 +2,8 @@
 
 use kubewright_core::meta::v1::{LabelSelector, Status, StatusCause};
 use kubewright_core::options::DeleteOptions;
-use kubewright_core::{Decoder, Selector, Time, Value};
+use kubewright_core::{Decoder, Selector, Value};
+use kubewright_net::clock;
 
 use super::binding::set_condition;
 use super::delete::check_preconditions;
@@ -108,7 +109,7 @@ impl Registry {
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);
             // The controller skips this pod when it counts healthy ones.
-            tree::object_mut(&mut budget, &["status", "disruptedPods"]).insert(pod, Time::now().to_string().into());
+            tree::object_mut(&mut budget, &["status", "disruptedPods"]).insert(pod, clock::now().to_string().into());
             Ok(budget)
         })
         .map(|_| ())

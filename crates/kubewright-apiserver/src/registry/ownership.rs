@@ -8,6 +8,7 @@ use kubewright_core::{CauseType, Map, Str, Time, Value};
 use kubewright_merge::apply::{
     ApplyError, FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema, check, compare, field_set,
 };
+use kubewright_net::clock;
 
 use crate::admission;
 use kubewright_objects::conversion;
@@ -52,7 +53,7 @@ impl FieldManager {
             "" => program_of(user_agent).into(),
             name => name.into(),
         };
-        FieldManager { name, subresource: subresource.into(), time: Time::now() }
+        FieldManager { name, subresource: subresource.into(), time: clock::now() }
     }
 
     fn manager(&self, resource: &Resource, operation: ManagedFieldsOperation) -> ManagerIdentifier {

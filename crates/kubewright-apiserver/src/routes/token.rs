@@ -3,7 +3,8 @@
 use hyper::StatusCode;
 use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
-use kubewright_core::{GroupKind, Str, Time, Value};
+use kubewright_core::{GroupKind, Str, Value};
+use kubewright_net::clock;
 
 use super::ResourceRequest;
 use crate::admission::control::Operation;
@@ -49,7 +50,7 @@ impl ResourceRequest<'_, '_> {
         for (field, value) in [
             ("name", name.as_str()),
             ("namespace", namespace.as_str()),
-            ("creationTimestamp", &Time::now().to_string()),
+            ("creationTimestamp", &clock::now().to_string()),
         ] {
             request.set_meta(field, value);
         }

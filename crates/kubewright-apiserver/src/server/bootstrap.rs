@@ -1,6 +1,7 @@
 //! Creates the system objects and the preloaded objects at startup.
 
-use kubewright_core::{Time, Value, yaml};
+use kubewright_core::{Value, yaml};
+use kubewright_net::clock;
 
 use super::{StartError, roles};
 use crate::admission::allocation::ServiceAddresses;
@@ -70,7 +71,7 @@ fn mark_service_network_ready(registry: &Registry) -> Result<(), StartError> {
         ("status", "True".into()),
         ("reason", "".into()),
         ("message", "Kubernetes default Service CIDR is ready".into()),
-        ("lastTransitionTime", Time::now().to_string().into()),
+        ("lastTransitionTime", clock::now().to_string().into()),
     ]);
     let add_condition = |old: &Value| {
         let mut new = old.clone();

@@ -34,6 +34,7 @@ use crate::service::{BoxFuture, Service};
 use crate::serving::{self, Connections};
 use certificates::Authority;
 use kubeconfig::AdminCredentials;
+use kubewright_net::transport::Transport;
 use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions};
 pub use start_error::StartError;
 
@@ -465,6 +466,21 @@ impl RunningServer {
     /// The fault injector.
     pub fn faults(&self) -> Faults {
         self.service.faults().clone()
+    }
+
+    /// Calls webhooks at this host and port through `transport` instead of a socket, until the server
+    /// stops or [`disconnect_webhooks`](Self::disconnect_webhooks). So they work with tokio's paused
+    /// time.
+    ///
+    /// The webhooks of a Service have the authority `NAME.NAMESPACE.svc:443`. There is no TLS, and
+    /// `caBundle` is ignored.
+    pub fn connect_webhooks(&self, authority: &str, transport: impl Transport) {
+        self.service.webhook_clients().connect(authority, Some(Arc::new(transport)));
+    }
+
+    /// Ends [`connect_webhooks`](Self::connect_webhooks): calls fail from now on.
+    pub fn disconnect_webhooks(&self, authority: &str) {
+        self.service.webhook_clients().connect(authority, None);
     }
 
     /// Stops the server, and waits until all requests have ended.

@@ -2,6 +2,7 @@
 
 use hyper::header::HeaderValue;
 use kubewright_core::Time;
+use kubewright_net::clock;
 
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -20,7 +21,7 @@ impl Default for Date {
 
 impl Date {
     pub(super) fn now(&mut self) -> HeaderValue {
-        let now = Time::now();
+        let now = clock::now();
         if now.as_unix() != self.second {
             self.second = now.as_unix();
             self.value = HeaderValue::try_from(written(now)).expect("it is plain text");

@@ -9,11 +9,12 @@ use http::{HeaderValue, Response, StatusCode, Uri};
 use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Instrument as _;
 
 use super::metrics::AttemptReport;
 use super::negotiation::{ResponseForm, accept, is_json};
 use super::request::{Payload, Request};
-use super::{failure, retry, warning};
+use super::{failure, retry, trace, warning};
 use crate::error::{Error, Result};
 use kubewright_net::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
 
@@ -55,7 +56,12 @@ impl<'a> Attempts<'a> {
     /// The first successful response. Boxed, so that it is compiled in this crate and not in each
     /// caller's.
     pub(super) fn run(&self) -> Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + '_>> {
-        Box::pin(self.try_until_success())
+        let span = trace::request_span(&self.request.method, &self.uri);
+        if span.is_disabled() {
+            Box::pin(self.try_until_success())
+        } else {
+            Box::pin(self.try_until_success().instrument(span))
+        }
     }
 
     async fn try_until_success(&self) -> Result<Response<Body>> {
@@ -124,6 +130,7 @@ impl<'a> Attempts<'a> {
                 .unwrap_or_else(|elapsed| Err(TransportError::new(TransportErrorKind::Timeout, elapsed))),
         };
         let code = sent.as_ref().ok().map(|answer| answer.status().as_u16());
+        trace::record(code, sent.as_ref().err().map(|error| error as &dyn std::error::Error));
         if let Some(metrics) = &settings.metrics {
             let length = |answer: &Response<Body>| answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
             metrics.attempt(&AttemptReport {
@@ -173,6 +180,7 @@ impl<'a> Attempts<'a> {
         if let Some(content_type) = content_type {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
+        trace::inject(headers);
         let mut replaced = None;
         for (name, value) in &request.headers {
             // The first of several values replaces the default, the others are appended.

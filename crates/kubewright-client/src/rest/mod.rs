@@ -24,6 +24,7 @@ mod request;
 mod response;
 mod retry;
 mod sending;
+mod trace;
 mod verbs;
 mod warning;
 mod whole_body;

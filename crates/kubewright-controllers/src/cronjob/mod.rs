@@ -17,13 +17,13 @@ use kubewright_core::{GroupVersionKind, Object, ObjectKey, Selector, Time, owner
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::{Error, is_namespace_terminating};
 use crate::indices;
 use crate::own_writes::{CACHE_TIMEOUT, OwnWrites};
 use crate::owner_events::owners_of;
 use crate::worker::{self, Reconcile, Synced, work};
+use kubewright_client::clock;
 use schedule::Schedule;
 use timing::timing;
 
@@ -35,7 +35,6 @@ struct CronJobs {
     jobs: InformerHandle<Job>,
     own_crons: OwnWrites,
     own_jobs: OwnWrites,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -57,7 +56,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         jobs: jobs.clone(),
         own_crons: OwnWrites::default(),
         own_jobs: OwnWrites::default(),
-        clock: Clock::new(),
         events: context.recorder("cronjob-controller"),
     });
     let of_crons = crons.add_handler({
@@ -120,7 +118,7 @@ impl CronJobs {
             return Ok(None);
         }
         let Some(schedule) = self.schedule_of(cron) else { return Ok(None) };
-        let now = self.clock.now();
+        let now = clock::now();
         let timing = timing(cron, &schedule, now);
         let Some(due) = timing.due else { return Ok(timing.wait) };
         if timing.has_missed_many {

@@ -20,7 +20,6 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
@@ -31,6 +30,7 @@ use crate::pods::{is_finished, next_available, phase};
 use crate::revisions::{Owner, REVISION_LABEL, Revisions};
 use crate::worker::{self, Reconcile, Synced, work};
 use failures::PodFailures;
+use kubewright_client::clock;
 use plan::{Plan, PlanInput};
 
 pub(crate) const KIND: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
@@ -47,7 +47,6 @@ struct DaemonSets {
     own_sets: OwnWrites,
     control: PodControl,
     failures: PodFailures,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -75,7 +74,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         own_sets: OwnWrites::default(),
         control: PodControl::new(client, &events),
         failures: PodFailures::default(),
-        clock: Clock::new(),
         events,
     });
     let of_sets = sets.add_handler({
@@ -161,7 +159,7 @@ impl Reconcile for DaemonSets {
         let mut collisions = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default();
         let present = self.revisions.present(&owner, &known, &mut collisions).await?;
         let hash = hash_of(&present);
-        let now = self.clock.now();
+        let now = clock::now();
         let mut picture = PlanInput::new(spec, hash, &self.nodes.list(&Selector::everything()), &pods, now);
         let wait = self.hold_back(&set, &mut picture);
         let done = self.carry_out(&set, spec, hash, picture.plan()).await;
@@ -243,7 +241,6 @@ mod tests {
             own_sets: OwnWrites::default(),
             control: PodControl::new(&client, &events),
             failures: PodFailures::default(),
-            clock: Clock::new(),
             client,
             events,
         };

@@ -26,7 +26,6 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
@@ -43,7 +42,6 @@ struct Deployments {
     pods: Lister<Pod>,
     own_deployments: OwnWrites,
     own_sets: OwnWrites,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -68,7 +66,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         pods: pods.lister(),
         own_deployments: OwnWrites::default(),
         own_sets: OwnWrites::default(),
-        clock: Clock::new(),
         events: context.recorder("deployment-controller"),
     });
     let of_deployments = deployments.add_handler({

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use kubewright_client::Api;
+use kubewright_client::clock;
 use kubewright_core::{Object, Str, owner};
 
 use super::annotations::{self, REVISION, revision};
@@ -89,7 +90,7 @@ impl Deployments {
                 if has_progress_deadline(&rollout.spec) {
                     let status = rollout.deployment.status.get_or_insert_default();
                     let failed = "ReplicaSetCreateError";
-                    conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, self.clock.now()));
+                    conditions::set(status, conditions::new(PROGRESSING, "False", failed, &message, clock::now()));
                     self.write(rollout).await?;
                 }
                 self.events.warning(&rollout.deployment, "ReplicaSetCreateError", message);
@@ -128,7 +129,7 @@ impl Deployments {
             && has_progress_deadline(&rollout.spec)
         {
             let status = rollout.deployment.status.get_or_insert_default();
-            conditions::set(status, conditions::new(PROGRESSING, "True", reason, &message, self.clock.now()));
+            conditions::set(status, conditions::new(PROGRESSING, "True", reason, &message, clock::now()));
             is_changed = true;
         }
         if is_changed {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_api::apps::v1::{DeploymentSpec, DeploymentStatus, ReplicaSet, ReplicaSetStatus};
+use kubewright_client::clock;
 use kubewright_core::{Object, Time};
 
 use super::conditions::{self, AVAILABLE, NEW_SET_AVAILABLE, PAUSED, PROGRESSING, REPLICA_FAILURE, TIMED_OUT};
@@ -46,7 +47,7 @@ impl Deployments {
             (false, true) => ("DeploymentResumed", "Deployment is resumed"),
             _ => return Ok(()),
         };
-        conditions::set(status, conditions::new(PROGRESSING, "Unknown", reason, message, self.clock.now()));
+        conditions::set(status, conditions::new(PROGRESSING, "Unknown", reason, message, clock::now()));
         self.write(rollout).await
     }
 
@@ -71,7 +72,7 @@ impl Deployments {
     /// Updates the counts.
     #[doc(alias = "syncDeploymentStatus")]
     pub(super) async fn update_counts(&self, rollout: &mut DeploymentRollout, sets: &Sets) -> Synced {
-        let status = calculate(rollout, sets, self.clock.now());
+        let status = calculate(rollout, sets, clock::now());
         if rollout.deployment.status.as_ref() != Some(&status) {
             rollout.deployment.status = Some(status);
             self.write(rollout).await?;
@@ -82,7 +83,7 @@ impl Deployments {
     /// Updates counts and progress; returns when the deadline is to be checked.
     #[doc(alias = "syncRolloutStatus")]
     pub(super) async fn update_status(&self, rollout: &mut DeploymentRollout, sets: &Sets) -> Synced {
-        let now = self.clock.now();
+        let now = clock::now();
         let mut status = calculate(rollout, sets, now);
         note_progress(rollout, sets, &mut status, now);
         let failure = sets.new.iter().chain(&sets.old).find_map(|set| failure_of(set));

@@ -1,6 +1,7 @@
 //! Job conditions.
 
 use kubewright_api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use kubewright_client::clock;
 use kubewright_core::{Str, Time};
 
 use super::Jobs;
@@ -26,7 +27,7 @@ impl Jobs {
     /// Updates the suspension condition, once the job was ever suspended.
     pub(super) fn note_suspension(&self, job: &Job, spec: &JobSpec, status: &mut JobStatus) {
         let is_suspended = spec.suspend == Some(true);
-        let now = self.clock.now();
+        let now = clock::now();
         let known = status.conditions.iter_mut().find(|condition| condition.type_ == "Suspended");
         let word = if is_suspended { "True" } else { "False" };
         let (reason, message) =

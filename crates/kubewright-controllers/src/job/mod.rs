@@ -30,7 +30,6 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
@@ -41,6 +40,7 @@ use crate::worker::{self, Reconcile, Synced, work};
 use backoff::Backoffs;
 use conditions::{conclude, finished};
 use indexed::Indexes;
+use kubewright_client::clock;
 use outcome::JobOutcome;
 use pods::Alive;
 use tracking::CountingRules;
@@ -58,7 +58,6 @@ struct Jobs {
     control: PodControl,
     own_statuses: OwnWrites,
     backoffs: Backoffs,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -91,7 +90,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         control: PodControl::new(client, &events),
         own_statuses: OwnWrites::default(),
         backoffs: Backoffs::default(),
-        clock: Clock::new(),
         events,
     });
     let of_jobs = jobs.add_handler({
@@ -189,7 +187,7 @@ impl Jobs {
 
     /// Counts ended pods, decides the outcome, and creates missing pods.
     async fn run(&self, job: &Arc<Job>, spec: &JobSpec, pods: &[Arc<Pod>]) -> Synced {
-        let now = self.clock.now();
+        let now = clock::now();
         let is_current = self.control.are_seen(&job.key(), self.pods.store());
         let mut status = job.status.clone().unwrap_or_default();
         if status.start_time.is_none() && spec.suspend != Some(true) {
@@ -272,8 +270,8 @@ impl Jobs {
             return Ok(None);
         };
         let Some(end) = finished(job) else { return Ok(None) };
-        let since = end.last_transition_time.unwrap_or(self.clock.now());
-        let age = self.clock.now().duration_since(since).unwrap_or_default();
+        let since = end.last_transition_time.unwrap_or(clock::now());
+        let age = clock::now().duration_since(since).unwrap_or_default();
         let left = Duration::from_secs(seconds).saturating_sub(age);
         if !left.is_zero() {
             return Ok(Some(left));
@@ -309,7 +307,6 @@ mod tests {
             control: PodControl::new(&client, &events),
             own_statuses: OwnWrites::default(),
             backoffs: Backoffs::default(),
-            clock: Clock::new(),
             client,
             events,
         };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kubewright_api::batch::v1::{Job, JobSpec};
 use kubewright_api::core::v1::Pod;
+use kubewright_client::clock;
 use kubewright_core::{Object, owner};
 
 use super::indexed::{self, Indexes};
@@ -52,7 +53,7 @@ impl Jobs {
         alive: &mut Alive,
         pods: &[Arc<Pod>],
     ) -> Result<Option<Duration>, Error> {
-        let too_soon = self.backoffs.wait(job, spec, pods, self.clock.now());
+        let too_soon = self.backoffs.wait(job, spec, pods, clock::now());
         if spec.suspend == Some(true) {
             let all = std::mem::take(&mut alive.active);
             return self.dismiss(job, alive, all).await.map(|()| None);
@@ -64,7 +65,7 @@ impl Jobs {
         let wanted = wanted(spec, counts, alive.active.len());
         if alive.active.len() > wanted {
             let surplus = (alive.active.len() - wanted).min(BURST);
-            let surplus = victims::choose(alive.active.clone(), &[], surplus, self.clock.now());
+            let surplus = victims::choose(alive.active.clone(), &[], surplus, clock::now());
             alive.active.retain(|pod| surplus.iter().all(|one| !Arc::ptr_eq(one, pod)));
             return self.dismiss(job, alive, surplus).await.map(|()| None);
         }
@@ -82,7 +83,7 @@ impl Jobs {
         let mut numbers = indexes.map(|indexes| indexes.pending(alive.active.iter().chain(leaving), missing));
         let mut again = None;
         if let Some((indexes, pending)) = indexes.zip(numbers.as_mut()).filter(|_| is_each_alone) {
-            (*pending, again) = index_failures::due(std::mem::take(pending), &indexes.awaiting, self.clock.now());
+            (*pending, again) = index_failures::due(std::mem::take(pending), &indexes.awaiting, clock::now());
         }
         let missing = numbers.as_ref().map_or(missing, Vec::len);
         let pod = pod_of(job, spec);

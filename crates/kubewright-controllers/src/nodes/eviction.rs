@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{Node, Pod, PodStatus, Taint, Toleration};
 use kubewright_client::Api;
+use kubewright_client::clock;
 use kubewright_core::Object;
 use kubewright_core::options::DeleteOptions;
 
@@ -105,7 +106,7 @@ impl Nodes {
 
     fn disrupt(&self, status: &mut PodStatus, reason: &str, message: &str) {
         status.conditions.retain(|condition| condition.type_ != DISRUPTED);
-        let mut disrupted = new_condition(DISRUPTED, true, self.clock.now());
+        let mut disrupted = new_condition(DISRUPTED, true, clock::now());
         disrupted.reason = Some(reason.into());
         disrupted.message = Some(message.into());
         status.conditions.push(disrupted);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{Pod, PodStatus};
 use kubewright_client::Api;
+use kubewright_client::clock;
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, Time};
 
@@ -32,7 +33,7 @@ impl Nodes {
         if let Some(wait) = self.timers.wait(&pod.key(), pod.uid(), step, delay) {
             return Ok(Some(wait));
         }
-        let now = self.clock.now();
+        let now = clock::now();
         let spec = pod.spec.as_ref();
         let mut status = pod.status.clone().unwrap_or_default();
         match step {

@@ -25,7 +25,6 @@ use kubewright_core::{Object, ObjectKey};
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
@@ -41,7 +40,6 @@ struct Nodes {
     options: NodeOptions,
     nodes: Lister<Node>,
     pods: Lister<Pod>,
-    clock: Clock,
     events: EventRecorder,
     taint_events: EventRecorder,
     timers: Timers,
@@ -64,9 +62,9 @@ const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_secs(1
 /// # Errors
 /// If the nodes cannot be created, or the caches stop before they have synced.
 pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &CancellationToken) -> Result<(), Error> {
-    let (client, factory, clock) = (context.client(), context.factory(), Clock::new());
+    let (client, factory) = (context.client(), context.factory());
     // A server that fails for a moment must not leave the cluster without nodes.
-    while let Err(error) = registration::register(client, &options, clock).await {
+    while let Err(error) = registration::register(client, &options).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "nodes cannot be registered, trying again");
         if stop.run_until_cancelled(tokio::time::sleep(REGISTRATION_RETRY)).await.is_none() {
             return Ok(());
@@ -80,7 +78,6 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
         options,
         nodes: nodes.lister(),
         pods: pods.lister(),
-        clock,
         events: context.recorder("default-scheduler"),
         taint_events: context.recorder("taint-eviction-controller"),
         timers: Timers::default(),

@@ -6,9 +6,9 @@ use kubewright_core::options::ListOptions;
 use kubewright_core::{List, Map, Object, Quantity, Str, Time};
 
 use super::options::NodeOptions;
-use crate::clock::Clock;
 use crate::deletion::delete_exactly;
 use crate::error::Error;
+use kubewright_client::clock;
 
 /// The taint of nodes that are not ready.
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -16,7 +16,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const SIMULATED: &str = "kubewright.dev/simulated";
 
 /// Creates missing nodes, makes all of them ready, and deletes surplus ones of an earlier start.
-pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Clock) -> Result<(), Error> {
+pub(super) async fn register(client: &Client, options: &NodeOptions) -> Result<(), Error> {
     let nodes = Api::<Node>::all(client);
     for node in nodes.list(&ListOptions::default()).await?.items {
         if options.is_former(node.name()) && node.labels().get(SIMULATED) == Some("true") {
@@ -31,7 +31,7 @@ pub(super) async fn register(client: &Client, options: &NodeOptions, clock: Cloc
         // Only we write the status of a simulated node, but users label and cordon it.
         loop {
             let mut node = nodes.get(&name).await?;
-            node.status = Some(status(&name, number, clock.now()));
+            node.status = Some(status(&name, number, clock::now()));
             match nodes.update_status(&node).await {
                 Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error.into()),

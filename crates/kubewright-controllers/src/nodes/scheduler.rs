@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use kubewright_api::core::v1::{Binding, Node, ObjectReference, Pod, PodSpec, PodStatus};
 use kubewright_client::Api;
+use kubewright_client::clock;
 use kubewright_core::{Object, Selector, Str};
 
 use super::Nodes;
@@ -80,7 +81,7 @@ impl Nodes {
         let mut changed = (**pod).clone();
         let status: &mut PodStatus = changed.status.get_or_insert_default();
         status.conditions.retain(|condition| condition.type_ != "PodScheduled");
-        let mut refused = new_condition("PodScheduled", false, self.clock.now());
+        let mut refused = new_condition("PodScheduled", false, clock::now());
         refused.reason = Some("Unschedulable".into());
         refused.message = Some(Str::from(message.as_str()));
         status.conditions.push(refused);

@@ -15,7 +15,6 @@ use kubewright_core::{Object, ObjectKey, Selector};
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::owner_events::owners_of;
@@ -24,13 +23,13 @@ use crate::pods::{is_active, next_available};
 use crate::worker::{self, Reconcile, Synced};
 use crate::{indices, worker::work};
 use kind::Replicated;
+use kubewright_client::clock;
 
 struct ReplicaSets<S: Replicated> {
     client: Client,
     sets: Lister<S>,
     pods: InformerHandle<Pod>,
     control: PodControl,
-    clock: Clock,
 }
 
 /// Runs replica sets until `stop` is cancelled.
@@ -66,7 +65,6 @@ async fn keep<S: Replicated>(context: &ControllerContext, stop: &CancellationTok
         sets: sets.lister(),
         pods: pods.clone(),
         control: PodControl::new(client, &context.recorder(S::COMPONENT)),
-        clock: Clock::new(),
     });
     let of_sets = sets.add_handler({
         let queue = queue.clone();
@@ -121,7 +119,7 @@ impl<S: Replicated> Reconcile for ReplicaSets<S> {
             // The cache will show the last writes soon, which queues the key again.
             Ok(())
         };
-        let now = self.clock.now();
+        let now = clock::now();
         let status = status::calculate(&*set, spec, &active, terminating, managed.as_ref().err(), now);
         self.write_status(&set, status).await?;
         managed?;
@@ -150,7 +148,6 @@ mod tests {
             sets: sets.lister(),
             pods: pods.clone(),
             control: PodControl::new(&client, &context.recorder("test")),
-            clock: Clock::new(),
         });
         context.factory().start(&stop);
         assert!(sets.synced().await && pods.synced().await);

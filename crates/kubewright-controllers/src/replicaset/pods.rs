@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubewright_api::apps::v1::ReplicaSetSpec;
 use kubewright_api::core::v1::Pod;
+use kubewright_client::clock;
 use kubewright_core::owner;
 
 use super::ReplicaSets;
@@ -29,7 +30,7 @@ impl<S: Replicated> ReplicaSets<S> {
         if surplus == 0 {
             return Ok(());
         }
-        let victims = choose(active.to_vec(), &self.related(set), surplus, self.clock.now());
+        let victims = choose(active.to_vec(), &self.related(set), surplus, clock::now());
         self.control.delete(&**set, victims).await.result
     }
 

@@ -21,7 +21,6 @@ use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
 use crate::claim::{Claimant, claim};
-use crate::clock::Clock;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::indices;
@@ -31,6 +30,7 @@ use crate::pod_control::{PodControl, PodOperation};
 use crate::pods::next_available;
 use crate::revisions::{Owner, Revisions, template_of};
 use crate::worker::{self, Reconcile, Synced, work};
+use kubewright_client::clock;
 use plan::{PodAction, plan};
 use pod::SetPods;
 
@@ -49,7 +49,6 @@ struct StatefulSets {
     revisions: Revisions,
     own_sets: OwnWrites,
     control: PodControl,
-    clock: Clock,
     events: EventRecorder,
 }
 
@@ -76,7 +75,6 @@ pub async fn run(context: &ControllerContext, stop: &CancellationToken) -> Resul
         revisions: Revisions::new(client, &revisions),
         own_sets: OwnWrites::default(),
         control: PodControl::new(client, &events).words(words),
-        clock: Clock::new(),
         events,
     });
     let of_sets = sets.add_handler({
@@ -182,7 +180,7 @@ impl Reconcile for StatefulSets {
             None => Revision { name: update.name.clone(), template: update.template.clone() },
         };
         let rollout = StatefulSetRollout { set: &set, spec, current, update };
-        let now = self.clock.now();
+        let now = clock::now();
         let names = (&*rollout.current.name, &*rollout.update.name);
         let status = status::calculate(&set, spec, &pods, names, collisions, now);
         let done = self.carry_out(&rollout, &pods).await;
@@ -218,7 +216,7 @@ impl StatefulSets {
         }
         let members = SetPods::new(set, spec, pods);
         let (mut wait, mut new, mut going) = (None, Vec::new(), Vec::new());
-        for action in plan(spec, &members, &rollout.update.name, self.clock.now()) {
+        for action in plan(spec, &members, &rollout.update.name, clock::now()) {
             let done = match action {
                 PodAction::Create(ordinal) => {
                     let pod = rollout.new_pod(ordinal);

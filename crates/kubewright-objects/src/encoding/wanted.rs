@@ -2,9 +2,9 @@
 
 use hyper::HeaderMap;
 use hyper::header::{ACCEPT, USER_AGENT};
-use kubewright_core::Time;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
+use kubewright_net::clock;
 
 use crate::rejection::Rejection;
 use kubewright_printers::{Include, RowOptions};
@@ -64,7 +64,7 @@ impl Wanted {
 
     /// The options for table rows.
     pub fn rows(self, version: MetaVersion) -> RowOptions {
-        RowOptions { include: self.include, version, now: Time::now() }
+        RowOptions { include: self.include, version, now: clock::now() }
     }
 }
 

@@ -39,6 +39,7 @@ mod running;
 mod settings;
 mod shared;
 mod sources;
+mod trace;
 mod watches;
 mod work;
 

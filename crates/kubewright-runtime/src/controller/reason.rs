@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::HashMap;
 use kubewright_core::{ObjectKey, Str};
+use tracing::Span;
+
+use super::trace::KeyTrace;
 
 /// Maximum number of distinct reasons; further ones are only counted.
 const LIMIT: usize = 16;
@@ -120,24 +123,37 @@ impl fmt::Display for Reasons {
 
 /// Reasons of queued keys.
 #[derive(Debug, Default)]
-pub(crate) struct PendingReasons(Mutex<HashMap<ObjectKey, Reasons>>);
+pub(crate) struct PendingReasons(Mutex<HashMap<ObjectKey, Pending>>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    reasons: Reasons,
+    trace: Option<Box<KeyTrace>>,
+}
 
 impl PendingReasons {
     /// Must be called before the key is queued, so that its worker finds the reason.
-    pub(crate) fn add(&self, key: &ObjectKey, reason: Reason) {
-        match self.lock().entry(key.clone()) {
-            Entry::Occupied(mut reasons) => reasons.get_mut().add(reason),
+    pub(crate) fn add(&self, controller: &str, key: &ObjectKey, reason: Reason) {
+        let mut pending = self.lock();
+        let pending = match pending.entry(key.clone()) {
+            Entry::Occupied(pending) => pending.into_mut(),
             Entry::Vacant(none) => {
-                none.insert(Reasons { first: Some(reason), more: Vec::new(), total: 1 });
+                none.insert(Pending { trace: KeyTrace::start(controller, key), ..Pending::default() })
             }
+        };
+        if let Some(trace) = pending.trace.as_ref().filter(|_| pending.reasons.different() < LIMIT) {
+            trace.received(&reason);
         }
+        pending.reasons.add(reason);
     }
 
-    pub(crate) fn take(&self, key: &ObjectKey) -> Reasons {
-        self.lock().remove(key).unwrap_or_default()
+    /// The reasons, and the span of the trace if there is one.
+    pub(crate) fn take(&self, key: &ObjectKey) -> (Reasons, Option<Span>) {
+        let pending = self.lock().remove(key).unwrap_or_default();
+        (pending.reasons, pending.trace.map(|trace| trace.taken()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Reasons>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Pending>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,12 +167,12 @@ mod tests {
         let pending = PendingReasons::default();
         let key = ObjectKey::namespaced("default", "web");
         for kind in [ReasonKind::Added, ReasonKind::Updated, ReasonKind::Updated] {
-            pending.add(&key, Reason { source: "pods".into(), object: Some(key.clone()), kind });
+            pending.add("maps", &key, Reason { source: "pods".into(), object: Some(key.clone()), kind });
         }
-        let reasons = pending.take(&key);
+        let (reasons, _) = pending.take(&key);
         assert_eq!(reasons.to_string(), "pods default/web added, pods default/web updated");
         assert_eq!(reasons.total(), 3);
-        assert_eq!(pending.take(&key), Reasons::default());
+        assert_eq!(pending.take(&key).0, Reasons::default());
     }
 
     #[test]
@@ -165,9 +181,9 @@ mod tests {
         let key = ObjectKey::cluster("all");
         for number in 0..1000 {
             let object = Some(ObjectKey::cluster(format!("{number}")));
-            pending.add(&key, Reason { source: "nodes".into(), object, kind: ReasonKind::Updated });
+            pending.add("maps", &key, Reason { source: "nodes".into(), object, kind: ReasonKind::Updated });
         }
-        let reasons = pending.take(&key);
+        let (reasons, _) = pending.take(&key);
         assert_eq!((reasons.iter().len(), reasons.total()), (LIMIT, 1000));
     }
 }

@@ -123,7 +123,7 @@ impl SharedController {
     /// Requests a reconcile of `key` when the limiter allows it, or after a fixed delay if the
     /// limiter panics: the key must not be lost.
     pub(crate) fn enqueue_limited(&self, key: &ObjectKey, reason: Reason, options: AddOptions) {
-        self.pending.add(key, reason);
+        self.pending.add(&self.name, key, reason);
         if self.limiter(key, || self.queue.add_with(key.clone(), options.rate_limited())).is_none() {
             self.queue.add_with(key.clone(), options.after(WITHOUT_LIMITER));
         }
@@ -137,7 +137,7 @@ impl SharedController {
 
     /// Requests a reconcile of `key`.
     pub(crate) fn enqueue(&self, key: ObjectKey, reason: Reason, options: AddOptions) {
-        self.pending.add(&key, reason);
+        self.pending.add(&self.name, &key, reason);
         self.queue.add_with(key, options);
     }
 

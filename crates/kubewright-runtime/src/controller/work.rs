@@ -106,14 +106,16 @@ impl WorkerPlan {
     ) {
         let shared = &*shared_context.shared;
         let failures = shared.limiter(&claim, || shared.queue.num_requeues(&claim));
+        // The trace of the key ends with this function.
+        let (reasons, trace) = shared.pending.take(&claim);
         let context = Context::new(ContextInner {
             key: claim.key().clone(),
-            reasons: shared.pending.take(&claim),
+            reasons,
             attempt: failures.unwrap_or_default().saturating_add(1),
             reconcile_id: shared.random.next(),
             shared_context: shared_context.clone(),
         });
-        let span = span_of(shared, &context);
+        let span = span_of(shared, &context, trace.as_ref());
         let is_observed = shared.results.is_observed();
         let kept = (is_observed || self.error_policy.is_some()).then(|| context.clone());
         let began = is_observed.then(Instant::now);
@@ -164,11 +166,13 @@ impl SharedController {
     }
 }
 
-/// The span of a run; `None` without a subscriber, which is cheaper than a disabled span.
-fn span_of(shared: &SharedController, context: &Context) -> Option<Span> {
+/// The span of a run, below that of its trace; `None` without a subscriber, which is cheaper than a
+/// disabled span.
+fn span_of(shared: &SharedController, context: &Context, trace: Option<&Span>) -> Option<Span> {
     if !tracing::enabled!(Level::INFO) {
         return None;
     }
+    let _trace = trace.map(Span::enter);
     // At info level, so that each log line of a reconciler has the key.
     let span = tracing::info_span!(
         "reconcile",

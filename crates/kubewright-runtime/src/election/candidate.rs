@@ -1,7 +1,8 @@
 //! A candidate's view of the lease, and single attempts to acquire or renew it.
 
 use kubewright_client::Error;
-use kubewright_core::{MicroTime, Str};
+use kubewright_client::clock;
+use kubewright_core::Str;
 use tokio::time::Instant;
 
 use super::lock::{LeaderElectionRecord, ResourceLock};
@@ -87,7 +88,7 @@ impl Candidate {
         if self.options.is_coordinated {
             return self.try_coordinated(now).await;
         }
-        let clock = Some(MicroTime::now());
+        let clock = Some(clock::now_micros());
         let mut record = LeaderElectionRecord {
             holder_identity: self.identity.clone(),
             lease_duration_seconds: self.options.lease_duration_seconds(),
@@ -155,7 +156,7 @@ impl Candidate {
             return None;
         }
         let mut record = self.observed.clone();
-        record.renew_time = Some(MicroTime::now());
+        record.renew_time = Some(clock::now_micros());
         record.lease_duration_seconds = self.options.lease_duration_seconds();
         match self.lock.update(&record).await {
             Ok(()) => Some(self.holds(record, now)),
@@ -175,7 +176,7 @@ impl Candidate {
         if !self.is_leader() {
             return Ok(());
         }
-        let clock = Some(MicroTime::now());
+        let clock = Some(clock::now_micros());
         let record = LeaderElectionRecord {
             lease_duration_seconds: 1,
             acquire_time: clock,

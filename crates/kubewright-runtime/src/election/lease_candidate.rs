@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use kubewright_client::clock;
 use kubewright_client::{Api, Client, Result};
 use kubewright_core::options::WatchOptions;
 use kubewright_core::stream::WatchEvent;
@@ -160,7 +161,7 @@ fn time(candidate: &DynamicObject, field: &str) -> Option<MicroTime> {
 fn renew(candidate: &mut DynamicObject) {
     // The control plane expects a time later than its ping, and its clock may be ahead of ours.
     let asked = time(candidate, "pingTime").and_then(|asked| asked.checked_add(Duration::from_micros(1)));
-    let renewed = asked.map_or(MicroTime::now(), |asked| asked.max(MicroTime::now()));
+    let renewed = asked.map_or(clock::now_micros(), |asked| asked.max(clock::now_micros()));
     // The server rejects a spec that is not an object, with a reason.
     let _ = candidate.set(&["spec", "renewTime"], renewed.to_string());
 }

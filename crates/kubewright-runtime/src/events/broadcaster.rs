@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kubewright_api::core::v1::{Event as CoreEvent, EventSource};
 use kubewright_api::events::v1::Event;
 use kubewright_client::Client;
+use kubewright_client::clock;
 use kubewright_core::meta::v1::ObjectMeta;
-use kubewright_core::{MicroTime, Str, Time, validation};
+use kubewright_core::{Str, validation};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval_at, timeout};
@@ -198,7 +199,7 @@ fn name(object: &str) -> String {
 
 #[inline]
 fn core_event(who: &Reporter, event: NewEvent) -> CoreEvent {
-    let now = Some(Time::now());
+    let now = Some(clock::now());
     let source = EventSource { component: Some(who.component.clone()), host: set(&who.instance) };
     CoreEvent {
         metadata: metadata(&event),
@@ -220,7 +221,7 @@ fn core_event(who: &Reporter, event: NewEvent) -> CoreEvent {
 fn new_event(who: &Reporter, event: NewEvent) -> Event {
     Event {
         metadata: metadata(&event),
-        event_time: Some(MicroTime::now()),
+        event_time: Some(clock::now_micros()),
         reporting_controller: Some(who.component.clone()),
         reporting_instance: Some(shortened(
             if who.instance.is_empty() { &who.component } else { &who.instance },

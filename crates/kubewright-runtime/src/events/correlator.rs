@@ -9,7 +9,7 @@ use kubewright_client::flowcontrol::TokenBucket;
 use kubewright_core::{Object, Str, Time};
 use tokio::time::Instant;
 
-use super::lru::Lru;
+use crate::lru::Lru;
 
 /// Entries of each cache.
 const CACHED: usize = 4096;

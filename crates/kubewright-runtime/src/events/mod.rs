@@ -8,7 +8,6 @@
 
 mod broadcaster;
 mod correlator;
-mod lru;
 mod new_event;
 mod recorder;
 mod series;

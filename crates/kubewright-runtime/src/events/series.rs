@@ -7,7 +7,7 @@ use kubewright_api::events::v1::{Event, EventSeries};
 use kubewright_core::{MicroTime, Shared, Str};
 use tokio::time::Instant;
 
-use super::lru::Lru;
+use crate::lru::Lru;
 
 /// Maximum number of series; client-go has no bound.
 const CACHED: usize = 4096;

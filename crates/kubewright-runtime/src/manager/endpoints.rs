@@ -1,14 +1,16 @@
-//! `/healthz`, `/readyz` and `/metrics` over HTTP.
+//! `/healthz`, `/readyz`, `/metrics` and other pages over HTTP.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -37,14 +39,24 @@ pub(super) async fn listen(address: SocketAddr) -> Result<TcpListener, ManagerEr
     TcpListener::bind(address).await.map_err(|source| ManagerError::Listen { address, source })
 }
 
-/// Serves until told to stop.
+/// A handler of another path.
+pub(super) type EndpointHandler =
+    Arc<dyn Fn(Request<()>) -> Pin<Box<dyn Future<Output = Response<Bytes>> + Send>> + Send + Sync>;
+
+/// The pages of an address.
+#[derive(Clone, Default)]
+pub(super) struct Endpoints {
+    /// For `/metrics`.
+    pub(super) registry: Option<Arc<Registry>>,
+    /// For `/healthz` and `/readyz`.
+    pub(super) checks: Option<Arc<Checks>>,
+    /// Other paths.
+    pub(super) handlers: BTreeMap<String, EndpointHandler>,
+}
+
+/// Serves over HTTP until told to stop.
 #[inline]
-pub(super) async fn serve(
-    listener: TcpListener,
-    registry: Arc<Registry>,
-    checks: Arc<Checks>,
-    stop: CancellationToken,
-) {
+pub(super) async fn serve(listener: TcpListener, endpoints: Endpoints, stop: CancellationToken) {
     let connections = Tasks::default();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
@@ -52,10 +64,15 @@ pub(super) async fn serve(
             sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let (registry, checks) = (registry.clone(), checks.clone());
+        let endpoints = endpoints.clone();
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = answer(request.method(), request.uri().path(), &registry, &checks);
-            async { Ok::<_, Infallible>(answer) }
+            let (endpoints, request) = (endpoints.clone(), request.into_parts().0);
+            async move {
+                Ok::<_, Infallible>(match endpoints.refusal(&request) {
+                    None => endpoints.answer(request).await,
+                    Some(refusal) => refusal,
+                })
+            }
         });
         let stop = stop.clone();
         connections.spawn(Box::pin(async move {
@@ -71,36 +88,61 @@ pub(super) async fn serve(
     let _ = timeout(GRACE, connections.ended()).await;
 }
 
-#[inline]
-fn answer(method: &Method, path: &str, registry: &Registry, checks: &Checks) -> Response<Full<Bytes>> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
-        return text_of(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
-    }
-    if path == "/metrics" {
-        let mut text = String::new();
-        if text::encode(&mut text, registry).is_err() {
-            return text_of(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n");
+impl Endpoints {
+    /// The refusal of a request if there is no such page, or it cannot be written.
+    #[inline]
+    pub(super) fn refusal(&self, request: &Parts) -> Option<Response<Full<Bytes>>> {
+        if !matches!(request.method, Method::GET | Method::HEAD) {
+            return Some(text_of(StatusCode::METHOD_NOT_ALLOWED, "only GET\n"));
         }
-        let mut response = text_of(StatusCode::OK, text);
-        response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(OPEN_METRICS));
-        return response;
+        let path = request.uri.path();
+        let is_check = name_below("/healthz", path).or(name_below("/readyz", path)).is_some();
+        let is_served = (path == "/metrics" && self.registry.is_some())
+            || (is_check && self.checks.is_some())
+            || self.handlers.contains_key(path);
+        (!is_served).then(|| text_of(StatusCode::NOT_FOUND, "no such page\n"))
     }
-    let name_below = |root: &str| path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let report = match (name_below("/healthz"), name_below("/readyz")) {
-        (Some(name), _) => checks.healthz(name.trim_matches('/')),
-        (_, Some(name)) => checks.readyz(name.trim_matches('/')),
-        _ => None,
-    };
-    match report {
-        Some((true, report)) => text_of(StatusCode::OK, report),
-        Some((false, report)) => text_of(StatusCode::INTERNAL_SERVER_ERROR, report),
-        None => text_of(StatusCode::NOT_FOUND, "no such page\n"),
+
+    /// The page, if there is no [`refusal`](Self::refusal).
+    #[inline]
+    pub(super) async fn answer(&self, request: Parts) -> Response<Full<Bytes>> {
+        let path = request.uri.path();
+        if let Some(handler) = self.handlers.get(path) {
+            return handler(Request::from_parts(request, ())).await.map(Full::new);
+        }
+        if let Some(registry) = self.registry.as_deref().filter(|_| path == "/metrics") {
+            let mut text = String::new();
+            if text::encode(&mut text, registry).is_err() {
+                return text_of(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n");
+            }
+            let mut response = text_of(StatusCode::OK, text);
+            response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(OPEN_METRICS));
+            return response;
+        }
+        let checks = self.checks.as_deref();
+        let report = match (name_below("/healthz", path), name_below("/readyz", path)) {
+            (Some(name), _) => checks.and_then(|checks| checks.healthz(name)),
+            (_, Some(name)) => checks.and_then(|checks| checks.readyz(name)),
+            _ => None,
+        };
+        match report {
+            Some((true, report)) => text_of(StatusCode::OK, report),
+            Some((false, report)) => text_of(StatusCode::INTERNAL_SERVER_ERROR, report),
+            None => text_of(StatusCode::NOT_FOUND, "no such page\n"),
+        }
     }
 }
 
-fn text_of(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
+/// The name of a check below `root`; empty for all checks.
+#[inline]
+fn name_below<'a>(root: &str, path: &'a str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root).filter(|rest| rest.is_empty() || rest.starts_with('/'))?;
+    Some(rest.trim_matches('/'))
+}
+
+pub(super) fn text_of(status: StatusCode, text: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }

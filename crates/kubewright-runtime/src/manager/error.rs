@@ -53,6 +53,10 @@ pub enum ManagerError {
     #[cfg(feature = "webhook")]
     #[error("webhooks cannot be served")]
     Webhook(#[from] crate::webhook::WebhookError),
+    /// The certificate of the metrics is unusable.
+    #[cfg(feature = "secure-metrics")]
+    #[error("the certificate of the metrics is not usable")]
+    Certificate(#[source] crate::https::ServingCertificateError),
     /// The address of the endpoints cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {

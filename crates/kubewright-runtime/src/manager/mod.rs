@@ -8,6 +8,8 @@ mod error;
 mod group;
 mod options;
 mod run;
+#[cfg(feature = "secure-metrics")]
+mod secure_metrics;
 mod signals;
 
 use std::collections::BTreeSet;
@@ -27,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 pub use checks::{Check, Checks};
 pub use error::ManagerError;
 pub use options::{ManagerOptions, RuntimeMetrics};
+#[cfg(feature = "secure-metrics")]
+pub use secure_metrics::SecureMetrics;
 pub use signals::shutdown_on_signals;
 
 use crate::controller::{
@@ -282,7 +286,8 @@ impl Manager {
         Ok(self)
     }
 
-    /// Serves webhooks, whether this process leads or not. Readiness requires that they are served.
+    /// Serves webhooks, whether this process leads or not. Readiness requires that they are served,
+    /// liveness that their certificate has not expired.
     ///
     /// They are served before the caches start and until these have stopped, since the server may
     /// need a conversion for a list.
@@ -299,8 +304,8 @@ impl Manager {
         let name = name.into();
         self.claim(name.clone())?;
         self.checks.readiness(name.clone(), server.started_checker());
-        let server = if server.has_metrics() { server } else { server.metrics(&self.metrics.webhooks) };
-        self.webhooks.push((name, server));
+        self.checks.health(name.clone(), server.certificate_checker());
+        self.webhooks.push((name, server.default_metrics(&self.metrics.webhooks, &self.metrics.certificates)));
         Ok(self)
     }
 

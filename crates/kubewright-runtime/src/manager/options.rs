@@ -1,14 +1,20 @@
 //! Options and metrics of a manager.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use hyper::{Request, Response};
 use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_core::{NamespaceScope, Str};
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
 
+use super::endpoints::EndpointHandler;
 use crate::controller::{ControllerMetrics, SYNC_TIMEOUT};
 use crate::election::ElectionMetrics;
 
@@ -16,6 +22,9 @@ use crate::election::ElectionMetrics;
 pub struct ManagerOptions {
     pub(super) listen: Option<SocketAddr>,
     pub(super) bound: Option<oneshot::Sender<SocketAddr>>,
+    #[cfg(feature = "secure-metrics")]
+    pub(super) secure_metrics: Option<super::SecureMetrics>,
+    pub(super) handlers: BTreeMap<String, EndpointHandler>,
     pub(super) grace: Option<Duration>,
     pub(super) sync_timeout: Duration,
     pub(super) registry: Option<Registry>,
@@ -29,6 +38,9 @@ impl Default for ManagerOptions {
         ManagerOptions {
             listen: None,
             bound: None,
+            #[cfg(feature = "secure-metrics")]
+            secure_metrics: None,
+            handlers: BTreeMap::new(),
             grace: Some(Duration::from_secs(30)),
             sync_timeout: SYNC_TIMEOUT,
             registry: None,
@@ -58,7 +70,35 @@ impl ManagerOptions {
         self
     }
 
-    /// How long everything together may take to stop; `None` shared_context no limit. 30 s by
+    /// Serves `/metrics` and [other pages](Self::handler) over HTTPS for authorized callers, and not at
+    /// the address of [`listen`](Self::listen) any more. Off by default.
+    #[cfg(feature = "secure-metrics")]
+    #[doc(alias = "metricsserver.Options")]
+    #[must_use]
+    #[inline]
+    pub fn secure_metrics(mut self, metrics: super::SecureMetrics) -> Self {
+        self.secure_metrics = Some(metrics);
+        self
+    }
+
+    /// Serves another page where `/metrics` is served, such as a profile. It answers GET and HEAD.
+    #[doc(alias = "ExtraHandlers")]
+    #[doc(alias = "AddMetricsServerExtraHandler")]
+    #[doc(alias = "PprofBindAddress")]
+    #[must_use]
+    pub fn handler<R>(
+        mut self,
+        path: impl Into<String>,
+        handler: impl Fn(Request<()>) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output = Response<Bytes>> + Send + 'static,
+    {
+        self.handlers.insert(path.into(), Arc::new(move |request| Box::pin(handler(request))));
+        self
+    }
+
+    /// How long everything together may take to stop; `None` means no limit. 30 s by
     /// default.
     ///
     /// Unfinished work is then dropped. Zero drops it immediately, without an error.
@@ -142,6 +182,9 @@ pub struct RuntimeMetrics {
     pub elections: ElectionMetrics,
     /// Metrics of caches.
     pub caches: kubewright_cache::InformerMetrics,
+    /// Metrics of serving certificates.
+    #[cfg(feature = "https")]
+    pub certificates: crate::https::CertificateMetrics,
     /// Metrics of webhooks.
     #[cfg(feature = "webhook")]
     pub webhooks: crate::webhook::WebhookMetrics,
@@ -156,6 +199,8 @@ impl RuntimeMetrics {
             controllers: ControllerMetrics::register(registry),
             elections: ElectionMetrics::register(registry),
             caches: kubewright_cache::InformerMetrics::register(registry),
+            #[cfg(feature = "https")]
+            certificates: crate::https::CertificateMetrics::register(registry),
             #[cfg(feature = "webhook")]
             webhooks: crate::webhook::WebhookMetrics::register(registry),
         }

@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::endpoints::Endpoints;
 use super::group::TaskGroup;
 use super::{Checks, Manager, ManagerError, endpoints};
 use crate::controller::{BoxError, CacheSource, ControllerHandle, LeadershipNeed, RunnableController, unsynced};
@@ -126,23 +127,54 @@ impl Manager {
         result
     }
 
-    /// Serves `/healthz`, `/readyz` and `/metrics`, if an address is configured.
+    /// Serves `/healthz`, `/readyz` and `/metrics` at the configured addresses.
     #[inline]
     async fn start_http(&mut self, checks: &Arc<Checks>) -> Result<TaskGroup, ManagerError> {
         let mut http = TaskGroup::default();
         let registry = Arc::new(std::mem::take(&mut self.registry));
+        let handlers = std::mem::take(&mut self.options.handlers);
+        let metrics = Endpoints { registry: Some(registry), checks: None, handlers };
+        let metrics = self.start_secure_metrics(&mut http, metrics).await?;
         if let Some(address) = self.options.listen {
             let listener = endpoints::listen(address).await?;
             if let Some(tell) = self.options.bound.take() {
                 let _ = tell.send(listener.local_addr().unwrap_or(address));
             }
-            let checks = checks.clone();
+            let endpoints = Endpoints { checks: Some(checks.clone()), ..metrics.unwrap_or_default() };
             http.spawn(Str::from_static("endpoints"), |stop| async move {
-                endpoints::serve(listener, registry, checks, stop).await;
+                endpoints::serve(listener, endpoints, stop).await;
                 Ok(())
             });
         }
         Ok(http)
+    }
+
+    /// Serves the metrics over HTTPS, or returns them.
+    #[cfg(feature = "secure-metrics")]
+    #[inline]
+    async fn start_secure_metrics(
+        &mut self,
+        http: &mut TaskGroup,
+        metrics: Endpoints,
+    ) -> Result<Option<Endpoints>, ManagerError> {
+        let Some(secure) = self.options.secure_metrics.take() else { return Ok(Some(metrics)) };
+        let bound = secure.bind().await?;
+        let (filter, counters) = (crate::access::AccessFilter::new(self.client()), self.metrics.certificates.clone());
+        http.spawn(Str::from_static("metrics"), |stop| async move {
+            super::secure_metrics::serve(bound, metrics, filter, counters, stop).await;
+            Ok(())
+        });
+        Ok(None)
+    }
+
+    #[cfg(not(feature = "secure-metrics"))]
+    #[inline]
+    async fn start_secure_metrics(
+        &mut self,
+        _: &mut TaskGroup,
+        metrics: Endpoints,
+    ) -> Result<Option<Endpoints>, ManagerError> {
+        Ok(Some(metrics))
     }
 
     #[cfg(feature = "webhook")]

@@ -16,8 +16,6 @@ pub struct WebhookMetrics {
     requests: Family<Labels<2>, Counter>,
     latency: Times,
     in_flight: Family<Labels<1>, Gauge>,
-    certificates: Counter,
-    certificate_errors: Counter,
 }
 
 impl WebhookMetrics {
@@ -31,11 +29,7 @@ impl WebhookMetrics {
         let latency = registered(registry, &name("latency_seconds"), "How long answers take", latency);
         let help = "Questions that are being answered";
         let in_flight = registered(registry, &name("requests_in_flight"), help, Family::default());
-        let help = "Certificates that were read again";
-        let certificates = registered(registry, "certwatcher_read_certificate", help, Counter::default());
-        let help = "Certificates that could not be read again";
-        let certificate_errors = registered(registry, "certwatcher_read_certificate_errors", help, Counter::default());
-        WebhookMetrics { requests, latency, in_flight, certificates, certificate_errors }
+        WebhookMetrics { requests, latency, in_flight }
     }
 
     /// Counts a request as in flight until the value is dropped, since a request may be cancelled.
@@ -50,13 +44,6 @@ impl WebhookMetrics {
         self.latency.get_or_create_owned(&name).observe(seconds);
         let labels = [("webhook", path.to_owned()), ("code", code.to_string())];
         self.requests.get_or_create_owned(&labels).inc();
-    }
-
-    pub(super) fn read_certificate(&self, is_usable: bool) {
-        self.certificates.inc();
-        if !is_usable {
-            self.certificate_errors.inc();
-        }
     }
 }
 

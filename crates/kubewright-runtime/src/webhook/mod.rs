@@ -1,39 +1,49 @@
 //! Webhooks for API servers: admission, and conversion between versions.
 //!
-//! Start at [`WebhookServer`]. An admission handler is a function from an [`AdmissionRequest`] to
-//! an
-//! [`AdmissionResponse`]; changes of the object become a patch. A [`Converter`] converts between
-//! versions.
+//! Start at [`Webhooks`]: validators and mutators are functions over typed objects, and a
+//! [`Converter`] converts between versions. [`WebhookServer`] serves them, with a certificate in
+//! files or of a [`CertificateRotator`]. [`Webhooks::configurations`] writes their manifest.
 //!
 //! ```
 //! use kubewright_api::core::v1::ConfigMap;
-//! use kubewright_runtime::webhook::{AdmissionRequest, AdmissionResponse, WebhookServer, mutate_path};
+//! use kubewright_runtime::webhook::{ServingCertificate, WebhookServer, Webhooks};
 //!
-//! let server = WebhookServer::new(([0, 0, 0, 0], 9443).into(), "tls.crt", "tls.key")
-//!     .admit(mutate_path::<ConfigMap>(), |request: AdmissionRequest<ConfigMap>| async move {
-//!         request.mutate(|map| drop(map.metadata.labels.insert("seen", "yes".into())))
-//!     })
-//!     .admit("/no-deletions", |request: AdmissionRequest<ConfigMap>| async move {
-//!         AdmissionResponse::deny(format!("{} stays", request.name))
+//! let webhooks = Webhooks::new()
+//!     .set_defaults(|map: &mut ConfigMap| drop(map.metadata.labels.insert("seen", "yes".into())))
+//!     .validate(|new: ConfigMap, _old, _| async move {
+//!         if new.data.contains_key("colour") { Ok(()) } else { Err("a colour is needed".into()) }
 //!     });
+//! let certificate = ServingCertificate::files("tls.crt", "tls.key");
+//! let server = WebhookServer::new(([0, 0, 0, 0], 9443).into(), certificate, webhooks);
 //! # drop(server);
 //! ```
 
-mod certificate;
+mod configuration;
+mod context;
 mod conversion;
+mod denial;
 mod metrics;
 mod request;
 mod response;
 mod route;
 mod server;
 mod tree;
+mod webhooks;
 
-pub use certificate::ServingCertificateError;
+pub use configuration::ClientConfig;
+pub use context::{AdmissionContext, Operation};
 pub use conversion::Converter;
+pub use denial::{Denial, Warnings};
 pub use metrics::WebhookMetrics;
-pub use request::{AdmissionRequest, Operation};
+pub use request::AdmissionRequest;
 pub use response::AdmissionResponse;
+#[cfg(feature = "testing")]
+pub(crate) use server::Answering;
 pub use server::{WebhookError, WebhookServer};
+pub use webhooks::Webhooks;
+
+pub use crate::https::{CertificateMetrics, ServingCertificate, ServingCertificateError};
+pub use crate::rotation::{CertificateRotator, CertificateStorage, RotationError};
 
 use kubewright_core::Kind;
 

@@ -1,59 +1,23 @@
 //! Admission requests.
 
-use kubewright_api::authentication::v1::UserInfo;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Decoder, GroupVersionKind, GroupVersionResource, Object, Str, Value};
+use kubewright_core::{Object, Value};
 use kubewright_merge::patch::{create_json_patch, create_merge_patch, merge_patch};
 
+use super::context::{AdmissionContext, Operation};
 use super::response::AdmissionResponse;
 use super::tree;
-
-/// The operation on an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Operation {
-    /// A creation.
-    Create,
-    /// An update.
-    Update,
-    /// A deletion.
-    Delete,
-    /// A connection to a subresource, such as `exec`.
-    Connect,
-}
 
 /// A write of an object of type `T` to be admitted.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AdmissionRequest<T> {
-    /// The id of the request, which the response repeats.
-    pub uid: Str,
-    /// The kind of the object, as the webhook expects it.
-    pub kind: GroupVersionKind,
-    /// The resource, as the webhook expects it.
-    pub resource: GroupVersionResource,
-    /// The subresource, such as `status`; empty for the object itself.
-    pub subresource: Str,
-    /// The original kind of the object, if known.
-    pub request_kind: Option<GroupVersionKind>,
-    /// The original resource, if known.
-    pub request_resource: Option<GroupVersionResource>,
-    /// The name; empty if the server generates one.
-    pub name: Str,
-    /// The namespace; empty for cluster-scoped objects.
-    pub namespace: Str,
-    /// The operation.
-    pub operation: Operation,
-    /// The requester.
-    pub user: UserInfo,
+    /// The requester, the operation and the names of the object.
+    pub context: AdmissionContext,
     /// The new object; `None` for a deletion.
     pub object: Option<T>,
     /// The existing object; `None` for a creation.
     pub old_object: Option<T>,
-    /// Whether the write is a dry run, so that there must be no side effects.
-    pub dry_run: bool,
-    /// The options of the write, such as `CreateOptions`.
-    pub options: Value,
     /// The object as sent, including fields that the type does not know.
     pub raw_object: Value,
 }
@@ -64,32 +28,29 @@ impl<T: Object> AdmissionRequest<T> {
     /// # Errors
     /// A message, if it is not for such an object.
     pub(super) fn read(request: &Value) -> Result<Self, String> {
-        let text = |field: &str| Str::from(request.get(field).and_then(Value::as_str).unwrap_or_default());
-        let operation = match &*text("operation") {
-            "CREATE" => Operation::Create,
-            "UPDATE" => Operation::Update,
-            "DELETE" => Operation::Delete,
-            "CONNECT" => Operation::Connect,
-            other => return Err(format!("unknown operation {other:?}")),
-        };
-        let user = request.get("userInfo").map(|user| Decoder::new().json(user.to_string().as_bytes())).transpose();
+        let context = AdmissionContext::read(request)?;
+        // A rule may match a subresource with objects of another kind, such as Scale.
+        if let Some(expected) = T::static_kind().filter(|expected| context.kind != *expected) {
+            return Err(format!("expected an object of {expected}, got {}", context.kind));
+        }
         Ok(AdmissionRequest {
-            uid: text("uid"),
-            kind: kind(request.get("kind")).unwrap_or_default(),
-            resource: resource(request.get("resource")).unwrap_or_default(),
-            subresource: text("subResource"),
-            request_kind: kind(request.get("requestKind")),
-            request_resource: resource(request.get("requestResource")),
-            name: text("name"),
-            namespace: text("namespace"),
-            operation,
-            user: user.map_err(|error| format!("userInfo: {error}"))?.unwrap_or_default(),
+            context,
             object: object("object", request)?,
             old_object: object("oldObject", request)?,
-            dry_run: request.get("dryRun").and_then(Value::as_bool).unwrap_or_default(),
-            options: request.get("options").cloned().unwrap_or_default(),
             raw_object: request.get("object").cloned().unwrap_or_default(),
         })
+    }
+
+    /// The new object, and the existing one for an update.
+    ///
+    /// # Errors
+    /// A message, if the request lacks one of them.
+    pub(super) fn written(&self) -> Result<(&T, Option<&T>), &'static str> {
+        let new = self.object.as_ref().ok_or("the request has no object")?;
+        match &self.old_object {
+            None if self.context.operation == Operation::Update => Err("the request has no oldObject"),
+            old => Ok((new, old.as_ref())),
+        }
     }
 
     /// Allows the write with the changes that `change` makes to its object. Without an object, as
@@ -126,18 +87,6 @@ fn object<T: Object>(field: &str, request: &Value) -> Result<Option<T>, String> 
     tree::to_object(value).map(Some).map_err(|error| format!("{field}: {error}"))
 }
 
-fn kind(value: Option<&Value>) -> Option<GroupVersionKind> {
-    let text = |field: &str| value.and_then(|value| value.get(field)?.as_str()).unwrap_or_default().to_owned();
-    value?.as_object()?;
-    Some(GroupVersionKind::new(text("group"), text("version"), text("kind")))
-}
-
-fn resource(value: Option<&Value>) -> Option<GroupVersionResource> {
-    let text = |field: &str| value.and_then(|value| value.get(field)?.as_str()).unwrap_or_default().to_owned();
-    value?.as_object()?;
-    Some(GroupVersionResource::new(text("group"), text("version"), text("resource")))
-}
-
 #[cfg(test)]
 mod tests {
     use kubewright_api::core::v1::ConfigMap;
@@ -145,8 +94,10 @@ mod tests {
 
     use super::*;
 
+    const KIND: &str = r#""kind":{"group":"","version":"v1","kind":"ConfigMap"}"#;
+
     fn request(object: &str) -> AdmissionRequest<ConfigMap> {
-        let text = format!(r#"{{"uid":"1","operation":"CREATE","object":{object}}}"#);
+        let text = format!(r#"{{"uid":"1",{KIND},"operation":"CREATE","object":{object}}}"#);
         AdmissionRequest::read(&Value::from_json(text.as_bytes()).unwrap()).unwrap()
     }
 
@@ -172,9 +123,11 @@ mod tests {
 
     #[test]
     fn an_undecodable_object_is_rejected_with_a_message() {
+        let scale = r#""kind":{"group":"autoscaling","version":"v1","kind":"Scale"}"#;
         for (text, why) in [
-            (r#"{"operation":"BURN"}"#, "unknown operation \"BURN\""),
-            (r#"{"operation":"CREATE","object":{"data":7}}"#, "object: "),
+            (format!(r#"{{{KIND},"operation":"BURN"}}"#), "unknown operation \"BURN\""),
+            (format!(r#"{{{KIND},"operation":"CREATE","object":{{"data":7}}}}"#), "object: "),
+            (format!(r#"{{{scale},"operation":"UPDATE"}}"#), "expected an object of /v1, Kind=ConfigMap, got auto"),
         ] {
             let refused = AdmissionRequest::<ConfigMap>::read(&Value::from_json(text.as_bytes()).unwrap());
             assert!(refused.unwrap_err().starts_with(why), "{text}");

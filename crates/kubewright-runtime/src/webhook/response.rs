@@ -89,6 +89,11 @@ impl AdmissionResponse {
         u16::try_from(code).unwrap_or(403)
     }
 
+    /// The status of a denial.
+    pub(super) fn into_status(self) -> Status {
+        self.status.unwrap_or_default()
+    }
+
     /// The `response` of a review.
     pub(super) fn write(&self, uid: &str) -> Value {
         let mut response = Map::new();

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Kind, Map, Object, Value};
+use kubewright_core::{Kind, Map, Object, Value, json};
 
 use super::conversion::Converter;
 use super::request::AdmissionRequest;
 use super::response::AdmissionResponse;
+use super::tree;
 use crate::unwind::caught;
 
 /// A response and its status code.
@@ -26,8 +27,16 @@ const ADMISSION_MAX: usize = 7 << 20;
 /// review, so the size of an object is no bound.
 const CONVERSION_MAX: usize = 256 << 20;
 
+/// The kind of review that a route answers.
+#[derive(Debug, Clone, Copy)]
+enum ReviewKind {
+    Admission,
+    Conversion,
+}
+
 /// The handler of reviews at one path.
 pub(super) struct Route {
+    kind: ReviewKind,
     /// Size limit of a review.
     pub(super) body_max: usize,
     answer: ReviewHandler,
@@ -55,7 +64,7 @@ where
             (response.write(&uid), response.code())
         })
     });
-    Route { body_max: ADMISSION_MAX, answer }
+    Route { kind: ReviewKind::Admission, body_max: ADMISSION_MAX, answer }
 }
 
 fn panicked(panic: String) -> Poll<AdmissionResponse> {
@@ -69,22 +78,41 @@ pub(super) fn conversion<H: Kind>(converter: Converter<H>) -> Route {
         let code = response.get("result").and_then(|result| result.get("code")?.as_i64()).unwrap_or(200);
         Box::pin(async move { (response, u16::try_from(code).unwrap_or(500)) })
     });
-    Route { body_max: CONVERSION_MAX, answer }
+    Route { kind: ReviewKind::Conversion, body_max: CONVERSION_MAX, answer }
+}
+
+impl Route {
+    /// The review that denies a request which is no review, with the code of the problem.
+    pub(super) fn refusal(&self, code: u16, why: &str) -> Answered {
+        let response = match self.kind {
+            ReviewKind::Admission => AdmissionResponse::refuse(code, why).write(""),
+            ReviewKind::Conversion => {
+                let status = AdmissionResponse::refuse(code, why).into_status();
+                json!({"uid": "", "convertedObjects": [], "result": tree::of_status(&status)})
+            }
+        };
+        let (api_version, kind) = match self.kind {
+            ReviewKind::Admission => ("admission.k8s.io/v1", "AdmissionReview"),
+            ReviewKind::Conversion => ("apiextensions.k8s.io/v1", "ConversionReview"),
+        };
+        (json!({"apiVersion": api_version, "kind": kind, "response": response}), code)
+    }
 }
 
 /// Answers a review in its own version.
-///
-/// # Errors
-/// A message, if it is malformed.
-pub(super) async fn review(route: &Route, body: &[u8]) -> Result<Answered, String> {
-    let review = Value::from_json(body).map_err(|error| error.to_string())?;
+pub(super) async fn review(route: &Route, body: &[u8]) -> Answered {
+    let review = match Value::from_json(body) {
+        Ok(review) => review,
+        Err(_) if body.is_empty() => return route.refusal(400, "request body is empty"),
+        Err(error) => return route.refusal(400, &error.to_string()),
+    };
     let request = review.get("request").filter(|request| request.as_object().is_some());
-    let request = request.ok_or("the review has no request")?.clone();
+    let Some(request) = request.cloned() else { return route.refusal(400, "the review has no request") };
     let (response, code) = (route.answer)(request).await;
     let mut answer = Map::new();
     for field in ["apiVersion", "kind"] {
         answer.insert(field, review.get(field).cloned().unwrap_or_default());
     }
     answer.insert("response", response);
-    Ok((Value::Object(answer), code))
+    (Value::Object(answer), code)
 }

@@ -1,61 +1,42 @@
 //! The HTTPS server of webhooks.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::future::Future;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Body;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use kubewright_core::{Kind, Object};
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use tokio::net::{TcpListener, TcpStream};
+use kubewright_core::Value;
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::certificate::{ServingCertificate, ServingCertificateError};
-use super::conversion::Converter;
 use super::metrics::WebhookMetrics;
-use super::request::AdmissionRequest;
-use super::response::AdmissionResponse;
 use super::route::{self, Route};
+use super::webhooks::Webhooks;
+use crate::error::BoxError;
+use crate::https::{
+    self, CertificateMetrics, Handler, HttpsError, ServerState, ServingCertificate, ServingCertificateError,
+};
 
-/// Timeout of a TLS handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Timeout of an HTTP/1.1 request, as in controller-runtime: idle connections are closed.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(32);
-/// Idle time before an HTTP/2 peer is pinged, and timeout of the reply.
-const PING_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Serves webhooks over HTTPS, with a certificate that is reloaded when its files change.
+/// Serves webhooks over HTTPS.
 ///
-/// Run it with a [`Manager`](crate::Manager), or separately.
+/// Run it with a [`Manager`](crate::Manager), or separately. It serves on every replica, whether
+/// that leads or not.
 #[doc(alias = "webhook.Server")]
 pub struct WebhookServer {
     address: SocketAddr,
-    files: [PathBuf; 2],
-    reload: Duration,
+    certificate: ServingCertificate,
+    webhooks: Webhooks,
     grace: Duration,
-    routes: BTreeMap<String, Route>,
     metrics: Option<WebhookMetrics>,
+    certificate_metrics: Option<CertificateMetrics>,
     bound: Option<oneshot::Sender<SocketAddr>>,
-    is_serving: Arc<AtomicBool>,
+    state: Arc<ServerState>,
 }
 
 /// Why a webhook server does not serve.
@@ -74,54 +55,37 @@ pub enum WebhookError {
         #[source]
         source: io::Error,
     },
+    /// Two webhooks have the same path.
+    #[error("two webhooks are registered at {path}")]
+    DuplicatePath {
+        /// The path.
+        path: String,
+    },
+}
+
+impl From<HttpsError> for WebhookError {
+    fn from(error: HttpsError) -> Self {
+        match error {
+            HttpsError::Certificate(source) => WebhookError::Certificate(source),
+            HttpsError::Listen { address, source } => WebhookError::Listen { address, source },
+        }
+    }
 }
 
 impl WebhookServer {
-    /// A server at this address, with certificate and key in these PEM files.
-    pub fn new(address: SocketAddr, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+    /// A server at this address. The certificate is a [`ServingCertificate`], or a
+    /// [`CertificateRotator`](super::CertificateRotator) that issues it.
+    pub fn new(address: SocketAddr, certificate: impl Into<ServingCertificate>, webhooks: Webhooks) -> Self {
         WebhookServer {
             address,
-            files: [certificate.into(), key.into()],
-            reload: Duration::from_secs(10),
+            certificate: certificate.into(),
+            webhooks,
             grace: Duration::from_secs(10),
-            routes: BTreeMap::new(),
             metrics: None,
+            certificate_metrics: None,
             bound: None,
-            is_serving: Arc::default(),
+            state: Arc::default(),
         }
-    }
-
-    /// Calls `handler` for writes of objects of type `T` at this path. A panic of the handler
-    /// denies the write with code 500. Reviews may have up to 7 MiB, which is more than two objects
-    /// need.
-    #[doc(alias = "Register")]
-    #[must_use]
-    pub fn admit<T, F, R>(mut self, path: impl Into<String>, handler: F) -> Self
-    where
-        T: Object,
-        F: Fn(AdmissionRequest<T>) -> R + Send + Sync + 'static,
-        R: Future<Output = AdmissionResponse> + Send + 'static,
-    {
-        self.routes.insert(path.into(), route::admission(handler));
-        self
-    }
-
-    /// Converts objects at this path, which is `/convert` in controller-runtime. A panic of the
-    /// conversion fails with code 500.
-    ///
-    /// Reviews may have up to 256 MiB: a server sends all objects of a list at once. They are
-    /// buffered in memory, so restrict access to API servers if that matters.
-    #[must_use]
-    pub fn convert<H: Kind>(mut self, path: impl Into<String>, converter: Converter<H>) -> Self {
-        self.routes.insert(path.into(), route::conversion(converter));
-        self
-    }
-
-    /// How often the certificate files are checked. Every 10 s by default.
-    #[must_use]
-    pub fn reload_every(mut self, period: Duration) -> Self {
-        self.reload = period;
-        self
     }
 
     /// How long responses may take after the stop. 10 s by default.
@@ -138,6 +102,13 @@ impl WebhookServer {
         self
     }
 
+    /// Exposes its certificate in these metrics. None by default; a manager sets its own.
+    #[must_use]
+    pub fn certificate_metrics(mut self, metrics: &CertificateMetrics) -> Self {
+        self.certificate_metrics = Some(metrics.clone());
+        self
+    }
+
     /// Sends the bound address, for use with port 0.
     #[must_use]
     pub fn tell_address(mut self, tell: oneshot::Sender<SocketAddr>) -> Self {
@@ -145,159 +116,140 @@ impl WebhookServer {
         self
     }
 
-    /// A readiness check that tells whether it is serving.
+    /// A readiness check that tells whether it is serving, with a certificate that has not expired.
     #[doc(alias = "StartedChecker")]
     pub fn started_checker(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
-        let is_serving = self.is_serving.clone();
-        move || is_serving.load(Ordering::Acquire).then_some(()).ok_or_else(|| "webhook server not started".to_owned())
+        let state = self.state.clone();
+        move || state.check()
     }
 
-    /// Whether it has metrics; otherwise a manager sets them.
-    pub(crate) fn has_metrics(&self) -> bool {
-        self.metrics.is_some()
+    /// A liveness check that fails when its certificate has expired: a restart may find a new one.
+    pub fn certificate_checker(&self) -> impl Fn() -> Result<(), String> + Send + Sync + use<> {
+        let state = self.state.clone();
+        move || state.certificate()
+    }
+
+    /// Sets the metrics that it lacks.
+    pub(crate) fn default_metrics(mut self, metrics: &WebhookMetrics, certificates: &CertificateMetrics) -> Self {
+        self.metrics.get_or_insert_with(|| metrics.clone());
+        self.certificate_metrics.get_or_insert_with(|| certificates.clone());
+        self
     }
 
     /// Serves until `stop` is cancelled and pending requests are answered.
     ///
     /// # Errors
-    /// If the certificate or the address cannot be used. A certificate that becomes invalid later
-    /// is not loaded.
+    /// If the certificate or the address cannot be used, or two webhooks have the same path. A
+    /// certificate that becomes invalid later is not loaded.
     pub async fn run(self, stop: &CancellationToken) -> Result<(), WebhookError> {
         self.bind().await?.serve(stop).await;
         Ok(())
     }
 
     /// Loads the certificate and binds the address.
-    pub(crate) async fn bind(mut self) -> Result<BoundServer, WebhookError> {
-        let certificate = Arc::new(ServingCertificate::load(&self.files[0], &self.files[1]).await?);
-        let failed = |source| WebhookError::Listen { address: self.address, source };
-        let listener = TcpListener::bind(self.address).await.map_err(failed)?;
-        if let Some(tell) = self.bound.take() {
-            let _ = tell.send(listener.local_addr().unwrap_or(self.address));
+    pub(crate) async fn bind(mut self) -> Result<BoundWebhooks, WebhookError> {
+        if let Some(path) = self.webhooks.duplicate() {
+            return Err(WebhookError::DuplicatePath { path: path.to_owned() });
         }
-        let mut tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("ring has the default versions")
-            .with_no_client_auth()
-            .with_cert_resolver(certificate.clone());
-        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(BoundServer { listener, certificate, acceptor: TlsAcceptor::from(Arc::new(tls)), server: Arc::new(self) })
+        let bound = https::bind(self.address, self.certificate, self.state).await?;
+        if let Some(tell) = self.bound.take() {
+            let _ = tell.send(bound.address().unwrap_or(self.address));
+        }
+        let answering = Answering { webhooks: self.webhooks, metrics: self.metrics };
+        Ok(BoundWebhooks {
+            bound,
+            answering: Arc::new(answering),
+            metrics: self.certificate_metrics,
+            grace: self.grace,
+        })
     }
 }
 
 /// A server with its certificate and its bound address.
-pub(crate) struct BoundServer {
-    listener: TcpListener,
-    certificate: Arc<ServingCertificate>,
-    acceptor: TlsAcceptor,
-    server: Arc<WebhookServer>,
+pub(crate) struct BoundWebhooks {
+    bound: https::BoundServer,
+    answering: Arc<Answering>,
+    metrics: Option<CertificateMetrics>,
+    grace: Duration,
 }
 
-impl BoundServer {
+impl BoundWebhooks {
     /// Serves until told to stop, then answers pending requests within the grace period.
     pub(crate) async fn serve(self, stop: &CancellationToken) {
-        let BoundServer { listener, certificate, acceptor, server } = self;
-        let graceful = GracefulShutdown::new();
-        // Handshakes and connections; the rest is aborted with the set.
-        let mut connections = JoinSet::new();
-        server.is_serving.store(true, Ordering::Release);
-        let accepting = async {
-            loop {
-                let Ok((stream, _)) = listener.accept().await else {
-                    // Probably out of file descriptors, which is temporary.
-                    sleep(Duration::from_millis(100)).await;
-                    continue;
-                };
-                while connections.try_join_next().is_some() {}
-                let (acceptor, server, watcher) = (acceptor.clone(), server.clone(), graceful.watcher());
-                connections.spawn(async move {
-                    let Ok(Ok(stream)) = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
-                    serve_connection(stream, server, watcher).await;
-                });
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => {}
-            () = certificate.watch(server.reload, server.metrics.as_ref(), stop) => {}
-            () = accepting => {}
-        }
-        server.is_serving.store(false, Ordering::Release);
-        drop(listener);
-        let _ = timeout(server.grace, graceful.shutdown()).await;
+        let answering = self.answering;
+        let handler: Handler = Arc::new(move |request| {
+            let answering = answering.clone();
+            Box::pin(async move { answering.answer(request).await })
+        });
+        self.bound.serve(handler, self.metrics, self.grace, stop).await;
     }
 }
 
-async fn serve_connection(
-    stream: tokio_rustls::server::TlsStream<TcpStream>,
-    server: Arc<WebhookServer>,
-    watcher: hyper_util::server::graceful::Watcher,
-) {
-    let service = service_fn(move |request: Request<Incoming>| {
-        let server = server.clone();
-        async move { Ok::<_, Infallible>(server.answer(request).await) }
-    });
-    // Uses the negotiated protocol instead of guessing from the first bytes, which may never
-    // arrive.
-    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let http = auto::Builder::new(TokioExecutor::new());
-    let mut http = if is_http2 { http.http2_only() } else { http.http1_only() };
-    http.http1().timer(TokioTimer::new()).header_read_timeout(REQUEST_TIMEOUT);
-    http.http2().timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_INTERVAL);
-    let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
-    if let Err(error) = connection.await {
-        tracing::debug!(error, "a connection to the webhook server broke");
-    }
+/// The webhooks, and how their requests are counted.
+pub(crate) struct Answering {
+    webhooks: Webhooks,
+    metrics: Option<WebhookMetrics>,
 }
 
-impl WebhookServer {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+impl Answering {
+    /// Webhooks without a server and without metrics.
+    #[cfg(feature = "testing")]
+    pub(crate) fn in_process(webhooks: Webhooks) -> Self {
+        Answering { webhooks, metrics: None }
+    }
+
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>>,
+    {
         let path = request.uri().path().to_owned();
-        let Some(route) = self.routes.get(&path) else {
-            return text_of(StatusCode::NOT_FOUND, "no such webhook\n".to_owned());
+        let Some(route) = self.webhooks.route(&path) else {
+            return text_of(StatusCode::NOT_FOUND, "no such webhook\n");
         };
         if request.method() != Method::POST {
-            return text_of(StatusCode::METHOD_NOT_ALLOWED, "only POST\n".to_owned());
+            return text_of(StatusCode::METHOD_NOT_ALLOWED, "only POST\n");
         }
         let began = Instant::now();
         let _in_flight = self.metrics.as_ref().map(|metrics| metrics.began(&path));
-        let answer = answer_review(route, request).await;
-        let code = answer.as_ref().map_or(400, |(_, code)| *code);
+        let (answer, code) = answer_review(route, request).await;
         if let Some(metrics) = &self.metrics {
             metrics.answered(&path, code, began.elapsed().as_secs_f64());
         }
-        match answer {
-            Ok((answer, code)) => {
-                tracing::debug!(path, code, "webhook answered");
-                let mut response = Response::new(Full::new(answer));
-                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                response
-            }
-            Err(why) => text_of(StatusCode::BAD_REQUEST, why),
-        }
+        tracing::debug!(path, code, "webhook answered");
+        let mut response = Response::new(Full::new(Bytes::from(answer.to_string())));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
     }
 }
 
-async fn answer_review(route: &Route, request: Request<Incoming>) -> Result<(Bytes, u16), String> {
+/// Answers a review. A request without one is answered by a review as well, as in
+/// controller-runtime: it denies with the code of the problem.
+async fn answer_review<B>(route: &Route, request: Request<B>) -> (Value, u16)
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>>,
+{
     let content = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content.split(';').next().map(str::trim) != Some("application/json") {
-        return Err(format!("content type {content:?} instead of application/json\n"));
+        return route.refusal(400, &format!("contentType={content}, expected application/json"));
     }
-    let body = Limited::new(request.into_body(), route.body_max).collect().await;
-    let body = body.map_err(|error| format!("the body cannot be read: {error}\n"))?.to_bytes();
-    let (answer, code) = route::review(route, &body).await.map_err(|why| format!("{why}\n"))?;
-    Ok((Bytes::from(answer.to_string()), code))
+    match Limited::new(request.into_body(), route.body_max).collect().await {
+        Ok(body) => route::review(route, &body.to_bytes()).await,
+        Err(error) if error.is::<LengthLimitError>() => {
+            route.refusal(413, &format!("request entity is too large; limit is {} bytes", route.body_max))
+        }
+        Err(error) => route.refusal(400, &format!("the body cannot be read: {error}")),
+    }
 }
 
-fn text_of(status: StatusCode, text: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(text)));
+fn text_of(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
     *response.status_mut() = status;
     response
 }
 
 impl fmt::Debug for WebhookServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let paths: Vec<&String> = self.routes.keys().collect();
+        let paths: Vec<&String> = self.webhooks.paths().collect();
         f.debug_struct("WebhookServer").field("address", &self.address).field("paths", &paths).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! Idle connections are closed by a manager's endpoints and by webhooks.
 
+use kubewright_runtime::webhook::Webhooks;
 use kubewright_runtime::{Manager, ManagerOptions};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -37,7 +38,7 @@ async fn endpoints_do_not_wait_for_a_question_without_end() {
 #[tokio::test]
 async fn webhooks_do_not_wait_for_a_question_without_end() {
     let files = Files::new("silent");
-    let served = Served::start(files.server()).await;
+    let served = Served::start(files.server(Webhooks::new())).await;
     let stream = connect(served.address, &files.authority).await.unwrap();
     assert!(is_let_go(stream).await);
 }

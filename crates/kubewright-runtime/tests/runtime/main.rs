@@ -1,5 +1,6 @@
 //! The runtime of controllers over the embedded server.
 
+mod assertions;
 mod caches;
 mod controller;
 mod custom;
@@ -21,9 +22,11 @@ mod outcomes;
 mod overlapping_informers;
 mod own_writes;
 mod partial_caches;
+mod recording;
 mod relation_options;
 mod relations;
 mod requests;
+mod secure_metrics;
 mod sharding;
 mod shared_state;
 mod signals;
@@ -31,4 +34,6 @@ mod sources;
 mod start_up;
 mod storm;
 mod support;
+mod validators;
 mod webhook;
+mod webhook_certificates;

@@ -11,7 +11,7 @@ use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_client::Api;
 use kubewright_core::Str;
 use kubewright_runtime::manager::ManagerError;
-use kubewright_runtime::webhook::{AdmissionRequest, AdmissionResponse};
+use kubewright_runtime::webhook::{AdmissionRequest, AdmissionResponse, Webhooks};
 use kubewright_runtime::{Context, LeaderElector, Manager, ManagerOptions, Outcome, Owns};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Journal, config_map, config_maps, controller, eventually, noting, seconds, server};
-use crate::webhook::{Files, post};
+use crate::webhook::{DELETION, Files, post};
 
 /// An error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
@@ -158,7 +158,7 @@ async fn parts_of_a_manager_start_in_order_and_stop_in_order() {
     // A slow webhook delays the end of its group.
     let (asked, answer) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (asked.clone(), answer.clone());
-    let slow = files.server().tell_address(hooks_told).admit("/x", move |_: AdmissionRequest<ConfigMap>| {
+    let slow = Webhooks::new().admit("/x", move |_: AdmissionRequest<ConfigMap>| {
         let (tell, wait) = (tell.clone(), wait.clone());
         async move {
             tell.notify_one();
@@ -166,7 +166,7 @@ async fn parts_of_a_manager_start_in_order_and_stop_in_order() {
             AdmissionResponse::allow()
         }
     });
-    manager.add_webhooks("hooks", slow).unwrap();
+    manager.add_webhooks("hooks", files.server(slow).tell_address(hooks_told)).unwrap();
     manager
         .add(manager.controller::<ConfigMap>("maps").reconciling(|_, _: Context| async { Ok(Outcome::Done) }))
         .unwrap();
@@ -218,10 +218,7 @@ async fn parts_of_a_manager_start_in_order_and_stop_in_order() {
         ["others start: synced true, leaders run false", "leaders start: others run true, led by me"]
     );
     let authority = files.authority.clone();
-    let question =
-        tokio::spawn(
-            async move { post(hooks, &authority, "/x", r#"{"request":{"uid":"1","operation":"DELETE"}}"#).await },
-        );
+    let question = tokio::spawn(async move { post(hooks, &authority, "/x", DELETION).await });
     asked.notified().await;
     stop.cancel();
     eventually("caches have stopped", async || factory.informers().is_empty()).await;

@@ -17,7 +17,8 @@ use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
 use kubewright_runtime::custom::{CustomResource, Versions};
 use kubewright_runtime::webhook::{
-    AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, mutate_path, validate_path,
+    AdmissionRequest, AdmissionResponse, Converter, Operation, ServingCertificate, WebhookError, WebhookServer,
+    Webhooks, mutate_path, validate_path,
 };
 use kubewright_runtime::{Manager, ManagerOptions};
 use rustls::pki_types::pem::PemObject;
@@ -62,8 +63,12 @@ impl Files {
         std::fs::write(self.file("tls.key"), made.signing_key.serialize_pem()).unwrap();
     }
 
-    pub fn server(&self) -> WebhookServer {
-        WebhookServer::new(([127, 0, 0, 1], 0).into(), self.file("tls.crt"), self.file("tls.key"))
+    fn certificate(&self) -> ServingCertificate {
+        ServingCertificate::files(self.file("tls.crt"), self.file("tls.key"))
+    }
+
+    pub fn server(&self, webhooks: Webhooks) -> WebhookServer {
+        WebhookServer::new(([127, 0, 0, 1], 0).into(), self.certificate(), webhooks)
     }
 }
 
@@ -72,6 +77,10 @@ impl Drop for Files {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
+
+/// A review of a deletion.
+pub const DELETION: &str =
+    r#"{"request":{"uid":"1","operation":"DELETE","kind":{"group":"","version":"v1","kind":"ConfigMap"}}}"#;
 
 /// A webhook server without a manager.
 pub struct Served {
@@ -146,27 +155,25 @@ async fn the_server_calls_webhooks_before_a_write() {
     let (tell_endpoints, endpoints) = oneshot::channel();
     let options = ManagerOptions::default().listen(([127, 0, 0, 1], 0).into()).tell_address(tell_endpoints);
     let mut manager = Manager::new(&server.client(), options);
-    let webhooks = files
-        .server()
-        .tell_address(tell)
+    let webhooks = Webhooks::new()
         .admit(mutate_path::<ConfigMap>(), |request: AdmissionRequest<ConfigMap>| async move {
             request.mutate(|map| {
-                map.metadata.labels.insert("by", request.user.username.clone().unwrap_or_default());
+                map.metadata.labels.insert("by", request.context.user.username.clone().unwrap_or_default());
                 map.data.remove("secret");
             })
         })
         .admit(validate_path::<ConfigMap>(), |request: AdmissionRequest<ConfigMap>| async move {
             let value = |map: &Option<ConfigMap>| map.as_ref().and_then(|map| map.data.get("value").cloned());
-            match (request.operation, value(&request.object).as_deref()) {
+            match (request.context.operation, value(&request.object).as_deref()) {
                 (Operation::Delete, _) if value(&request.old_object).as_deref() == Some("keep") => {
                     AdmissionResponse::refuse(409, "it is to be kept")
                 }
-                (_, Some("bad")) => AdmissionResponse::deny(format!("{} is bad", request.name)),
+                (_, Some("bad")) => AdmissionResponse::deny(format!("{} is bad", request.context.name)),
                 (_, Some("panic")) => panic!("oh no"),
                 _ => AdmissionResponse::allow(),
             }
         });
-    manager.add_webhooks("webhooks", webhooks).unwrap();
+    manager.add_webhooks("webhooks", files.server(webhooks).tell_address(tell)).unwrap();
     let stop = CancellationToken::new();
     let running = tokio::spawn({
         let stop = stop.clone();
@@ -225,11 +232,12 @@ async fn the_server_calls_webhooks_before_a_write() {
 #[tokio::test]
 async fn responses_carry_the_handlers_decision_and_invalid_requests_are_rejected() {
     let files = Files::new("answers");
-    let served = Served::start(files.server().admit("/x", |request: AdmissionRequest<ConfigMap>| async move {
-        assert!(request.dry_run && request.subresource == "status" && request.kind.kind == "ConfigMap");
+    let webhooks = Webhooks::new().admit("/x", |request: AdmissionRequest<ConfigMap>| async move {
+        let context = &request.context;
+        assert!(context.dry_run && context.subresource == "status" && context.kind.kind == "ConfigMap");
         AdmissionResponse::allow().warning("old").audit_annotation("who", "me")
-    }));
-    let served = served.await;
+    });
+    let served = Served::start(files.server(webhooks)).await;
     let review = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u-1","operation":"UPDATE",
         "kind":{"group":"","version":"v1","kind":"ConfigMap"},"subResource":"status","dryRun":true,
         "object":{"metadata":{"name":"a"}},"oldObject":{"metadata":{"name":"a"}}}}"#;
@@ -237,26 +245,41 @@ async fn responses_carry_the_handlers_decision_and_invalid_requests_are_rejected
     let wanted = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"u-1","allowed":true,
         "warnings":["old"],"auditAnnotations":{"who":"me"}}}"#;
     assert_eq!((code, Value::from_json(body.as_bytes()).unwrap()), (200, Value::from_json(wanted.as_bytes()).unwrap()));
-    // A malformed review is rejected; a malformed object is answered, so that the denial contains
-    // the reason.
-    assert_eq!(post(served.address, &files.authority, "/x", "{}").await.unwrap().0, 400);
-    assert_eq!(post(served.address, &files.authority, "/x", "nonsense").await.unwrap().0, 400);
     assert_eq!(post(served.address, &files.authority, "/y", review).await.unwrap().0, 404);
-    let broken = review.replace(r#""object":{"metadata""#, r#""object":{"data":7,"metadata""#);
-    let (code, body) = post(served.address, &files.authority, "/x", &broken).await.unwrap();
-    let answer = Value::from_json(body.as_bytes()).unwrap();
-    assert_eq!((code, answer.get("response").unwrap().get("allowed")), (200, Some(&Value::Bool(false))));
-    assert!(text(&answer, "response/status/message").starts_with("object: "), "{body}");
+    // As in controller-runtime, the answer is always a review.
+    let of_other_kind = review.replace("ConfigMap", "Secret");
+    let malformed = review.replace(r#""object":{"metadata""#, r#""object":{"data":7,"metadata""#);
+    let too_large = format!("{review}{}", " ".repeat(7 << 20));
+    for (sent, code, uid, why) in [
+        ("", 400, "", "request body is empty"),
+        ("{}", 400, "", "the review has no request"),
+        ("nonsense", 400, "", "expected"),
+        (&*too_large, 413, "", "request entity is too large; limit is 7340032 bytes"),
+        (&*of_other_kind, 400, "u-1", "expected an object of /v1, Kind=ConfigMap, got /v1, Kind=Secret"),
+        (&*malformed, 400, "u-1", "object: "),
+    ] {
+        // The server may close the connection while a body is sent that is too large.
+        let Ok((http, body)) = post(served.address, &files.authority, "/x", sent).await else {
+            assert_eq!(code, 413);
+            continue;
+        };
+        let answer = Value::from_json(body.as_bytes()).unwrap();
+        assert_eq!((http, text(&answer, "kind"), text(&answer, "response/uid")), (200, "AdmissionReview", uid));
+        let response = answer.get("response").unwrap();
+        assert_eq!(response.get("allowed"), Some(&Value::Bool(false)));
+        assert_eq!(response.get("status").and_then(|status| status.get("code")?.as_i64()), Some(code));
+        assert!(text(&answer, "response/status/message").contains(why), "{body}");
+    }
 }
 
 #[tokio::test]
 async fn a_new_certificate_is_taken_when_it_is_whole() {
     let mut files = Files::new("reload");
-    let server = files.server().reload_every(Duration::from_millis(20));
-    let served =
-        Served::start(server.admit("/x", |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() }));
-    let served = served.await;
-    let review = r#"{"request":{"uid":"1","operation":"DELETE"}}"#;
+    let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
+    let certificate = files.certificate().reload_every(Duration::from_millis(20));
+    let webhooks = Webhooks::new().admit("/x", admits);
+    let served = Served::start(WebhookServer::new(([127, 0, 0, 1], 0).into(), certificate, webhooks)).await;
+    let review = DELETION;
     let old = files.authority.clone();
     assert!(post(served.address, &old, "/x", review).await.is_ok());
     // A mismatched pair and invalid files are ignored.
@@ -274,7 +297,7 @@ async fn a_new_certificate_is_taken_when_it_is_whole() {
     assert!(post(served.address, &old, "/x", review).await.is_err());
     // At the start there is no previous certificate.
     std::fs::write(files.file("tls.crt"), "nothing").unwrap();
-    let refused = files.server().run(&CancellationToken::new()).await;
+    let refused = files.server(Webhooks::new()).run(&CancellationToken::new()).await;
     assert!(matches!(refused, Err(WebhookError::Certificate(_))), "{refused:?}");
 }
 
@@ -304,7 +327,8 @@ async fn a_slow_file_system_does_not_delay_requests() {
     }));
     // At the start.
     let written = make_slow(&files.file("tls.key"), Duration::from_millis(500));
-    let served = Served::start(files.server().reload_every(Duration::from_millis(50))).await;
+    let certificate = files.certificate().reload_every(Duration::from_millis(50));
+    let served = Served::start(WebhookServer::new(([127, 0, 0, 1], 0).into(), certificate, Webhooks::new())).await;
     written.join().unwrap();
     assert!(count() >= 20, "{}", count());
     // When the file is checked for changes, the pipe is opened and read again.
@@ -323,19 +347,17 @@ async fn a_question_in_hand_is_answered_before_the_end() {
     let files = Files::new("graceful");
     let (begun, go) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (tell, wait) = (begun.clone(), go.clone());
-    let served = Served::start(files.server().admit("/x", move |_: AdmissionRequest<ConfigMap>| {
+    let webhooks = Webhooks::new().admit("/x", move |_: AdmissionRequest<ConfigMap>| {
         let (tell, wait) = (tell.clone(), wait.clone());
         async move {
             tell.notify_one();
             wait.notified().await;
             AdmissionResponse::allow()
         }
-    }));
-    let served = served.await;
-    let (address, authority) = (served.address, files.authority.clone());
-    let asked = tokio::spawn(async move {
-        post(address, &authority, "/x", r#"{"request":{"uid":"1","operation":"DELETE"}}"#).await
     });
+    let served = Served::start(files.server(webhooks)).await;
+    let (address, authority) = (served.address, files.authority.clone());
+    let asked = tokio::spawn(async move { post(address, &authority, "/x", DELETION).await });
     begun.notified().await;
     served.stop.cancel();
     sleep(Duration::from_millis(50)).await;
@@ -383,7 +405,7 @@ impl From<v2::Shelf> for v1::Shelf {
 async fn objects_are_converted_through_the_hub_version() {
     let files = Files::new("conversion");
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
-    let served = Served::start(files.server().convert("/convert", converter)).await;
+    let served = Served::start(files.server(Webhooks::new().convert("/convert", converter))).await;
     let ask = async |desired: &str, objects: &str| {
         let review = format!(
             r#"{{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview",
@@ -426,9 +448,9 @@ async fn objects_are_converted_through_the_hub_version() {
 async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_large() {
     let files = Files::new("large");
     let converter = Converter::<v2::Shelf>::new().spoke::<v1::Shelf>();
-    let server = files.server().convert("/convert", converter);
     let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
-    let served = Served::start(server.admit("/admit", admits)).await;
+    let webhooks = Webhooks::new().convert("/convert", converter).admit("/admit", admits);
+    let served = Served::start(files.server(webhooks)).await;
     // Eight objects of one MiB each, like a converted list.
     let shelf = format!(
         r#"{{"apiVersion":"example.com/v1","kind":"Shelf","metadata":{{"name":"a","labels":{{"x":"{}"}}}},"spec":{{"width":"1"}}}}"#,
@@ -442,7 +464,7 @@ async fn a_review_of_a_long_list_is_converted_and_one_of_a_write_is_never_so_lar
     assert_eq!(answer.get("response").unwrap().get("convertedObjects").unwrap().as_array().unwrap().len(), 8);
     // A larger review is rejected, or the connection is closed while it is sent.
     let refused = post(served.address, &files.authority, "/admit", &review).await;
-    assert!(matches!(refused, Err(_) | Ok((400, _))), "{refused:?}");
+    assert!(refused.is_err() || refused.as_ref().is_ok_and(|(_, body)| body.contains("too large")), "{refused:?}");
 }
 
 /// Both versions of shelves.
@@ -465,7 +487,7 @@ async fn define_shelves(server: &RunningServer, url: &str, authority: &str) {
 async fn the_server_serves_every_version_through_the_webhook() {
     let (server, files) = (server().await, Files::new("served-conversion"));
     let converter = shelves().into_converter();
-    let served = Served::start(files.server().convert("/convert", converter)).await;
+    let served = Served::start(files.server(Webhooks::new().convert("/convert", converter))).await;
     define_shelves(&server, &format!("https://{}/convert", served.address), &files.authority).await;
     let client = server.client();
     let (old, new) =

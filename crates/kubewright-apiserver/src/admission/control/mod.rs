@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
+use kubewright_net::clock;
 
 pub(crate) use attributes::{Attributes, Operation};
 pub(crate) use hook_cache::HookCache;
@@ -125,7 +126,7 @@ impl<'a> Control<'a> {
             awaited: Mutex::default(),
             warnings: Mutex::default(),
             uid: random::uid(),
-            time: Time::now(),
+            time: clock::now(),
             letters: OnceLock::new(),
         }
     }

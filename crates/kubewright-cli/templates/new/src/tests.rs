@@ -1,6 +1,6 @@
 //! Tests the controller on an in-process API server, in simulated time.
 
-use kubewright::api::{apiextensions, apps};
+use kubewright::api::apps;
 use kubewright::runtime::custom::CustomResource;
 use kubewright::runtime::testing::{RunningManager, TestCluster};
 use kubewright::{Api, Object};
@@ -11,22 +11,21 @@ struct Fixture {
     objects: Api<resource::Widget>,
     deployments: Api<apps::v1::Deployment>,
     running: RunningManager,
-    _cluster: TestCluster,
+    cluster: TestCluster,
 }
 
 /// A cluster with the custom resource and the running controller.
 async fn start() -> Fixture {
     let cluster = TestCluster::start().await.expect("a server in memory starts");
     let client = cluster.client();
-    let definitions = Api::<apiextensions::v1::CustomResourceDefinition>::all(&client);
-    definitions.create(&resource::Widget::definition()).await.expect("the definition is valid");
+    cluster.install([resource::Widget::definition()]).await.expect("the definition is valid");
     let mut manager = cluster.manager();
     reconciler::add_to(&mut manager).expect("the only controller");
     Fixture {
         objects: Api::namespaced(&client, "default"),
         deployments: Api::namespaced(&client, "default"),
         running: cluster.run(manager),
-        _cluster: cluster,
+        cluster,
     }
 }
 
@@ -101,9 +100,10 @@ async fn the_status_shows_the_available_replicas() {
     let status = deployment.status.get_or_insert_default();
     (status.replicas, status.ready_replicas, status.available_replicas) = (Some(1), Some(1), Some(1));
     fixture.deployments.update_status(&deployment).await.expect("as its controller would");
-    fixture.running.until_idle().await;
-    let status = fixture.objects.get("a").await.expect("it is there").status.expect("it was written");
-    assert_eq!(status, resource::WidgetStatus { observed_generation: 1, available_replicas: 1 });
+    // If this fails, the message shows each version of the object and who wrote it.
+    let wanted = resource::WidgetStatus { observed_generation: 1, available_replicas: 1 };
+    let has_status = |object: &resource::Widget| object.status.as_ref() == Some(&wanted);
+    fixture.cluster.eventually("default", "a", has_status).await;
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// Holds at most `limit` entries.
 #[derive(Debug)]
-pub(super) struct Lru<K, V> {
+pub(crate) struct Lru<K, V> {
     /// Invariant: holds `(use, value)` for a key exactly when `key_of[use]` is the key.
     entries: HashMap<K, (u64, V)>,
     key_of: BTreeMap<u64, K>,
@@ -14,12 +14,12 @@ pub(super) struct Lru<K, V> {
 }
 
 impl<K: Clone + Eq + Hash, V> Lru<K, V> {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Lru { entries: HashMap::new(), key_of: BTreeMap::new(), uses: 0, limit }
     }
 
     /// The value of `key`, created if absent; marks it as most recently used.
-    pub(super) fn get_or_insert_with(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+    pub(crate) fn get_or_insert_with(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         match self.entries.get_mut(key) {
             Some((used, _)) => {
@@ -39,12 +39,12 @@ impl<K: Clone + Eq + Hash, V> Lru<K, V> {
         &mut self.entries.get_mut(key).expect("inserted above, or there before").1
     }
 
-    pub(super) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
 
     /// Keeps entries for which `keep` returns true.
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         let key_of = &mut self.key_of;
         self.entries.retain(|key, (used, value)| {
             let stays = keep(key, value);

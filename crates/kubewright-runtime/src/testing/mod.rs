@@ -1,7 +1,7 @@
 //! A test cluster: the embedded server, a manager, and waiting for idle controllers.
 //!
 //! With a paused clock (`#[tokio::test(start_paused = true)]`) tests are fast: the clock advances
-//! as soon as all tasks are idle.
+//! as soon as all tasks are idle. Server, caches, queues, leases and timestamps share this clock.
 //!
 //! ```
 //! # use kubewright_api::core::v1::ConfigMap;
@@ -34,23 +34,32 @@
 //! # Ok(()) }
 //! ```
 
+mod assertions;
+mod history;
 #[cfg(feature = "webhook")]
-mod certificate;
+mod webhooks;
 
 use std::time::Duration;
 
+#[cfg(feature = "derive")]
+use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_apiserver::{ApiServer, Faults, RunningServer, StartError};
 use kubewright_client::Client;
+use kubewright_client::rest::Impersonation;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::sync::DropGuard;
 
-#[cfg(feature = "webhook")]
-pub use certificate::TestCertificate;
+pub use history::{ObjectHistory, ObjectVersion};
 
 use crate::controller::ControllerHandle;
+#[cfg(feature = "derive")]
+use crate::custom::{InstallError, install};
 use crate::manager::{Manager, ManagerError, ManagerOptions};
+
+/// How long assertions wait by default.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -66,6 +75,7 @@ const IDLE_POLLS: u32 = 5;
 #[derive(Debug)]
 pub struct TestCluster {
     server: RunningServer,
+    patience: Duration,
 }
 
 impl TestCluster {
@@ -74,17 +84,49 @@ impl TestCluster {
     /// # Errors
     /// If the server does not start.
     pub async fn start() -> Result<Self, StartError> {
-        Ok(TestCluster { server: ApiServer::in_memory().start().await? })
+        Ok(TestCluster::over(ApiServer::in_memory().start().await?))
     }
 
     /// A cluster over a given server: with initial objects, or with a socket.
     pub fn over(server: RunningServer) -> Self {
-        TestCluster { server }
+        TestCluster { server, patience: PATIENCE }
     }
 
-    /// A client with administrator permissions.
+    /// How long assertions such as [`eventually`](Self::eventually) wait. A minute by default, which
+    /// takes no time with a paused clock.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// A client with administrator permissions. Its field manager is `test`.
     pub fn client(&self) -> Client {
-        self.server.client()
+        self.server.client().add_user_agent("test")
+    }
+
+    /// A client of another user, with the permissions that roles grant to the user and the groups.
+    #[doc(alias = "AddUser")]
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> Client {
+        let user = groups.iter().fold(Impersonation::user(user), |user, group| user.group(*group));
+        self.client().impersonate(user)
+    }
+
+    /// Installs definitions, and waits until they are served.
+    ///
+    /// # Errors
+    /// As [`install`](crate::custom::install).
+    #[cfg(feature = "derive")]
+    #[doc(alias = "InstallCRDs")]
+    #[doc(alias = "WaitForCRDs")]
+    pub async fn install(
+        &self,
+        definitions: impl IntoIterator<Item = CustomResourceDefinition>,
+    ) -> Result<(), InstallError> {
+        for definition in definitions {
+            install(&self.client(), &definition, "test").await?;
+        }
+        Ok(())
     }
 
     /// Fault injection.
@@ -97,9 +139,9 @@ impl TestCluster {
         &self.server
     }
 
-    /// A manager over this cluster, without endpoints.
+    /// A manager over this cluster, without endpoints. The field manager of its client is `manager`.
     pub fn manager(&self) -> Manager {
-        Manager::new(&self.client(), ManagerOptions::default())
+        Manager::new(&self.server.client().add_user_agent("manager"), ManagerOptions::default())
     }
 
     /// Runs a manager in the background, until it is stopped or dropped.
