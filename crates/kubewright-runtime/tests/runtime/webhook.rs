@@ -15,10 +15,11 @@ use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::options::{ApplyOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
+use kubewright_runtime::certificates::ServingCertificate;
 use kubewright_runtime::custom::{CustomResource, merge_versions};
 use kubewright_runtime::webhook::{
-    AdmissionRequest, AdmissionResponse, Converter, Operation, ServingCertificate, WebhookError, WebhookServer,
-    Webhooks, mutate_path, validate_path,
+    AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, Webhooks, mutate_path,
+    validate_path,
 };
 use kubewright_runtime::{Manager, ManagerOptions};
 use rustls::pki_types::pem::PemObject;
