@@ -171,3 +171,19 @@ async fn serve_connection(stream: TlsStream<TcpStream>, handler: Handler, watche
         tracing::debug!(error, "an HTTPS connection broke");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_an_expired_certificate_is_neither_ready_nor_alive() {
+        let state = ServerState::default();
+        assert!(state.check().is_err() && state.certificate().is_ok(), "it has not started");
+        state.is_serving.store(true, Ordering::Release);
+        state.expires.store(Time::now().as_unix() + 60, Ordering::Release);
+        assert_eq!((state.check(), state.certificate()), (Ok(()), Ok(())));
+        state.expires.store(Time::now().as_unix() - 1, Ordering::Release);
+        assert!(state.check().is_err() && state.certificate().is_err());
+    }
+}
