@@ -17,6 +17,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+#[cfg(feature = "webhook")]
 use kubewright_core::Time;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -62,6 +63,8 @@ pub(crate) struct ServerState {
     expires: AtomicI64,
 }
 
+/// The checks of webhooks. Metrics have none: a program works without them.
+#[cfg(feature = "webhook")]
 impl ServerState {
     /// Whether it accepts connections, with a certificate that clients accept.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -172,7 +175,7 @@ async fn serve_connection(stream: TlsStream<TcpStream>, handler: Handler, watche
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "webhook"))]
 mod tests {
     use super::*;
 
