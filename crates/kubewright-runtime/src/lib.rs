@@ -8,6 +8,8 @@
 
 #[cfg(feature = "secure-metrics")]
 mod access;
+#[cfg(feature = "https")]
+pub mod certificates;
 pub mod consistency;
 pub mod controller;
 #[cfg(feature = "derive")]

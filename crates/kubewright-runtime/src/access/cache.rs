@@ -34,3 +34,24 @@ impl<K: Clone + Eq + Hash, V: Clone> DecisionCache<K, V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn decisions_expire_and_are_bounded() {
+        let cache = DecisionCache::new();
+        cache.insert(&0, "yes", Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert_eq!(cache.get(&0), Some("yes"));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(cache.get(&0), None);
+        cache.insert(&0, "no", Duration::from_secs(60));
+        assert_eq!(cache.get(&0), Some("no"));
+        for key in 1..=LIMIT {
+            cache.insert(&key, "other", Duration::from_secs(60));
+        }
+        assert_eq!((cache.get(&0), cache.get(&LIMIT)), (None, Some("other")));
+    }
+}

@@ -9,4 +9,6 @@ mod server;
 
 pub use certificate::{ServingCertificate, ServingCertificateError};
 pub use metrics::CertificateMetrics;
-pub(crate) use server::{BoundServer, Handler, HttpsError, ServerState, bind};
+#[cfg(feature = "webhook")]
+pub(crate) use server::ServerState;
+pub(crate) use server::{BoundServer, Handler, HttpsError, bind};

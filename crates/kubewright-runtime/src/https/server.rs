@@ -17,6 +17,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+#[cfg(feature = "webhook")]
 use kubewright_core::Time;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
@@ -62,6 +63,8 @@ pub(crate) struct ServerState {
     expires: AtomicI64,
 }
 
+/// The checks of webhooks. Metrics have none: a program works without them.
+#[cfg(feature = "webhook")]
 impl ServerState {
     /// Whether it accepts connections, with a certificate that clients accept.
     pub(crate) fn check(&self) -> Result<(), String> {
@@ -169,5 +172,21 @@ async fn serve_connection(stream: TlsStream<TcpStream>, handler: Handler, watche
     let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service).into_owned());
     if let Err(error) = connection.await {
         tracing::debug!(error, "an HTTPS connection broke");
+    }
+}
+
+#[cfg(all(test, feature = "webhook"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_with_an_expired_certificate_is_neither_ready_nor_alive() {
+        let state = ServerState::default();
+        assert!(state.check().is_err() && state.certificate().is_ok(), "it has not started");
+        state.is_serving.store(true, Ordering::Release);
+        state.expires.store(Time::now().as_unix() + 60, Ordering::Release);
+        assert_eq!((state.check(), state.certificate()), (Ok(()), Ok(())));
+        state.expires.store(Time::now().as_unix() - 1, Ordering::Release);
+        assert!(state.check().is_err() && state.certificate().is_err());
     }
 }

@@ -53,8 +53,18 @@ impl Manager {
     #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
         let checks = Arc::new(std::mem::take(&mut self.checks));
-        let mut http = self.start_http(&checks).await?;
-        let mut webhooks = self.start_webhooks().await?;
+        let started = tokio::select! {
+            biased;
+            started = self.start_servers(&checks) => Some(started?),
+            // A certificate may come from an API server that does not answer.
+            () = shutdown.cancelled() => None,
+        };
+        let Some((mut http, mut webhooks)) = started else {
+            if let Some(events) = self.events.take() {
+                events.shutdown(LAST_EVENTS).await;
+            }
+            return Ok(());
+        };
         let caches = CancellationToken::new();
         let own_caches = (!self.is_factory_shared).then(|| caches.clone().drop_guard());
         if let Some(sharding) = &self.sharding {
@@ -125,6 +135,12 @@ impl Manager {
             }
         }
         result
+    }
+
+    /// Starts the HTTP endpoints, then the webhooks.
+    #[inline]
+    async fn start_servers(&mut self, checks: &Arc<Checks>) -> Result<(TaskGroup, TaskGroup), ManagerError> {
+        Ok((self.start_http(checks).await?, self.start_webhooks().await?))
     }
 
     /// Serves `/healthz`, `/readyz` and `/metrics` at the configured addresses.

@@ -32,6 +32,9 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Time between checks while a configuration lacks the bundle.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
+/// Timeout of each request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Number of attempts to replace stored certificates.
 const ATTEMPTS: usize = 5;
 
@@ -42,7 +45,8 @@ const ATTEMPTS: usize = 5;
 ///
 /// ```
 /// # use kubewright_apiserver::ApiServer;
-/// # use kubewright_runtime::webhook::{CertificateRotator, CertificateStorage, WebhookServer, Webhooks};
+/// # use kubewright_runtime::certificates::{CertificateRotator, CertificateStorage};
+/// # use kubewright_runtime::webhook::{WebhookServer, Webhooks};
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ApiServer::in_memory().start().await?;
 /// # let client = server.client();
@@ -74,7 +78,7 @@ impl CertificateRotator {
     /// Authorities are valid for five years, serving certificates for 90 days.
     pub fn new(client: &Client, storage: CertificateStorage) -> Self {
         CertificateRotator {
-            client: client.clone(),
+            client: client.clone().default_request_timeout(REQUEST_TIMEOUT),
             storage,
             names: Vec::new(),
             targets: Vec::new(),

@@ -31,7 +31,7 @@ impl ClientConfig {
     }
 
     /// The authorities to trust, in PEM. Unset by default, for a
-    /// [rotator](super::CertificateRotator) to write.
+    /// [rotator](crate::certificates::CertificateRotator) to write.
     #[must_use]
     pub fn ca_bundle(mut self, pem: impl AsRef<str>) -> Self {
         self.ca_bundle = Some(ByteString::from(pem.as_ref()));

@@ -2,11 +2,12 @@
 //!
 //! Start at [`Webhooks`]: validators and mutators are functions over typed objects, and a
 //! [`Converter`] converts between versions. [`WebhookServer`] serves them, with a certificate in
-//! files or of a [`CertificateRotator`]. [`Webhooks::configurations`] writes their manifest.
+//! files or of a [`CertificateRotator`](crate::certificates::CertificateRotator). [`Webhooks::configurations`] writes their manifest.
 //!
 //! ```
 //! use kubewright_api::core::v1::ConfigMap;
-//! use kubewright_runtime::webhook::{ServingCertificate, WebhookServer, Webhooks};
+//! use kubewright_runtime::certificates::ServingCertificate;
+//! use kubewright_runtime::webhook::{WebhookServer, Webhooks};
 //!
 //! let webhooks = Webhooks::new()
 //!     .set_defaults(|map: &mut ConfigMap| drop(map.metadata.labels.insert("seen", "yes".into())))
@@ -41,9 +42,6 @@ pub use response::AdmissionResponse;
 pub(crate) use server::Answering;
 pub use server::{WebhookError, WebhookServer};
 pub use webhooks::Webhooks;
-
-pub use crate::https::{CertificateMetrics, ServingCertificate, ServingCertificateError};
-pub use crate::rotation::{CertificateRotator, CertificateStorage, RotationError};
 
 use kubewright_core::Kind;
 

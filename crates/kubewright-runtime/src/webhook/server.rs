@@ -74,7 +74,7 @@ impl From<HttpsError> for WebhookError {
 
 impl WebhookServer {
     /// A server at this address. The certificate is a [`ServingCertificate`], or a
-    /// [`CertificateRotator`](super::CertificateRotator) that issues it.
+    /// [`CertificateRotator`](crate::certificates::CertificateRotator) that issues it.
     pub fn new(address: SocketAddr, certificate: impl Into<ServingCertificate>, webhooks: Webhooks) -> Self {
         WebhookServer {
             address,

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use http::Method;
 use kubewright_apiserver::{ApiServer, Fault, RunningServer, StaticTokens};
+use kubewright_runtime::certificates::ServingCertificate;
 use kubewright_runtime::manager::SecureMetrics;
-use kubewright_runtime::webhook::ServingCertificate;
 use kubewright_runtime::{Manager, ManagerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -15,12 +15,14 @@ use kubewright_core::meta::v1::ObjectMeta;
 use kubewright_core::options::{ApplyOptions, ListOptions, Patch, WatchOptions};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Decoder, Kind, Object, Value};
+use kubewright_runtime::certificates::ServingCertificate;
 use kubewright_runtime::custom::{CustomResource, Versions};
+use kubewright_runtime::election::LeaderElectionOptions;
 use kubewright_runtime::webhook::{
-    AdmissionRequest, AdmissionResponse, Converter, Operation, ServingCertificate, WebhookError, WebhookServer,
-    Webhooks, mutate_path, validate_path,
+    AdmissionRequest, AdmissionResponse, Converter, Operation, WebhookError, WebhookServer, Webhooks, mutate_path,
+    validate_path,
 };
-use kubewright_runtime::{Manager, ManagerOptions};
+use kubewright_runtime::{LeaderElector, Manager, ManagerOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use schemars::JsonSchema;
@@ -227,6 +229,30 @@ async fn the_server_calls_webhooks_before_a_write() {
     stop.cancel();
     running.await.unwrap().unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn a_standby_serves_webhooks() {
+    let (server, files) = (server().await, Files::new("standby"));
+    let elector = |name: &str| {
+        LeaderElector::new(&server.client(), "default", "manager", name, LeaderElectionOptions::default()).unwrap()
+    };
+    let stop = CancellationToken::new();
+    let leadership = elector("leader").acquire(&stop).await.expect("nobody else wants it");
+    let (tell, told) = oneshot::channel();
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    manager.elect(elector("standby"));
+    let admits = |_: AdmissionRequest<ConfigMap>| async { AdmissionResponse::allow() };
+    let webhooks = files.server(Webhooks::new().admit("/x", admits)).tell_address(tell);
+    manager.add_webhooks("webhooks", webhooks).unwrap();
+    let shutdown = stop.clone();
+    let running = tokio::spawn(async move { manager.run(&shutdown).await });
+    let address = told.await.unwrap();
+    let (code, body) = post(address, &files.authority, "/x", DELETION).await.unwrap();
+    assert!(code == 200 && body.contains("\"allowed\":true"), "{code} {body}");
+    assert!(leadership.is_leading());
+    stop.cancel();
+    running.await.unwrap().unwrap();
 }
 
 #[tokio::test]

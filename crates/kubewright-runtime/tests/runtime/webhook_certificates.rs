@@ -11,10 +11,9 @@ use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
 use kubewright_core::options::{CreateOptions, Patch};
 use kubewright_core::{ByteString, DynamicObject, json};
-use kubewright_runtime::webhook::{
-    CertificateRotator, CertificateStorage, ClientConfig, ServingCertificateError, WebhookError, WebhookServer,
-    Webhooks,
-};
+use kubewright_runtime::certificates::{CertificateRotator, CertificateStorage, ServingCertificateError};
+use kubewright_runtime::webhook::{ClientConfig, WebhookError, WebhookServer, Webhooks};
+use kubewright_runtime::{Manager, ManagerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -211,4 +210,20 @@ async fn a_server_whose_certificate_cannot_be_stored_does_not_start() {
         let WebhookError::Certificate(ServingCertificateError::Rotation(error)) = error else { panic!("{error}") };
         assert!(error.to_string().contains(why), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_manager_stops_while_its_certificate_waits_for_the_server() {
+    let server = server().await;
+    let mut manager = Manager::new(&server.client(), ManagerOptions::default());
+    let rotator = rotator(&server, secret_storage());
+    let webhooks = WebhookServer::new(([127, 0, 0, 1], 0).into(), rotator, webhooks());
+    manager.add_webhooks("webhooks", webhooks).unwrap();
+    server.faults().freeze();
+    let stop = CancellationToken::new();
+    let mut running = std::pin::pin!(manager.run(&stop));
+    let waits = tokio::time::timeout(Duration::from_millis(100), running.as_mut()).await;
+    assert!(waits.is_err(), "{waits:?}");
+    stop.cancel();
+    running.await.unwrap();
 }
