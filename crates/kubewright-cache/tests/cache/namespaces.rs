@@ -230,11 +230,12 @@ async fn the_version_of_one_namespace_does_not_advance_that_of_another() {
 #[tokio::test]
 async fn a_cache_has_the_version_of_its_list() {
     for queue in [QueueKind::InOrder, QueueKind::DeltaFifo] {
-        for namespaces in [vec![], vec!["a"], vec!["a", "b"]] {
+        let all = FactoryOptions::default();
+        for options in [all.clone(), all.clone().namespace("a"), all.clone().namespaces(["a", "b"])] {
             let cluster = Cluster::start().await;
             let made = cluster.create("a", "x").await;
             let last = cluster.create("c", "x").await;
-            let factory = cluster.factory(FactoryOptions::default().queue(queue).namespaces(namespaces));
+            let factory = cluster.factory(options.queue(queue));
             let full = factory.informer::<ConfigMap>();
             let empty =
                 factory.informer_with(InformerScope::<ConfigMap>::default().labels("app=none".parse().unwrap()));

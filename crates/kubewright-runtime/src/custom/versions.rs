@@ -21,15 +21,18 @@ use crate::webhook::Converter;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
-/// #[resource(group = "example.com", version = "v1", kind = "Shelf", namespaced)]
+/// #[resource(group = "example.com", version = "v1", kind = "Shelf", plural = "shelves", namespaced)]
 /// struct ShelfSpec {
 ///     millimetres: u32,
 /// }
 ///
 /// mod v1beta1 {
-///     # use super::*;
+///     use kubewright_runtime::custom::CustomResource;
+///     # use schemars::JsonSchema;
+///     # use serde::{Deserialize, Serialize};
+///
 ///     #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
-///     #[resource(group = "example.com", version = "v1beta1", kind = "Shelf", namespaced, deprecated = "use v1")]
+///     #[resource(group = "example.com", version = "v1beta1", kind = "Shelf", plural = "shelves", namespaced)]
 ///     pub struct ShelfSpec {
 ///         pub width: String,
 ///     }
