@@ -11,8 +11,8 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job, replicaset,
-    root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
+    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job,
+    node_lifecycle, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset, volumes,
 };
 
 /// A built-in controller.
@@ -37,6 +37,8 @@ pub enum Shipped {
     IngressManager,
     /// Jobs: pods that run to completion.
     Job,
+    /// Health of nodes: taints for their conditions.
+    NodeLifecycle,
     /// Simulated nodes that schedule, start and stop pods.
     Nodes,
     /// Replica sets: a number of pods.
@@ -58,7 +60,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 17] = [
+    pub const ALL: [Shipped; 18] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -68,6 +70,7 @@ impl Shipped {
         Shipped::Hooks,
         Shipped::IngressManager,
         Shipped::Job,
+        Shipped::NodeLifecycle,
         Shipped::Nodes,
         Shipped::ReplicaSet,
         Shipped::ReplicationController,
@@ -90,6 +93,7 @@ impl Shipped {
             Shipped::Hooks => "hooks",
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
+            Shipped::NodeLifecycle => "node-lifecycle",
             Shipped::Nodes => "nodes",
             Shipped::ReplicaSet => "replicaset",
             Shipped::ReplicationController => "replicationcontroller",
@@ -115,6 +119,7 @@ impl Shipped {
             Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
+            Shipped::NodeLifecycle => "taints nodes by their conditions, and notices silent ones",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::ReplicationController => "keeps replication controllers at their size",
@@ -144,6 +149,7 @@ impl Shipped {
             self,
             Shipped::DaemonSet
                 | Shipped::Hooks
+                | Shipped::NodeLifecycle
                 | Shipped::Nodes
                 | Shipped::RootCaCertPublisher
                 | Shipped::ServiceAccounts
@@ -181,6 +187,7 @@ impl Shipped {
             Shipped::Hooks => Box::pin(hooks::run(context, stop)),
             Shipped::IngressManager => Box::pin(ingress_manager::run(context, stop)),
             Shipped::Job => Box::pin(job::run(context, stop)),
+            Shipped::NodeLifecycle => Box::pin(node_lifecycle::run(context, stop)),
             Shipped::Nodes => Box::pin(nodes::run(context, NodeOptions::default(), stop)),
             Shipped::ReplicaSet => Box::pin(replicaset::run(context, stop)),
             Shipped::ReplicationController => Box::pin(replicaset::run_replication_controllers(context, stop)),

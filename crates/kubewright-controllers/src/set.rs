@@ -78,7 +78,7 @@ impl ControllerSet {
 }
 
 /// The controllers of a cluster besides nodes.
-const CLUSTER: [Shipped; 11] = [
+const CLUSTER: [Shipped; 12] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
@@ -86,6 +86,7 @@ const CLUSTER: [Shipped; 11] = [
     Shipped::Endpoints,
     Shipped::EphemeralVolumes,
     Shipped::Job,
+    Shipped::NodeLifecycle,
     Shipped::ReplicaSet,
     Shipped::ReplicationController,
     Shipped::ServiceAccounts,

@@ -102,7 +102,13 @@ async fn a_node_runs_at_most_its_pod_capacity() {
     let pods = cluster.until_pods(is_settled).await;
     let waiting = pods.iter().find(|pod| condition(pod, "PodScheduled") == "False").unwrap();
     let message = waiting.status.as_ref().unwrap().conditions[0].message.clone();
-    assert_eq!(message.as_deref(), Some("0/1 nodes are available: 1 Too many pods."));
+    assert_eq!(
+        message.as_deref(),
+        Some(
+            "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: \
+             1 No preemption victims found for incoming pod."
+        )
+    );
     sleep(Duration::from_secs(600)).await;
     assert!(is_settled(&cluster.pods().await));
     // Freed capacity is used.
