@@ -13,7 +13,7 @@ pub(super) struct Health {
     of_node: Mutex<HashMap<Str, Seen>>,
 }
 
-/// What a node last wrote.
+/// The last writes of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Heartbeat {
     /// The heartbeat time of the `Ready` condition.

@@ -1,10 +1,10 @@
 //! Health of nodes: taints for their conditions, and `Unknown` for nodes that are silent.
 //!
-//! A node is alive if it renews its Lease in `kube-node-lease`, or its status. After 50 s of silence
-//! (60 s if it never wrote a status), its conditions become `Unknown` and its pods not ready. The
-//! taints follow, and evict the pods that do not tolerate them (`nodes/eviction.rs`). Differences
-//! from node-lifecycle-controller: NoExecute taints are not rate limited, and zones do not count;
-//! while no node at all is ready, nothing is evicted.
+//! A node is alive if it renews its Lease in `kube-node-lease`, or its status. After 50 s of
+//! silence (60 s if it never wrote a status), its conditions become `Unknown` and its pods not
+//! ready. The taints follow, and evict the pods that do not tolerate them (`nodes/eviction.rs`).
+//! Differences from node-lifecycle-controller: NoExecute taints are not rate limited, and zones do
+//! not count; while no node at all is ready, nothing is evicted.
 
 mod health;
 mod taints;

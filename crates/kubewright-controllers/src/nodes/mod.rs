@@ -172,7 +172,7 @@ impl Nodes {
             Event::Added { object, .. } => (None, Some(object)),
             Event::Updated { old, new } => (Some(old), Some(new)),
             Event::Deleted(deleted) => {
-                // Of a deletion that the watch missed, the last known state counts.
+                // A tombstone may lack the object.
                 let pod = deleted.object();
                 (pod, None)
             }
@@ -220,7 +220,7 @@ impl Reconcile for Nodes {
             Ok([stay, step].into_iter().flatten().min())
         } else {
             match self.evict_if_due(&pod).await? {
-                // A simulated node of an earlier start is gone: its pods stop when they are deleted.
+                // Pods of a simulated node that is gone stop when they are deleted.
                 ControlFlow::Continue(None) if pod.is_being_deleted() && self.options.is_former(node_name(&pod)) => {
                     self.move_on(&pod).await
                 }

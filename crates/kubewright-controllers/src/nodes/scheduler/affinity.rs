@@ -19,7 +19,7 @@ const REQUIRED_WEIGHT: i64 = 1;
 /// Matching pods by topology key and value.
 type Counts = HashMap<(Str, Str), i64>;
 
-/// What matters for the required terms of the incoming pod and of assigned pods.
+/// Matches of the required terms of the incoming pod and of assigned pods.
 #[derive(Debug, Default)]
 pub(super) struct AffinityCounts {
     /// Anti-affinity terms of assigned pods that match the incoming pod.

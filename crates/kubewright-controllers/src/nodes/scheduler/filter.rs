@@ -1,4 +1,4 @@
-//! Which nodes can run a pod.
+//! Filters: the requirements of a pod that a node must meet.
 
 use std::sync::Arc;
 

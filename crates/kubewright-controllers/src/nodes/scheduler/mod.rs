@@ -47,6 +47,7 @@ use pod_info::PodInfo;
 use preemption::{Candidate, Preemption};
 
 pub(super) use placements::Placements;
+pub(super) use resources::is_sidecar;
 pub(super) use waiting::WaitingPods;
 
 /// Retry delay of an unschedulable pod for which nothing seems to have changed.

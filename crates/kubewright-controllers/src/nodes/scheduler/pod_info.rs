@@ -1,4 +1,4 @@
-//! What the scheduler needs to know of a pod, computed once.
+//! The properties of a pod that the scheduler needs, computed once.
 
 use std::sync::Arc;
 

@@ -148,7 +148,7 @@ fn start_time(pod: &Pod) -> Option<Time> {
     pod.status.as_ref().and_then(|status| status.start_time)
 }
 
-/// Which of these pods a disruption budget would protect, if they left in this order.
+/// Whether a disruption budget would protect each pod, if they left in this order.
 #[doc(alias = "filterPodsWithPDBViolation")]
 fn protected(pods: &[Arc<PodInfo>], budgets: &[Arc<PodDisruptionBudget>]) -> Vec<bool> {
     struct Budget<'a> {

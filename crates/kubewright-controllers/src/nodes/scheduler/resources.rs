@@ -9,7 +9,7 @@ pub(super) const CPU: &str = "cpu";
 pub(super) const MEMORY: &str = "memory";
 const PODS: &str = "pods";
 
-/// What the scores assume for containers without a request: 100 millicores and 200 MB.
+/// Requests that scores assume for containers without any: 100 millicores and 200 MiB.
 #[doc(alias = "DefaultMilliCPURequest")]
 const ASSUMED: [(&str, i64); 2] = [(CPU, 100), (MEMORY, 200 * 1024 * 1024)];
 
@@ -63,7 +63,7 @@ impl Amounts {
     }
 }
 
-/// What pods can request of a node.
+/// The resources of a node that pods can request.
 pub(super) fn allocatable(node: &Node) -> Amounts {
     node.status.as_ref().map(|status| Amounts::of(&status.allocatable)).unwrap_or_default()
 }
@@ -74,7 +74,7 @@ pub(super) fn pod_capacity(node: &Node) -> usize {
     pods.map_or(usize::MAX, |pods| usize::try_from(pods.value()).unwrap_or_default())
 }
 
-/// What a pod reserves on its node.
+/// The resources that a pod reserves on its node.
 ///
 /// Sidecars run beside the containers. Other init containers run one at a time, beside the sidecars
 /// that were started before them. Requests of the whole pod take precedence.
@@ -83,7 +83,7 @@ pub(super) fn requests(pod: &Pod) -> Amounts {
     total(pod, |container| requested(container.resources.as_deref()))
 }
 
-/// What the scores count for a pod: containers without a request need something as well.
+/// The requests that scores count: containers without a request need something as well.
 #[doc(alias = "GetNonzeroRequests")]
 pub(super) fn assumed_requests(pod: &Pod) -> Amounts {
     total(pod, |container| {

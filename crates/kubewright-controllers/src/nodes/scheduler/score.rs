@@ -1,4 +1,4 @@
-//! Which of the feasible nodes is best.
+//! Scores: the choice among feasible nodes.
 //!
 //! Scores and weights are those of kube-scheduler's default plugins, except for image locality and
 //! balanced allocation, which are absent. Equal nodes: the one with the fewest pods, then the first
