@@ -56,7 +56,8 @@ pub struct ScaleApi {
 }
 
 impl ScaleApi {
-    /// Scales objects in `namespace`, and cluster-scoped ones. `mapper` resolves resources and the kinds of their scales.
+    /// Scales objects in `namespace`, and cluster-scoped ones. `mapper` resolves resources and the
+    /// kinds of their scales.
     pub fn new(client: &Client, mapper: RestMapper, namespace: impl Into<NamespaceScope>) -> Self {
         ScaleApi { client: client.clone(), mapper, namespace: namespace.into() }
     }

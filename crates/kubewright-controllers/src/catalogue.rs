@@ -12,7 +12,8 @@ use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
     cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job,
-    load_balancers, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset, token_secrets, volumes,
+    load_balancers, node_lifecycle, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset,
+    token_secrets, volumes,
 };
 
 /// A built-in controller.
@@ -39,6 +40,8 @@ pub enum Shipped {
     Job,
     /// Addresses of load balancers.
     LoadBalancers,
+    /// Health of nodes: taints for their conditions.
+    NodeLifecycle,
     /// Simulated nodes that schedule, start and stop pods.
     Nodes,
     /// Replica sets: a number of pods.
@@ -62,7 +65,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 19] = [
+    pub const ALL: [Shipped; 20] = [
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -73,6 +76,7 @@ impl Shipped {
         Shipped::IngressManager,
         Shipped::Job,
         Shipped::LoadBalancers,
+        Shipped::NodeLifecycle,
         Shipped::Nodes,
         Shipped::ReplicaSet,
         Shipped::ReplicationController,
@@ -97,6 +101,7 @@ impl Shipped {
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
             Shipped::LoadBalancers => "service-lb",
+            Shipped::NodeLifecycle => "node-lifecycle",
             Shipped::Nodes => "nodes",
             Shipped::ReplicaSet => "replicaset",
             Shipped::ReplicationController => "replicationcontroller",
@@ -124,6 +129,7 @@ impl Shipped {
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::LoadBalancers => "pretends to be a cloud: gives services of type LoadBalancer an address",
+            Shipped::NodeLifecycle => "taints nodes by their conditions, and notices silent ones",
             Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::ReplicationController => "keeps replication controllers at their size",
@@ -155,6 +161,7 @@ impl Shipped {
             self,
             Shipped::DaemonSet
                 | Shipped::Hooks
+                | Shipped::NodeLifecycle
                 | Shipped::Nodes
                 | Shipped::RootCaCertPublisher
                 | Shipped::ServiceAccounts
@@ -193,6 +200,7 @@ impl Shipped {
             Shipped::IngressManager => Box::pin(ingress_manager::run(context, stop)),
             Shipped::Job => Box::pin(job::run(context, stop)),
             Shipped::LoadBalancers => Box::pin(load_balancers::run(context, stop)),
+            Shipped::NodeLifecycle => Box::pin(node_lifecycle::run(context, stop)),
             Shipped::Nodes => Box::pin(nodes::run(context, NodeOptions::default(), stop)),
             Shipped::ReplicaSet => Box::pin(replicaset::run(context, stop)),
             Shipped::ReplicationController => Box::pin(replicaset::run_replication_controllers(context, stop)),

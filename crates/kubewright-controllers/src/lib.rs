@@ -24,6 +24,7 @@ mod indices;
 pub mod ingress_manager;
 pub mod job;
 pub mod load_balancers;
+pub mod node_lifecycle;
 pub mod nodes;
 mod own_writes;
 mod owner_events;

@@ -17,8 +17,8 @@ pub(crate) fn is_allowed(spec: &PodSpec, node: &Node) -> bool {
     has_labels && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| meets(node, term)))
 }
 
-/// An empty term matches no node.
-fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
+/// Whether a node meets a term. An empty term matches no node.
+pub(crate) fn meets(node: &Node, term: &NodeSelectorTerm) -> bool {
     let labels = node.labels();
     let asks = !term.match_expressions.is_empty() || !term.match_fields.is_empty();
     let field = |key: &str| (key == NODE_NAME_FIELD).then(|| node.name());

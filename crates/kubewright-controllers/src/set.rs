@@ -78,7 +78,7 @@ impl ControllerSet {
 }
 
 /// The controllers of a cluster besides nodes.
-const CLUSTER: [Shipped; 13] = [
+const CLUSTER: [Shipped; 14] = [
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,
@@ -87,6 +87,7 @@ const CLUSTER: [Shipped; 13] = [
     Shipped::EphemeralVolumes,
     Shipped::Job,
     Shipped::LoadBalancers,
+    Shipped::NodeLifecycle,
     Shipped::ReplicaSet,
     Shipped::ReplicationController,
     Shipped::ServiceAccounts,

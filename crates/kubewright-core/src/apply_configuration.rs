@@ -1,8 +1,8 @@
 //! Apply configurations: the fields of an object that a program manages, with typed setters.
 //!
 //! Server-side apply sends only the fields that a program manages. A typed object cannot express
-//! that: its required numbers, booleans and strings are always set. client-go therefore has a second
-//! struct for each type, with every field optional. Here the builder of a type, such as
+//! that: its required numbers, booleans and strings are always set. client-go therefore has a
+//! second struct for each type, with every field optional. Here the builder of a type, such as
 //! `DeploymentSpecApply`, is a tree with typed setters. All builders share the code in this module,
 //! and a setter is compiled only where it is called.
 //!
@@ -40,7 +40,8 @@ pub trait ApplyPart: Default {
     }
 
     /// Removes a field by its JSON name, for example from an extracted configuration. If it was
-    /// applied before, applying the rest removes it from the object, unless another manager owns it.
+    /// applied before, applying the rest removes it from the object, unless another manager owns
+    /// it.
     #[must_use]
     fn without(mut self, field: &str) -> Self {
         self.fields_mut().0.remove(field);
@@ -56,7 +57,7 @@ pub trait ApplyObject: ApplyPart {
     /// Its kind.
     fn kind() -> KindInfo;
 
-    /// What describes how its parts merge.
+    /// The description of how its parts merge.
     fn schema() -> ApplySchema;
 
     /// The name, if it is set.

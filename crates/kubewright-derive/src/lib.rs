@@ -40,8 +40,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `crate = path`: the path of `kubewright_runtime`. By default the manifest decides: the
 ///   dependency on `kubewright-runtime`, otherwise the one on `kubewright`, under any name.
 ///
-/// Rules of fields, at any depth, are transforms of schemars from `kubewright_runtime::custom`, such
-/// as `#[schemars(transform = custom::immutable)]`. Several versions are declared with `Versions`.
+/// Rules of fields, at any depth, are transforms of schemars from `kubewright_runtime::custom`,
+/// such as `#[schemars(transform = custom::immutable)]`. Several versions are declared with
+/// `Versions`.
 #[proc_macro_derive(CustomResource, attributes(resource))]
 pub fn derive_custom_resource(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

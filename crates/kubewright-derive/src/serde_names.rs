@@ -3,13 +3,13 @@
 use syn::meta::ParseNestedMeta;
 use syn::{DeriveInput, Expr, Field, Ident, LitStr, Result, Token};
 
-/// What serde's attributes of a struct say about its fields.
+/// serde's attributes of a struct that rename its fields.
 #[derive(Default)]
 pub(crate) struct Container {
     rename_all: Option<String>,
 }
 
-/// What serde's attributes, and ours, say about a field.
+/// The attributes of a field, serde's and ours.
 #[derive(Default)]
 pub(crate) struct FieldNames {
     pub(crate) rename: Option<String>,

@@ -1,8 +1,8 @@
 //! Whether a schema accepts everything that another one accepts.
 //!
 //! The comparison is conservative: what it cannot decide, such as a changed alternative of `anyOf`
-//! or a changed CEL rule, counts as incompatible. Ratcheting of unchanged values is ignored, because
-//! it helps updates only, not writers.
+//! or a changed CEL rule, counts as incompatible. Ratcheting of unchanged values is ignored,
+//! because it helps updates only, not writers.
 
 use kubewright_core::{Map, Value};
 
@@ -11,7 +11,7 @@ use kubewright_core::{Map, Value};
 pub struct Incompatibility {
     /// The path of the field, such as `spec.ports[].port`; empty for the whole object.
     pub path: String,
-    /// What changes, as the rest of a sentence that begins with the path.
+    /// The change, as the rest of a sentence that begins with the path.
     pub change: String,
 }
 
@@ -243,7 +243,7 @@ impl Comparison {
     }
 }
 
-/// What an object accepts besides its properties.
+/// The values that an object accepts besides its properties.
 enum Rest<'a> {
     /// Entries with this schema.
     Entries(&'a Value),

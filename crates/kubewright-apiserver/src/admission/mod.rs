@@ -8,8 +8,9 @@
 //! 4. `limits`, `security` and `control` (policies, then webhooks) may reject it;
 //! 5. `quota` is last, because it charges exactly what is stored.
 //!
-//! [`plugins`] says which of these run. The server's own writes pass stage 3 only. Defaults and validation are in the crate
-//! `kubewright-validation`, which knows neither the registry nor requests.
+//! [`plugins`] says which of these run. The server's own writes pass stage 3 only. Defaults and
+//! validation are in the crate `kubewright-validation`, which knows neither the registry nor
+//! requests.
 
 pub(crate) mod accounts;
 pub(crate) mod allocation;

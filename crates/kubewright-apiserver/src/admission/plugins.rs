@@ -1,4 +1,4 @@
-//! Which admission plugins run.
+//! The names of admission plugins, and the set of enabled ones.
 
 use std::fmt;
 use std::str::FromStr;

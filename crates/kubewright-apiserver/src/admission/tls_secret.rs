@@ -9,7 +9,7 @@ use rustls::sign::CertifiedKey;
 use kubewright_objects::object::tree;
 use kubewright_resources::catalog::Resource;
 
-/// What is wrong with the certificate and the key of a TLS secret.
+/// The problem with the certificate and the key of a TLS secret, if there is one.
 pub(super) fn warning(resource: &Resource, secret: &Value) -> Option<String> {
     if !resource.is("", "secrets") || tree::text(secret, &["type"]) != "kubernetes.io/tls" {
         return None;

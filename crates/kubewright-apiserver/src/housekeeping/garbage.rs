@@ -233,8 +233,8 @@ impl GarbageCollector {
 
     /// Whether a dependent of an object waits for its own dependents, too.
     ///
-    /// Owners and dependents may form a cycle then, in which each would wait for the next one. As in
-    /// kube-controller-manager, that is not examined further: not to block is safe in any case.
+    /// Owners and dependents may form a cycle then, in which each would wait for the next one. As
+    /// in kube-controller-manager, that is not examined further: not to block is safe in any case.
     fn is_in_cycle(&self, registry: &Registry, uid: &str) -> bool {
         let mut dependents = self.dependents_of.keys(uid);
         dependents.any(|key| registry.store.newest(key).is_some_and(|entry| is_waiting(&entry.object.tree())))

@@ -14,8 +14,8 @@ use kubewright_resources::decoding::{self, ExpectedType};
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 /// Other system objects: the system priority classes, the ConfigMap that tracks legacy tokens,
-/// the network of Services, and the Service of the API server. `{network}` and `{address}` stand for
-/// the addresses.
+/// the network of Services, and the Service of the API server. `{network}` and `{address}` stand
+/// for the addresses.
 const OBJECTS: &str = r"
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass

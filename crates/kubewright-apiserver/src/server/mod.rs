@@ -468,9 +468,9 @@ impl RunningServer {
         self.service.faults().clone()
     }
 
-    /// Calls webhooks at this host and port through `transport` instead of a socket, until the server
-    /// stops or [`disconnect_webhooks`](Self::disconnect_webhooks). So they work with tokio's paused
-    /// time.
+    /// Calls webhooks at this host and port through `transport` instead of a socket, until the
+    /// server stops or [`disconnect_webhooks`](Self::disconnect_webhooks). So they work with
+    /// tokio's paused time.
     ///
     /// The webhooks of a Service have the authority `NAME.NAMESPACE.svc:443`. There is no TLS, and
     /// `caBundle` is ignored.

@@ -8,7 +8,7 @@ use std::error::Error;
 
 use clap::Subcommand;
 
-/// What to do with definitions.
+/// The commands for definitions.
 #[derive(Debug, Subcommand)]
 pub enum CrdCommand {
     /// Says whether a change of a definition is compatible.

@@ -1,4 +1,4 @@
-//! Which objects the arguments select.
+//! Resolves the arguments to resources and names.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! What a field manager owns of an object.
+//! Extracts the fields that a field manager owns.
 
 use kubewright_core::apply_configuration::{ApplyFields, ApplyObject, ApplySchema};
 use kubewright_core::meta::v1::OBJECT_META;
@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 
 /// Extracts the fields that a manager has applied, to be changed and applied again.
 ///
-/// Applying a configuration removes fields that the same manager applied before and that are missing
-/// now. A program that does not know its whole configuration therefore starts with what it owns:
+/// Applying a configuration removes fields that the same manager applied before and that are
+/// missing now. A program that does not know its whole configuration therefore starts with what it
+/// owns:
 ///
 /// ```
 /// # use kubewright_api::apps::v1::{Deployment, DeploymentApply};
@@ -28,8 +29,8 @@ pub trait Extract: ApplyObject {
     /// The fields that `manager` has applied; `None` if it has applied nothing.
     ///
     /// # Errors
-    /// If the managed fields of the object cannot be understood, or are missing: caches drop them by
-    /// default, so read the object with [`Api::get`](crate::Api::get).
+    /// If the managed fields of the object cannot be understood, or are missing: caches drop them
+    /// by default, so read the object with [`Api::get`](crate::Api::get).
     #[doc(alias = "ExtractInto")]
     #[doc(alias = "ExtractDeployment")]
     fn extract(object: &Self::Object, manager: &str) -> Result<Option<Self>> {

@@ -36,8 +36,13 @@ impl Deployments {
         Ok(changed)
     }
 
-    /// Whether pods of old sets still run, including terminating ones.
+    /// Whether pods of old sets still run, including terminating ones, or the status of an old set
+    /// says so. Otherwise the status of the deployment would count old and new pods together.
+    #[doc(alias = "oldPodsRunning")]
     fn are_old_pods_left(&self, sets: &Sets) -> bool {
+        if sets.old.iter().any(|set| set.status.as_ref().is_some_and(|status| status.replicas > 0)) {
+            return true;
+        }
         let mut pods = sets.old.iter().flat_map(|set| indices::controlled_by(&self.pods, set.uid()));
         pods.any(|pod| !is_finished(&pod))
     }

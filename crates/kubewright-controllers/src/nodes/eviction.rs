@@ -86,7 +86,8 @@ impl Nodes {
         self.taint_events.normal(pod, "TaintManagerEviction", format!("Marking for deletion Pod {}", pod.key()));
         let mut status = pod.status.clone().unwrap_or_default();
         self.disrupt(&mut status, "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint");
-        self.remove(pod, status, DeleteOptions::default()).await
+        self.remove(pod, status, DeleteOptions::default()).await?;
+        Ok(ControlFlow::Break(()))
     }
 
     /// Deletes a pod of a missing node. There is no kubelet to stop it, so its status is set here.
@@ -101,10 +102,12 @@ impl Nodes {
             status.phase = Some("Failed".into());
         }
         self.disrupt(&mut status, "DeletionByPodGC", "PodGC: node no longer exists");
-        self.remove(pod, status, DeleteOptions::default().grace_period_seconds(0)).await
+        self.remove(pod, status, DeleteOptions::default().grace_period_seconds(0)).await?;
+        Ok(ControlFlow::Break(()))
     }
 
-    fn disrupt(&self, status: &mut PodStatus, reason: &str, message: &str) {
+    /// Sets the disruption condition.
+    pub(super) fn disrupt(&self, status: &mut PodStatus, reason: &str, message: &str) {
         status.conditions.retain(|condition| condition.type_ != DISRUPTED);
         let mut disrupted = new_condition(DISRUPTED, true, clock::now());
         disrupted.reason = Some(reason.into());
@@ -113,12 +116,7 @@ impl Nodes {
     }
 
     /// Adds the disruption condition to a pod, and deletes it.
-    async fn remove(
-        &self,
-        pod: &Pod,
-        status: PodStatus,
-        options: DeleteOptions,
-    ) -> Result<ControlFlow<(), Option<Duration>>, Error> {
+    pub(super) async fn remove(&self, pod: &Pod, status: PodStatus, options: DeleteOptions) -> Result<(), Error> {
         let api = Api::<Pod>::namespaced(&self.client, pod.namespace());
         let changed = Pod { status: Some(status), ..pod.clone() };
         let deleted = match api.update_status(&changed).await {
@@ -127,7 +125,7 @@ impl Nodes {
         };
         match deleted {
             Err(error) if !error.is_not_found() => Err(error.into()),
-            _ => Ok(ControlFlow::Break(())),
+            _ => Ok(()),
         }
     }
 }

@@ -16,7 +16,7 @@ use super::timers::PodStep;
 use super::{NodeOptions, Nodes, pod_status};
 use crate::indices;
 use crate::owner_events::controller;
-use crate::pods::{is_finished, is_ready, node_name, phase};
+use crate::pods::{is_finished, is_ready, node_name, phase, restarts};
 use crate::worker::Synced;
 
 /// Size of a node's pod network.
@@ -46,6 +46,7 @@ impl Nodes {
             }
             PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, now),
             PodStep::End => self.end(pod, &mut status, now),
+            PodStep::Restart => pod_status::restart(&mut status, now),
             PodStep::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
             // A holder of a finalizer may wait for the end of the pod.
             PodStep::Stop => pod_status::end(&mut status, STOPPED, now),
@@ -71,6 +72,9 @@ impl Nodes {
         if phase(pod) != "Running" {
             return Some((PodStep::Start, self.options.start_delay));
         }
+        if let Some(restarts) = pod_status::backing_off(pod) {
+            return Some((PodStep::Restart, pod_status::back_off(restarts)));
+        }
         if !is_ready(pod) {
             return Some((PodStep::BecomeReady, self.options.ready_delay));
         }
@@ -85,7 +89,13 @@ impl Nodes {
         let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
         match (policy, code) {
             ("Never", _) | ("OnFailure", 0) => pod_status::end(status, code, now),
-            _ => pod_status::restart(status, code, now),
+            _ => {
+                pod_status::crash(pod, status, code, now);
+                // As by a kubelet, the first restart does not wait.
+                if restarts(pod) == 0 {
+                    pod_status::restart(status, now);
+                }
+            }
         }
     }
 

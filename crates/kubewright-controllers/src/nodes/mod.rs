@@ -6,19 +6,21 @@
 //! those of an earlier start with more nodes.
 
 mod eviction;
+mod heartbeat;
 mod lifecycle;
 mod options;
 mod pod_status;
 mod registration;
 mod scheduler;
-mod seats;
 mod timers;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use kubewright_api::core::v1::{Node, Pod};
+use kubewright_api::core::v1::{Namespace, Node, Pod};
+use kubewright_api::policy::v1::PodDisruptionBudget;
 use kubewright_cache::{Event, Lister};
 use kubewright_client::Client;
 use kubewright_core::{Object, ObjectKey};
@@ -30,30 +32,33 @@ use crate::error::Error;
 use crate::indices;
 use crate::pods::{is_finished, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
-use seats::Seats;
+use scheduler::{Placements, WaitingPods};
 use timers::Timers;
 
-pub use options::{EXIT_CODE_ANNOTATION, NodeOptions};
+pub use options::{EXIT_CODE_ANNOTATION, FAILED_ANNOTATION, NodeOptions};
 
 struct Nodes {
     client: Client,
     options: NodeOptions,
     nodes: Lister<Node>,
     pods: Lister<Pod>,
+    namespaces: Lister<Namespace>,
+    budgets: Lister<PodDisruptionBudget>,
     events: EventRecorder,
     taint_events: EventRecorder,
     timers: Timers,
     /// Deadlines of tainted pods.
     evictions: Timers,
-    seats: Seats,
-    /// Round-robin counter for nodes.
-    turns: AtomicUsize,
+    placements: Mutex<Placements>,
+    waiting: WaitingPods,
     /// Counter for pod addresses.
     addresses: AtomicUsize,
 }
 
 /// The pause before nodes are registered again.
-const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_secs(1);
+const REGISTRATION_RETRY: Duration = Duration::from_secs(1);
+/// How long unschedulable pods wait after a change, so that many changes cause one attempt.
+const RESCHEDULE_DELAY: Duration = Duration::from_secs(1);
 
 /// Creates nodes and runs pods on them until `stop` is cancelled.
 ///
@@ -72,45 +77,42 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
     }
     let queue = worker::queue(context, Nodes::NAME);
     let (nodes, pods) = (factory.informer::<Node>(), factory.informer::<Pod>());
+    let (namespaces, budgets) = (factory.informer::<Namespace>(), factory.informer::<PodDisruptionBudget>());
     indices::by_address(&pods);
     let controller = Arc::new(Nodes {
         client: client.clone(),
         options,
         nodes: nodes.lister(),
         pods: pods.lister(),
+        namespaces: namespaces.lister(),
+        budgets: budgets.lister(),
         events: context.recorder("default-scheduler"),
         taint_events: context.recorder("taint-eviction-controller"),
         timers: Timers::default(),
         evictions: Timers::default(),
-        seats: Seats::default(),
-        turns: AtomicUsize::new(0),
+        placements: Mutex::default(),
+        waiting: WaitingPods::default(),
         addresses: AtomicUsize::new(1),
     });
     let of_pods = pods.add_handler({
         let (queue, controller) = (queue.clone(), controller.clone());
         move |event: &Event<Pod>| {
-            match event {
-                Event::Added { object, .. } => controller.seats.note(object),
-                Event::Updated { old, new } => {
-                    if old.uid() != new.uid() {
-                        controller.seats.release(old);
-                    }
-                    controller.seats.note(new);
-                }
-                Event::Deleted(deleted) => {
-                    deleted.object().into_iter().for_each(|pod| controller.seats.release(pod));
-                }
+            for key in controller.reschedulable(event) {
+                queue.add_after(key, RESCHEDULE_DELAY);
             }
-            queue.add(event.key());
+            if !is_refusal(event) {
+                queue.add(event.key());
+            }
         }
     })?;
     // A new or changed node may accept pending pods, and may evict its own.
     let of_nodes = nodes.add_handler({
-        let (queue, pods) = (queue.clone(), pods.lister());
+        let (queue, pods, controller) = (queue.clone(), pods.lister(), controller.clone());
         move |event: &Event<Node>| {
-            if event.is_resync() {
+            if event.is_resync() || is_heartbeat(event) {
                 return;
             }
+            controller.waiting.take_all().into_iter().for_each(|key| queue.add(key));
             let (before, after) = match event {
                 Event::Updated { old, new } => (Some(old), Some(new)),
                 event => (None, event.object()),
@@ -118,17 +120,74 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
             let key = event.key();
             let has_no_execute_taint = matches!(event, Event::Deleted(_))
                 || before.into_iter().chain(after).any(|node| eviction::has_no_execute_taint(node));
-            let is_concerned = |pod: &Pod| is_waiting(pod) || has_no_execute_taint && node_name(pod) == &**key.name();
-            pods.snapshot().iter().filter(|pod| is_concerned(pod)).for_each(|pod| queue.add(pod.key()));
+            let has_recovered = before.is_some_and(|node| heartbeat::has_failed(node));
+            if has_no_execute_taint || has_recovered {
+                let pods = pods.snapshot();
+                let is_there = pods.iter().filter(|pod| node_name(pod) == &**key.name());
+                is_there.for_each(|pod| queue.add(pod.key()));
+            }
         }
     })?;
     factory.start(stop);
-    if of_nodes.synced().await && of_pods.synced().await {
-        work(controller, &queue, context, stop).await;
+    let has_synced = of_nodes.synced().await && of_pods.synced().await;
+    if has_synced && namespaces.synced().await && budgets.synced().await {
+        tokio::join!(controller.beat(stop), work(controller.clone(), &queue, context, stop));
     }
     of_nodes.remove();
     of_pods.remove();
     Ok(())
+}
+
+/// Whether only the status of a node changed, in a way that matters to no pod.
+fn is_heartbeat(event: &Event<Node>) -> bool {
+    let Event::Updated { old, new } = event else { return false };
+    let has_recovered = heartbeat::has_failed(old) && !heartbeat::has_failed(new);
+    let allocatable = |node: &Node| node.status.as_ref().map(|status| status.allocatable.clone());
+    !has_recovered
+        && old.spec == new.spec
+        && old.metadata.labels == new.metadata.labels
+        && allocatable(old) == allocatable(new)
+}
+
+/// Whether only the status of an unassigned pod changed, as when it is found unschedulable.
+fn is_refusal(event: &Event<Pod>) -> bool {
+    let Event::Updated { old, new } = event else { return false };
+    let metadata = |pod: &Pod| (pod.metadata.labels.clone(), pod.metadata.annotations.clone());
+    is_waiting(old)
+        && is_waiting(new)
+        && old.spec == new.spec
+        && metadata(old) == metadata(new)
+        && old.uid() == new.uid()
+}
+
+impl Nodes {
+    /// Records the node of a pod, and returns the unschedulable pods that the event may help.
+    fn reschedulable(&self, event: &Event<Pod>) -> Vec<ObjectKey> {
+        let has_place = |pod: &Pod| !node_name(pod).is_empty() && !is_finished(pod);
+        let mut placements = self.placements();
+        let (before, after) = match event {
+            Event::Added { object, .. } => (None, Some(object)),
+            Event::Updated { old, new } => (Some(old), Some(new)),
+            Event::Deleted(deleted) => {
+                // A tombstone may lack the object.
+                let pod = deleted.object();
+                (pod, None)
+            }
+        };
+        if let Some(old) = before
+            && after.is_none_or(|new| new.uid() != old.uid())
+        {
+            placements.release(old.uid());
+        }
+        if let Some(new) = after {
+            placements.note(new);
+        }
+        match (before.is_some_and(|pod| has_place(pod)), after.is_some_and(|pod| has_place(pod))) {
+            (true, false) => self.waiting.take_all(),
+            (false, true) => self.waiting.take_for_arrival(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// Whether a pod is pending without a node.
@@ -144,24 +203,27 @@ impl Reconcile for Nodes {
         let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else {
             self.timers.forget(key);
             self.evictions.forget(key);
+            self.waiting.remove(key);
             return Ok(None);
         };
         if is_waiting(&pod) {
             self.schedule(&pod).await
         } else if self.options.is_ours(node_name(&pod)) {
             let ControlFlow::Continue(stay) = self.evict_if_due(&pod).await? else { return Ok(None) };
+            if self.nodes.get(node_name(&pod)).is_some_and(|node| heartbeat::has_failed(&node)) {
+                return Ok(stay);
+            }
             let step = self.move_on(&pod).await?;
             Ok([stay, step].into_iter().flatten().min())
-        } else if self.options.is_former(node_name(&pod)) {
-            // The node is gone: the pod stops when it is deleted, or is lost as with any other
-            // node.
+        } else {
             match self.evict_if_due(&pod).await? {
-                ControlFlow::Continue(None) if pod.is_being_deleted() => self.move_on(&pod).await,
+                // Pods of a simulated node that is gone stop when they are deleted.
+                ControlFlow::Continue(None) if pod.is_being_deleted() && self.options.is_former(node_name(&pod)) => {
+                    self.move_on(&pod).await
+                }
                 ControlFlow::Continue(stay) => Ok(stay),
                 ControlFlow::Break(()) => Ok(None),
             }
-        } else {
-            Ok(None)
         }
     }
 }

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Pods with this annotation end with this exit code: `kubewright.dev/exit-code: "1"`.
 pub const EXIT_CODE_ANNOTATION: &str = "kubewright.dev/exit-code";
 
+/// A simulated node with this annotation is silent, as if it had failed:
+/// `kubewright.dev/failed: "true"`.
+pub const FAILED_ANNOTATION: &str = "kubewright.dev/failed";
+
 /// Options of simulated nodes.
 #[derive(Debug, Clone)]
 pub struct NodeOptions {

@@ -1,6 +1,6 @@
 //! Creates node objects, keeps them ready, and deletes surplus ones.
 
-use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo, Taint};
+use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
 use kubewright_core::{List, Map, Object, Quantity, Str, Time};
@@ -10,8 +10,6 @@ use crate::deletion::delete_exactly;
 use crate::error::Error;
 use kubewright_client::clock;
 
-/// The taint of nodes that are not ready.
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// The label of simulated nodes.
 const SIMULATED: &str = "kubewright.dev/simulated";
 
@@ -38,28 +36,8 @@ pub(super) async fn register(client: &Client, options: &NodeOptions) -> Result<(
                 Ok(_) => break,
             }
         }
-        remove_not_ready_taint(&nodes, &name).await?;
     }
     Ok(())
-}
-
-/// Removes the taint that the server gives new nodes, and that no pod of the control plane
-/// tolerates.
-async fn remove_not_ready_taint(nodes: &Api<Node>, name: &str) -> Result<(), Error> {
-    loop {
-        let mut node = nodes.get(name).await?;
-        let Some(spec) = node.spec.as_mut() else { return Ok(()) };
-        let taints = spec.taints.iter().filter(|taint| taint.key != NOT_READY).cloned().collect::<List<Taint>>();
-        if taints.len() == spec.taints.len() {
-            return Ok(());
-        }
-        spec.taints = taints;
-        match nodes.update(&node).await {
-            Err(error) if error.is_conflict() => {}
-            Err(error) => return Err(error.into()),
-            Ok(_) => return Ok(()),
-        }
-    }
 }
 
 fn node(name: &str, number: u32) -> Node {
@@ -93,30 +71,11 @@ fn status(name: &str, number: u32, now: Time) -> NodeStatus {
         ("pods", Quantity::from(10_000)),
     ]
     .into();
-    let condition = |type_: &str, status: &str, reason: &str, message: &str| NodeCondition {
-        type_: type_.into(),
-        status: status.into(),
-        last_heartbeat_time: Some(now),
-        last_transition_time: Some(now),
-        reason: Some(reason.into()),
-        message: Some(message.into()),
-    };
     let address = |type_: &str, address: Str| NodeAddress { type_: type_.into(), address };
     NodeStatus {
         capacity: resources.clone(),
         allocatable: resources,
-        conditions: [
-            condition(
-                "MemoryPressure",
-                "False",
-                "KubeletHasSufficientMemory",
-                "kubelet has sufficient memory available",
-            ),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ]
-        .into(),
+        conditions: conditions(now),
         addresses: [address("InternalIP", NodeOptions::address_of(number).into()), address("Hostname", name.into())]
             .into(),
         node_info: Some(
@@ -133,4 +92,23 @@ fn status(name: &str, number: u32, now: Time) -> NodeStatus {
         ),
         ..Default::default()
     }
+}
+
+/// The conditions of a ready node.
+pub(super) fn conditions(now: Time) -> List<NodeCondition> {
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| NodeCondition {
+        type_: type_.into(),
+        status: status.into(),
+        last_heartbeat_time: Some(now),
+        last_transition_time: Some(now),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+    };
+    [
+        condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+    ]
+    .into()
 }

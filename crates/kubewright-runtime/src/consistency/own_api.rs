@@ -59,8 +59,8 @@ pub struct OwnApi<K> {
 
 impl Context {
     /// The objects of a kind in a namespace, or in
-    /// [`AllNamespaces`](kubewright_core::AllNamespaces), with tracked writes: the next reconcile of
-    /// this key waits until the cache shows them.
+    /// [`AllNamespaces`](kubewright_core::AllNamespaces), with tracked writes: the next reconcile
+    /// of this key waits until the cache shows them.
     pub fn api<K: Kind>(&self, namespace: impl Into<NamespaceScope>) -> OwnApi<K>
     where
         K::Scope: CanBeNamespaced,

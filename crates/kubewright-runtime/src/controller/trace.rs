@@ -7,9 +7,9 @@
 //!     └── request    one for each request, with all its attempts (kubewright-client)
 //! ```
 //!
-//! The spans have the target `kubewright::trace` and the level DEBUG, except for `reconcile`. So they
-//! cost nothing and do not lengthen log lines unless a subscriber asks for them. A retry or a requeue
-//! begins a new trace: its `queued` span contains the delay.
+//! The spans have the target `kubewright::trace` and the level DEBUG, except for `reconcile`. So
+//! they cost nothing and do not lengthen log lines unless a subscriber asks for them. A retry or a
+//! requeue begins a new trace: its `queued` span contains the delay.
 
 use kubewright_core::ObjectKey;
 use tracing::{Level, Span};

@@ -11,8 +11,8 @@ use crate::webhook::Converter;
 
 /// All versions of a custom resource.
 ///
-/// `H` is the hub: the other versions are converted to and from it. Objects are stored in it, unless
-/// [`stored_as`](Self::stored_as) names another version.
+/// `H` is the hub: the other versions are converted to and from it. Objects are stored in it,
+/// unless [`stored_as`](Self::stored_as) names another version.
 ///
 /// ```
 /// use kubewright_core::Object;

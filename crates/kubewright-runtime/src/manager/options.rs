@@ -70,8 +70,8 @@ impl ManagerOptions {
         self
     }
 
-    /// Serves `/metrics` and [other pages](Self::handler) over HTTPS for authorized callers, and not at
-    /// the address of [`listen`](Self::listen) any more. Off by default.
+    /// Serves `/metrics` and [other pages](Self::handler) over HTTPS for authorized callers, and
+    /// not at the address of [`listen`](Self::listen) any more. Off by default.
     #[cfg(feature = "secure-metrics")]
     #[doc(alias = "metricsserver.Options")]
     #[must_use]

@@ -1,9 +1,9 @@
 //! The stored certificates, and when each is replaced.
 //!
 //! Everything is renewed when a third of its lifetime remains. Clients must trust a new authority
-//! before a server uses a certificate of it. Its certificate is therefore added to the bundle first.
-//! The next serving certificate is signed when all owned configurations contain the bundle, and
-//! when API servers have had time to see that.
+//! before a server uses a certificate of it. Its certificate is therefore added to the bundle
+//! first. The next serving certificate is signed when all owned configurations contain the bundle,
+//! and when API servers have had time to see that.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Serving certificates that a program issues itself, and renews before they expire.
 //!
-//! Start at [`CertificateRotator`]; `issued.rs` decides what is replaced when. The counterpart in Go
-//! is cert-controller. Differences: an authority is trusted before it signs, because the bundle
-//! contains the old and the new one; and any replica may renew, because writes of the shared storage
-//! are conditional. There is no election: a standby serves webhooks too.
+//! Start at [`CertificateRotator`]; `issued.rs` decides what is replaced when. The counterpart in
+//! Go is cert-controller. Differences: an authority is trusted before it signs, because the bundle
+//! contains the old and the new one; and any replica may renew, because writes of the shared
+//! storage are conditional. There is no election: a standby serves webhooks too.
 
 mod bundle;
 mod error;
@@ -134,8 +134,8 @@ impl CertificateRotator {
         self
     }
 
-    /// How long a serving certificate is valid. It is replaced when a third of this remains. 90 days
-    /// by default.
+    /// How long a serving certificate is valid. It is replaced when a third of this remains. 90
+    /// days by default.
     #[must_use]
     pub fn certificate_lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetimes.certificate = lifetime;

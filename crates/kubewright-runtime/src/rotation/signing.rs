@@ -18,8 +18,8 @@ use time::OffsetDateTime;
 use super::error::RotationError;
 use super::pair::ServedPair;
 
-/// The name of each authority. It never changes, because the issuer of a stored authority is rebuilt
-/// from this name and its key.
+/// The name of each authority. It never changes, because the issuer of a stored authority is
+/// rebuilt from this name and its key.
 const AUTHORITY_NAME: &str = "kubewright-authority";
 
 /// Certificates are backdated by at most this much, for clients whose clocks are slow.

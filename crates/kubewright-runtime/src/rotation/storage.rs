@@ -1,7 +1,7 @@
 //! Where replicas share their certificates: a Secret, or a directory.
 //!
-//! A write replaces only what its writer has read. The first replica wins, and the others read again.
-//! In a directory each write creates the next generation, which must not exist yet.
+//! A write replaces only what its writer has read. The first replica wins, and the others read
+//! again. In a directory each write creates the next generation, which must not exist yet.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -14,8 +14,8 @@ use super::TestCluster;
 const PERIOD: Duration = Duration::from_millis(10);
 
 impl TestCluster {
-    /// Waits until an object satisfies a condition, and returns it. The namespace of a cluster-scoped
-    /// object is empty.
+    /// Waits until an object satisfies a condition, and returns it. The namespace of a
+    /// cluster-scoped object is empty.
     ///
     /// ```
     /// # use kubewright_api::core::v1::ConfigMap;

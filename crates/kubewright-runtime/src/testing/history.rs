@@ -125,8 +125,9 @@ fn oldest_version(message: &str) -> Option<&str> {
     message.strip_suffix(')')?.rsplit_once('(').map(|(_, version)| version)
 }
 
-/// The managers that wrote a version: those whose entries have changed. A manager that writes its own
-/// fields twice in a second has equal entries. The owners of the changed fields are then returned.
+/// The managers that wrote a version: those whose entries have changed. A manager that writes its
+/// own fields twice in a second has equal entries. The owners of the changed fields are then
+/// returned.
 fn writers(before: &Value, after: &Value, changed: &[Difference]) -> Vec<String> {
     let entries = |object: &Value| -> Vec<Value> {
         let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());

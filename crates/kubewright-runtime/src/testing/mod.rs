@@ -92,8 +92,8 @@ impl TestCluster {
         TestCluster { server, patience: PATIENCE }
     }
 
-    /// How long assertions such as [`eventually`](Self::eventually) wait. A minute by default, which
-    /// takes no time with a paused clock.
+    /// How long assertions such as [`eventually`](Self::eventually) wait. A minute by default,
+    /// which takes no time with a paused clock.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -139,7 +139,8 @@ impl TestCluster {
         &self.server
     }
 
-    /// A manager over this cluster, without endpoints. The field manager of its client is `manager`.
+    /// A manager over this cluster, without endpoints. The field manager of its client is
+    /// `manager`.
     pub fn manager(&self) -> Manager {
         Manager::new(&self.server.client().add_user_agent("manager"), ManagerOptions::default())
     }

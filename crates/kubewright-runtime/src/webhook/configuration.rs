@@ -101,8 +101,8 @@ impl Rule {
 }
 
 impl Webhooks {
-    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of this name, for the
-    /// functions that are registered. They fail closed.
+    /// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration of this name, for
+    /// the functions that are registered. They fail closed.
     ///
     /// Print them as a manifest (controller-gen derives it from markers):
     ///

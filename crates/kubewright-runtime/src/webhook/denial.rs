@@ -48,8 +48,8 @@ impl<T: Into<Str>> FromIterator<T> for Warnings {
 /// Why a write is denied.
 ///
 /// A text becomes code 403. A [`Status`], such as [`Status::invalid`] with the invalid fields, is
-/// returned as it is, and so is the status in a client error. Any other error means that the handler
-/// failed, which is code 500.
+/// returned as it is, and so is the status in a client error. Any other error means that the
+/// handler failed, which is code 500.
 ///
 /// ```
 /// # use kubewright_runtime::webhook::Denial;

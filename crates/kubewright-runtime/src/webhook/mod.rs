@@ -2,7 +2,8 @@
 //!
 //! Start at [`Webhooks`]: validators and mutators are functions over typed objects, and a
 //! [`Converter`] converts between versions. [`WebhookServer`] serves them, with a certificate in
-//! files or of a [`CertificateRotator`](crate::certificates::CertificateRotator). [`Webhooks::configurations`] writes their manifest.
+//! files or of a [`CertificateRotator`](crate::certificates::CertificateRotator).
+//! [`Webhooks::configurations`] writes their manifest.
 //!
 //! ```
 //! use kubewright_api::core::v1::ConfigMap;

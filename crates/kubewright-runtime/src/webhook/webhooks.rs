@@ -61,8 +61,8 @@ impl Webhooks {
         Webhooks::default()
     }
 
-    /// Validates creations and updates of a kind, at [`validate_path`]. `validator` receives the new
-    /// object, and for an update the existing one. It returns warnings, or a denial.
+    /// Validates creations and updates of a kind, at [`validate_path`]. `validator` receives the
+    /// new object, and for an update the existing one. It returns warnings, or a denial.
     ///
     /// It is not called for subresources such as `status`.
     #[doc(alias = "CustomValidator")]

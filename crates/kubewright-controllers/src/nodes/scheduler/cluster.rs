@@ -1,0 +1,23 @@
+//! The cluster as one scheduling cycle sees it.
+
+use std::sync::Arc;
+
+use kubewright_api::core::v1::Node;
+use kubewright_core::{Map, Object, Str};
+
+use super::placements::Placements;
+
+/// Nodes, their pods, and the labels of namespaces.
+pub(super) struct Cluster<'a> {
+    /// Invariant: sorted by name.
+    pub(super) nodes: &'a [Arc<Node>],
+    pub(super) placements: &'a Placements,
+    pub(super) labels_of_namespace: &'a dyn Fn(&str) -> Map<Str>,
+}
+
+impl Cluster<'_> {
+    pub(super) fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        let at = self.nodes.binary_search_by(|node| node.name().cmp(name)).ok()?;
+        self.nodes.get(at)
+    }
+}
