@@ -1,6 +1,6 @@
 //! Simulated nodes: pods are scheduled, started and stopped without a machine.
 //!
-//! Nodes are ordinary objects that can be cordoned, tainted and labelled. `scheduler` assigns a
+//! Nodes are ordinary objects that can be cordoned, tainted and labelled. `scheduler` chooses a
 //! node, `lifecycle` advances the pod, `eviction` removes it from tainted or missing nodes, and
 //! `pod_status` writes what a kubelet would. Only pods on simulated nodes are touched, including
 //! those of an earlier start with more nodes.
@@ -12,6 +12,7 @@ mod options;
 mod pod_status;
 mod registration;
 mod scheduler;
+mod scheduling;
 mod timers;
 
 use std::ops::ControlFlow;

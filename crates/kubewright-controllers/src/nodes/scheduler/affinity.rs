@@ -21,7 +21,7 @@ type Counts = HashMap<(Str, Str), i64>;
 
 /// Matches of the required terms of the incoming pod and of assigned pods.
 #[derive(Debug, Default)]
-pub(super) struct AffinityCounts {
+pub(in crate::nodes) struct AffinityCounts {
     /// Anti-affinity terms of assigned pods that match the incoming pod.
     repelled: Counts,
     /// Pods that match all affinity terms of the incoming pod.
@@ -32,7 +32,7 @@ pub(super) struct AffinityCounts {
 }
 
 impl AffinityCounts {
-    pub(super) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
+    pub(in crate::nodes) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
         let of_namespace = (cluster.labels_of_namespace)(incoming.pod.namespace());
         let mut counts = AffinityCounts { of_namespace, ..Default::default() };
         for Placed { info, node } in cluster.placements.with_affinity() {
@@ -46,7 +46,7 @@ impl AffinityCounts {
     }
 
     /// Accounts for a pod that is added to a node (1) or removed from it (-1).
-    pub(super) fn shift(
+    pub(in crate::nodes) fn shift(
         &mut self,
         cluster: &Cluster<'_>,
         incoming: &PodInfo,
@@ -79,7 +79,7 @@ impl AffinityCounts {
     }
 
     /// Whether the required terms allow a node.
-    pub(super) fn check(&self, incoming: &PodInfo, node: &Node) -> Result<(), Rejection> {
+    pub(in crate::nodes) fn check(&self, incoming: &PodInfo, node: &Node) -> Result<(), Rejection> {
         if !self.is_attracted(incoming, node) {
             return Err(Rejection::unresolvable("node(s) didn't match pod affinity rules"));
         }
@@ -117,10 +117,10 @@ impl AffinityCounts {
 
 /// The sum of preferred terms, by topology.
 #[derive(Debug, Default)]
-pub(super) struct AffinityScores(Counts);
+pub(in crate::nodes) struct AffinityScores(Counts);
 
 impl AffinityScores {
-    pub(super) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
+    pub(in crate::nodes) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
         let mut scores = Counts::new();
         let of_namespace = (cluster.labels_of_namespace)(incoming.pod.namespace());
         for Placed { info, node } in cluster.placements.with_affinity() {
@@ -144,11 +144,11 @@ impl AffinityScores {
         AffinityScores(scores)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::nodes) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn of(&self, node: &Node) -> i64 {
+    pub(in crate::nodes) fn of(&self, node: &Node) -> i64 {
         let score = |(key, value): (&Str, &Str)| self.0.get(&(key.clone(), value.clone()));
         node.metadata.labels.iter().filter_map(score).sum()
     }

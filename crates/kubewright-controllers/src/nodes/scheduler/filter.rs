@@ -15,9 +15,9 @@ use super::spread::SpreadCounts;
 use crate::placement::{NODE_NAME_FIELD, UNSCHEDULABLE, is_allowed, repelling, tolerates};
 
 /// The filters for one incoming pod, with what they count once per cycle.
-pub(super) struct Filter<'a> {
-    pub(super) cluster: &'a Cluster<'a>,
-    pub(super) incoming: &'a Arc<PodInfo>,
+pub(in crate::nodes) struct Filter<'a> {
+    pub(in crate::nodes) cluster: &'a Cluster<'a>,
+    pub(in crate::nodes) incoming: &'a Arc<PodInfo>,
     affinity: AffinityCounts,
     spread: SpreadCounts,
     /// The nodes that the pod names, if it does.
@@ -25,7 +25,7 @@ pub(super) struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    pub(super) fn new(cluster: &'a Cluster<'a>, incoming: &'a Arc<PodInfo>) -> Self {
+    pub(in crate::nodes) fn new(cluster: &'a Cluster<'a>, incoming: &'a Arc<PodInfo>) -> Self {
         Filter {
             cluster,
             incoming,
@@ -38,7 +38,7 @@ impl<'a> Filter<'a> {
     /// Whether the pod fits on a node with this load, and would also fit beside the pods that are
     /// nominated to it with at least the same priority.
     #[doc(alias = "RunFilterPluginsWithNominatedPods")]
-    pub(super) fn check(&mut self, node: &Node, load: &NodeLoad) -> Result<(), Rejection> {
+    pub(in crate::nodes) fn check(&mut self, node: &Node, load: &NodeLoad) -> Result<(), Rejection> {
         let own = self.incoming.clone();
         let is_ahead = |other: &&Arc<PodInfo>| other.pod.uid() != own.pod.uid() && other.priority() >= own.priority();
         let nominated: Vec<Arc<PodInfo>> =
@@ -57,7 +57,7 @@ impl<'a> Filter<'a> {
     }
 
     /// Accounts for a pod that is added to a node (1) or removed from it (-1).
-    pub(super) fn shift(&mut self, other: &PodInfo, node: &Node, delta: i64) {
+    pub(in crate::nodes) fn shift(&mut self, other: &PodInfo, node: &Node, delta: i64) {
         self.affinity.shift(self.cluster, self.incoming, other, node, delta);
         self.spread.shift(self.incoming, other, node, delta);
     }
@@ -131,7 +131,7 @@ fn tolerates_cordon(tolerations: &[Toleration]) -> bool {
 }
 
 /// Whether the taints of a node let a pod in.
-pub(super) fn is_tolerated(tolerations: &[Toleration], node: &Node) -> bool {
+pub(in crate::nodes) fn is_tolerated(tolerations: &[Toleration], node: &Node) -> bool {
     repelling(tolerations, node)
         .iter()
         .all(|taint| taint.effect == "PreferNoSchedule" || taint.key == UNSCHEDULABLE && is_cordoned(node))

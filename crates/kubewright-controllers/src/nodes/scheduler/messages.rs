@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 
 /// Why a node was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Rejection {
-    pub(super) reasons: Vec<Cow<'static, str>>,
+pub(in crate::nodes) struct Rejection {
+    pub(in crate::nodes) reasons: Vec<Cow<'static, str>>,
     /// Whether the removal of pods could help.
     #[doc(alias = "UnschedulableAndUnresolvable")]
-    pub(super) is_resolvable: bool,
+    pub(in crate::nodes) is_resolvable: bool,
 }
 
 impl Rejection {
-    pub(super) fn resolvable(reason: &'static str) -> Self {
+    pub(in crate::nodes) fn resolvable(reason: &'static str) -> Self {
         Rejection { reasons: vec![reason.into()], is_resolvable: true }
     }
 
-    pub(super) fn unresolvable(reason: &'static str) -> Self {
+    pub(in crate::nodes) fn unresolvable(reason: &'static str) -> Self {
         Rejection { reasons: vec![reason.into()], is_resolvable: false }
     }
 }
 
 /// The number of nodes by reason, as text.
 #[doc(alias = "FitError")]
-pub(super) fn unavailable<'a>(nodes: usize, rejections: impl IntoIterator<Item = &'a Rejection>) -> String {
+pub(in crate::nodes) fn unavailable<'a>(nodes: usize, rejections: impl IntoIterator<Item = &'a Rejection>) -> String {
     let mut count_of: BTreeMap<&str, usize> = BTreeMap::new();
     for reason in rejections.into_iter().flat_map(|rejection| &rejection.reasons) {
         *count_of.entry(reason).or_default() += 1;

@@ -30,31 +30,31 @@ pub(in crate::nodes) struct Placements {
 
 /// A pod and its node.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
-    pub(super) info: Arc<PodInfo>,
-    pub(super) node: Str,
+pub(in crate::nodes) struct Placed {
+    pub(in crate::nodes) info: Arc<PodInfo>,
+    pub(in crate::nodes) node: Str,
 }
 
 /// The pods of one node.
 #[derive(Debug, Clone, Default)]
-pub(super) struct NodeLoad {
-    pub(super) pods: HashMap<Str, Arc<PodInfo>>,
-    pub(super) used: Amounts,
+pub(in crate::nodes) struct NodeLoad {
+    pub(in crate::nodes) pods: HashMap<Str, Arc<PodInfo>>,
+    pub(in crate::nodes) used: Amounts,
     /// For scores.
-    pub(super) assumed: Amounts,
+    pub(in crate::nodes) assumed: Amounts,
     /// Number of pods by the uid of their controller.
     by_controller: HashMap<Str, usize>,
 }
 
 impl NodeLoad {
-    pub(super) fn add(&mut self, info: &Arc<PodInfo>) {
+    pub(in crate::nodes) fn add(&mut self, info: &Arc<PodInfo>) {
         self.used.add(&info.requests);
         self.assumed.add(&info.assumed);
         *self.by_controller.entry(info.controller.clone()).or_default() += 1;
         self.pods.insert(info.pod.uid().into(), info.clone());
     }
 
-    pub(super) fn remove(&mut self, uid: &str) {
+    pub(in crate::nodes) fn remove(&mut self, uid: &str) {
         let Some(info) = self.pods.remove(uid) else { return };
         self.used.subtract(&info.requests);
         self.assumed.subtract(&info.assumed);
@@ -67,7 +67,7 @@ impl NodeLoad {
     }
 
     /// The number of pods of a controller.
-    pub(super) fn of_controller(&self, uid: &str) -> usize {
+    pub(in crate::nodes) fn of_controller(&self, uid: &str) -> usize {
         self.by_controller.get(uid).copied().unwrap_or_default()
     }
 }
@@ -88,7 +88,7 @@ impl Placements {
     }
 
     /// Assigns a pod to a node.
-    pub(super) fn place(&mut self, info: &Arc<PodInfo>, node: &str) {
+    pub(in crate::nodes) fn place(&mut self, info: &Arc<PodInfo>, node: &str) {
         let uid: Str = info.pod.uid().into();
         self.release(&uid);
         let placed = Placed { info: info.clone(), node: node.into() };
@@ -120,7 +120,7 @@ impl Placements {
     }
 
     /// Keeps room on a node for a pod whose victims are leaving it.
-    pub(super) fn nominate(&mut self, info: &Arc<PodInfo>, node: &str) {
+    pub(in crate::nodes) fn nominate(&mut self, info: &Arc<PodInfo>, node: &str) {
         let uid: Str = info.pod.uid().into();
         self.withdraw(&uid);
         self.nominated_to.entry(node.into()).or_default().insert(uid.clone());
@@ -128,7 +128,7 @@ impl Placements {
     }
 
     /// Ends a nomination.
-    pub(super) fn withdraw(&mut self, uid: &str) {
+    pub(in crate::nodes) fn withdraw(&mut self, uid: &str) {
         let Some(Placed { node, .. }) = self.nominated.remove(uid) else { return };
         if let Some(uids) = self.nominated_to.get_mut(&node) {
             uids.remove(uid);
@@ -139,29 +139,29 @@ impl Placements {
     }
 
     /// The node to which a pod is nominated.
-    pub(super) fn nomination(&self, uid: &str) -> Option<&Str> {
+    pub(in crate::nodes) fn nomination(&self, uid: &str) -> Option<&Str> {
         self.nominated.get(uid).map(|placed| &placed.node)
     }
 
     /// The pods that are nominated to a node.
-    pub(super) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<PodInfo>> {
+    pub(in crate::nodes) fn nominated_to(&self, node: &str) -> impl Iterator<Item = &Arc<PodInfo>> {
         let uids = self.nominated_to.get(node).into_iter().flatten();
         uids.filter_map(|uid| self.nominated.get(uid)).map(|placed| &placed.info)
     }
 
-    pub(super) fn load(&self, node: &str) -> Option<&NodeLoad> {
+    pub(in crate::nodes) fn load(&self, node: &str) -> Option<&NodeLoad> {
         self.load_of.get(node)
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Placed> {
+    pub(in crate::nodes) fn all(&self) -> impl Iterator<Item = &Placed> {
         self.placed.values()
     }
 
-    pub(super) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Placed> {
+    pub(in crate::nodes) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Placed> {
         self.in_namespace.get(namespace).into_iter().flatten().filter_map(|uid| self.placed.get(uid))
     }
 
-    pub(super) fn with_affinity(&self) -> impl Iterator<Item = &Placed> {
+    pub(in crate::nodes) fn with_affinity(&self) -> impl Iterator<Item = &Placed> {
         self.with_affinity.iter().filter_map(|uid| self.placed.get(uid))
     }
 }

@@ -13,34 +13,34 @@ use crate::owner_events::controller;
 
 /// A pod with its requests, ports and affinity terms.
 #[derive(Debug)]
-pub(super) struct PodInfo {
-    pub(super) pod: Arc<Pod>,
+pub(in crate::nodes) struct PodInfo {
+    pub(in crate::nodes) pod: Arc<Pod>,
     /// The uid of its controller; empty if there is none.
-    pub(super) controller: Str,
-    pub(super) requests: Amounts,
+    pub(in crate::nodes) controller: Str,
+    pub(in crate::nodes) requests: Amounts,
     /// Requests for scores.
-    pub(super) assumed: Amounts,
-    pub(super) ports: Vec<HostPort>,
+    pub(in crate::nodes) assumed: Amounts,
+    pub(in crate::nodes) ports: Vec<HostPort>,
     /// Required terms of pod affinity.
-    pub(super) affinity: Vec<Term>,
+    pub(in crate::nodes) affinity: Vec<Term>,
     /// Required terms of pod anti-affinity.
-    pub(super) anti_affinity: Vec<Term>,
+    pub(in crate::nodes) anti_affinity: Vec<Term>,
     /// Preferred terms with their weights; those of anti-affinity are negative.
-    pub(super) preferred: Vec<(i64, Term)>,
+    pub(in crate::nodes) preferred: Vec<(i64, Term)>,
 }
 
 /// A term of pod affinity or anti-affinity.
 #[derive(Debug)]
 #[doc(alias = "AffinityTerm")]
-pub(super) struct Term {
-    pub(super) topology_key: Str,
-    pub(super) namespaces: Vec<Str>,
-    pub(super) namespace_selector: Selector,
+pub(in crate::nodes) struct Term {
+    pub(in crate::nodes) topology_key: Str,
+    pub(in crate::nodes) namespaces: Vec<Str>,
+    pub(in crate::nodes) namespace_selector: Selector,
     selector: Selector,
 }
 
 impl PodInfo {
-    pub(super) fn new(pod: &Arc<Pod>) -> Self {
+    pub(in crate::nodes) fn new(pod: &Arc<Pod>) -> Self {
         let mut info = PodInfo {
             pod: pod.clone(),
             controller: controller(pod).map(|reference| reference.uid.clone()).unwrap_or_default(),
@@ -68,27 +68,27 @@ impl PodInfo {
         info
     }
 
-    pub(super) fn priority(&self) -> i32 {
+    pub(in crate::nodes) fn priority(&self) -> i32 {
         priority(&self.pod)
     }
 
-    pub(super) fn has_affinity(&self) -> bool {
+    pub(in crate::nodes) fn has_affinity(&self) -> bool {
         !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.preferred.is_empty()
     }
 
-    pub(super) fn tolerations(&self) -> &[kubewright_api::core::v1::Toleration] {
+    pub(in crate::nodes) fn tolerations(&self) -> &[kubewright_api::core::v1::Toleration] {
         self.pod.spec.as_ref().map(|spec| &spec.tolerations[..]).unwrap_or_default()
     }
 
     /// Whether the arrival of another pod may make this one schedulable.
-    pub(super) fn waits_for_pods(&self) -> bool {
+    pub(in crate::nodes) fn waits_for_pods(&self) -> bool {
         !self.affinity.is_empty()
             || self.pod.spec.as_ref().is_some_and(|spec| !spec.topology_spread_constraints.is_empty())
     }
 }
 
 /// The priority of a pod.
-pub(super) fn priority(pod: &Pod) -> i32 {
+pub(in crate::nodes) fn priority(pod: &Pod) -> i32 {
     pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or_default()
 }
 
@@ -108,7 +108,7 @@ impl Term {
     }
 
     /// Whether it is about a pod in a namespace with these labels.
-    pub(super) fn matches(&self, pod: &Pod, of_namespace: &Map<Str>) -> bool {
+    pub(in crate::nodes) fn matches(&self, pod: &Pod, of_namespace: &Map<Str>) -> bool {
         let is_namespace = self.namespaces.iter().any(|name| *name == *pod.namespace())
             || self.namespace_selector.matches(of_namespace);
         is_namespace && self.selector.matches(&pod.metadata.labels)
@@ -116,14 +116,19 @@ impl Term {
 }
 
 /// An invalid selector, which validation rejects, selects nothing.
-pub(super) fn selector(selector: Option<&LabelSelector>) -> Selector {
+pub(in crate::nodes) fn selector(selector: Option<&LabelSelector>) -> Selector {
     Selector::from_label_selector(selector).unwrap_or_else(|_| Selector::nothing())
 }
 
 /// A selector that also compares these labels with those of the pod. Does nothing if the server has
 /// merged them into the selector.
 #[doc(alias = "matchLabelKeys")]
-pub(super) fn with_labels(mut selector: Selector, labels: &Map<Str>, keys: &[Str], operator: Operator) -> Selector {
+pub(in crate::nodes) fn with_labels(
+    mut selector: Selector,
+    labels: &Map<Str>,
+    keys: &[Str],
+    operator: Operator,
+) -> Selector {
     for key in keys {
         let requirement = labels.get(key).map(|value| Requirement::new(key, operator, [value.clone()]));
         if let Some(Ok(requirement)) = requirement {

@@ -10,7 +10,7 @@ const ANY: &str = "0.0.0.0";
 
 /// A port of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostPort {
+pub(in crate::nodes) struct HostPort {
     port: i32,
     protocol: Str,
     address: Str,
@@ -18,7 +18,7 @@ pub(super) struct HostPort {
 
 impl HostPort {
     /// Whether two pods with these ports cannot run on one node.
-    pub(super) fn conflicts_with(&self, other: &HostPort) -> bool {
+    pub(in crate::nodes) fn conflicts_with(&self, other: &HostPort) -> bool {
         let (own, others) = (&*self.address, &*other.address);
         self.port == other.port && self.protocol == other.protocol && (own == others || own == ANY || others == ANY)
     }
@@ -26,7 +26,7 @@ impl HostPort {
 
 /// The host ports of the containers and sidecars of a pod.
 #[doc(alias = "GetHostPorts")]
-pub(super) fn host_ports(pod: &Pod) -> Vec<HostPort> {
+pub(in crate::nodes) fn host_ports(pod: &Pod) -> Vec<HostPort> {
     let containers = pod.spec.iter().flat_map(|spec| {
         let sidecars = spec.init_containers.iter().filter(|container| is_sidecar(container));
         spec.containers.iter().chain(sidecars)

@@ -13,23 +13,23 @@ use super::pod_info::{PodInfo, priority, selector};
 use crate::pods::condition;
 
 /// The reason of the disruption condition of victims.
-pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
+pub(in crate::nodes) const PREEMPTED: &str = "PreemptionByScheduler";
 /// Number of nodes that are compared, at least.
 const CANDIDATES: usize = 100;
 
 /// A node, and the pods that would have to leave it.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) node: Str,
+pub(in crate::nodes) struct Candidate {
+    pub(in crate::nodes) node: Str,
     /// The most important one first. Never empty.
-    pub(super) victims: Vec<Arc<Pod>>,
+    pub(in crate::nodes) victims: Vec<Arc<Pod>>,
     /// Victims that a disruption budget protects.
     violations: usize,
 }
 
 /// The result of a search for victims.
 #[derive(Debug)]
-pub(super) enum Preemption {
+pub(in crate::nodes) enum Preemption {
     Possible(Candidate),
     /// The pod may not preempt others, or not yet.
     Ineligible(&'static str),
@@ -39,7 +39,7 @@ pub(super) enum Preemption {
 
 /// The best candidate, or why there is none.
 #[doc(alias = "Preempt")]
-pub(super) fn find(
+pub(in crate::nodes) fn find(
     filter: &mut Filter<'_>,
     rejected: &[(&Arc<Node>, Rejection)],
     budgets: &[Arc<PodDisruptionBudget>],

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use kubewright_api::core::v1::{Container, Node, Pod, PodSpec, ResourceRequirements};
 use kubewright_core::{Map, Quantity, Str};
 
-pub(super) const CPU: &str = "cpu";
-pub(super) const MEMORY: &str = "memory";
+pub(in crate::nodes) const CPU: &str = "cpu";
+pub(in crate::nodes) const MEMORY: &str = "memory";
 const PODS: &str = "pods";
 
 /// Requests that scores assume for containers without any: 100 millicores and 200 MiB.
@@ -15,7 +15,7 @@ const ASSUMED: [(&str, i64); 2] = [(CPU, 100), (MEMORY, 200 * 1024 * 1024)];
 
 /// Amounts by resource name: CPU in millicores, others in units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Amounts(BTreeMap<Str, i64>);
+pub(in crate::nodes) struct Amounts(BTreeMap<Str, i64>);
 
 impl Amounts {
     fn of(quantities: &Map<Quantity>) -> Self {
@@ -26,15 +26,15 @@ impl Amounts {
     }
 
     /// The amount of a resource; zero if absent.
-    pub(super) fn get(&self, name: &str) -> i64 {
+    pub(in crate::nodes) fn get(&self, name: &str) -> i64 {
         self.0.get(name).copied().unwrap_or_default()
     }
 
-    pub(super) fn add(&mut self, other: &Amounts) {
+    pub(in crate::nodes) fn add(&mut self, other: &Amounts) {
         self.combine(other, i64::saturating_add);
     }
 
-    pub(super) fn subtract(&mut self, other: &Amounts) {
+    pub(in crate::nodes) fn subtract(&mut self, other: &Amounts) {
         self.combine(other, i64::saturating_sub);
     }
 
@@ -50,7 +50,7 @@ impl Amounts {
     }
 
     /// Resources of which a node with `used` has too little, and whether it could ever have enough.
-    pub(super) fn insufficient<'a>(
+    pub(in crate::nodes) fn insufficient<'a>(
         &'a self,
         allocatable: &'a Amounts,
         used: &'a Amounts,
@@ -64,12 +64,12 @@ impl Amounts {
 }
 
 /// The resources of a node that pods can request.
-pub(super) fn allocatable(node: &Node) -> Amounts {
+pub(in crate::nodes) fn allocatable(node: &Node) -> Amounts {
     node.status.as_ref().map(|status| Amounts::of(&status.allocatable)).unwrap_or_default()
 }
 
 /// The pod capacity of a node; unlimited if not stated.
-pub(super) fn pod_capacity(node: &Node) -> usize {
+pub(in crate::nodes) fn pod_capacity(node: &Node) -> usize {
     let pods = node.status.as_ref().and_then(|status| status.allocatable.get(PODS));
     pods.map_or(usize::MAX, |pods| usize::try_from(pods.value()).unwrap_or_default())
 }
@@ -79,13 +79,13 @@ pub(super) fn pod_capacity(node: &Node) -> usize {
 /// Sidecars run beside the containers. Other init containers run one at a time, beside the sidecars
 /// that were started before them. Requests of the whole pod take precedence.
 #[doc(alias = "PodRequests")]
-pub(super) fn requests(pod: &Pod) -> Amounts {
+pub(in crate::nodes) fn requests(pod: &Pod) -> Amounts {
     total(pod, |container| requested(container.resources.as_deref()))
 }
 
 /// The requests that scores count: containers without a request need something as well.
 #[doc(alias = "GetNonzeroRequests")]
-pub(super) fn assumed_requests(pod: &Pod) -> Amounts {
+pub(in crate::nodes) fn assumed_requests(pod: &Pod) -> Amounts {
     total(pod, |container| {
         let mut amounts = requested(container.resources.as_deref());
         for (name, amount) in ASSUMED {

@@ -24,7 +24,7 @@ const SPREAD_WEIGHT: i64 = 2;
 const POD_AFFINITY_WEIGHT: i64 = 2;
 
 /// The best of these nodes.
-pub(super) fn best<'a>(cluster: &Cluster<'_>, incoming: &PodInfo, feasible: &[&'a Node]) -> Option<&'a Node> {
+pub(in crate::nodes) fn best<'a>(cluster: &Cluster<'_>, incoming: &PodInfo, feasible: &[&'a Node]) -> Option<&'a Node> {
     if let [only] = feasible {
         return Some(only);
     }

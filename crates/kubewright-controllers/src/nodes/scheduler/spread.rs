@@ -105,12 +105,12 @@ impl Domains {
 
 /// Pods that match the constraints which must hold, by domain.
 #[derive(Debug)]
-pub(super) struct SpreadCounts {
+pub(in crate::nodes) struct SpreadCounts {
     constraints: Vec<(Constraint, Domains)>,
 }
 
 impl SpreadCounts {
-    pub(super) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
+    pub(in crate::nodes) fn new(cluster: &Cluster<'_>, incoming: &PodInfo) -> Self {
         let constraints = constraints(&incoming.pod, "DoNotSchedule");
         let mut all: Vec<(Constraint, Domains)> = Vec::new();
         let nodes: Vec<&Node> =
@@ -136,7 +136,7 @@ impl SpreadCounts {
     }
 
     /// Accounts for a pod that is added to a node (1) or removed from it (-1).
-    pub(super) fn shift(&mut self, incoming: &PodInfo, other: &PodInfo, node: &Node, delta: i64) {
+    pub(in crate::nodes) fn shift(&mut self, incoming: &PodInfo, other: &PodInfo, node: &Node, delta: i64) {
         let has_topologies =
             self.constraints.iter().all(|(constraint, _)| node.metadata.labels.contains_key(&constraint.topology_key));
         if !has_topologies || other.pod.namespace() != incoming.pod.namespace() {
@@ -151,7 +151,7 @@ impl SpreadCounts {
     }
 
     /// Whether the pod may run on a node.
-    pub(super) fn check(&self, incoming: &PodInfo, node: &Node) -> Result<(), Rejection> {
+    pub(in crate::nodes) fn check(&self, incoming: &PodInfo, node: &Node) -> Result<(), Rejection> {
         for (constraint, domains) in &self.constraints {
             let Some(domain) = node.metadata.labels.get(&constraint.topology_key) else {
                 return Err(Rejection::unresolvable(
@@ -173,7 +173,7 @@ impl SpreadCounts {
 /// Pods without constraints are spread over nodes and zones. Then those of the same controller
 /// count; kube-scheduler counts pods that match the selectors of their services and controllers.
 #[derive(Debug)]
-pub(super) struct SpreadScores {
+pub(in crate::nodes) struct SpreadScores {
     constraints: Vec<Preference>,
     /// Whether nodes need all topologies.
     is_strict: bool,
@@ -188,7 +188,7 @@ struct Preference {
 
 impl SpreadScores {
     /// Over the nodes that passed the filters.
-    pub(super) fn new(cluster: &Cluster<'_>, incoming: &PodInfo, feasible: &[&Node]) -> Self {
+    pub(in crate::nodes) fn new(cluster: &Cluster<'_>, incoming: &PodInfo, feasible: &[&Node]) -> Self {
         if incoming.pod.spec.as_ref().is_none_or(|spec| spec.topology_spread_constraints.is_empty()) {
             return SpreadScores { constraints: by_controller(cluster, incoming), is_strict: false };
         }
@@ -212,12 +212,12 @@ impl SpreadScores {
         SpreadScores { constraints: preferences, is_strict: true }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::nodes) fn is_empty(&self) -> bool {
         self.constraints.is_empty()
     }
 
     /// The weighted number of matching pods; `None` if the node lacks a topology.
-    pub(super) fn of(&self, node: &Node) -> Option<i64> {
+    pub(in crate::nodes) fn of(&self, node: &Node) -> Option<i64> {
         let mut sum = 0.0;
         for preference in &self.constraints {
             match node.metadata.labels.get(&preference.topology_key) {

@@ -13,7 +13,7 @@ pub(in crate::nodes) struct WaitingPods {
 }
 
 impl WaitingPods {
-    pub(super) fn add(&self, key: ObjectKey, waits_for_pods: bool) {
+    pub(in crate::nodes) fn add(&self, key: ObjectKey, waits_for_pods: bool) {
         self.lock().insert(key, waits_for_pods);
     }
 
