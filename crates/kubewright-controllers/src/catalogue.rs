@@ -130,7 +130,7 @@ impl Shipped {
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::LoadBalancers => "pretends to be a cloud: gives services of type LoadBalancer an address",
             Shipped::NodeLifecycle => "taints nodes by their conditions, and notices silent ones",
-            Shipped::Nodes => "pretends to be nodes: schedules, starts and stops pods that run nothing",
+            Shipped::Nodes => "pretends to be nodes, which are used once node-lifecycle finds them ready",
             Shipped::ReplicaSet => "keeps replica sets at their size",
             Shipped::ReplicationController => "keeps replication controllers at their size",
             Shipped::RootCaCertPublisher => {

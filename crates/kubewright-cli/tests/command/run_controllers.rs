@@ -59,8 +59,10 @@ async fn the_authority_of_a_cluster_is_published() {
 async fn forced_controllers_run_against_a_bare_server() {
     let cluster = Cluster::start(&["apiserver"]);
     let client = cluster.client();
-    let all = ["run", "deployment", "replicaset", "nodes", "--force", "--kubeconfig", cluster.kubeconfig.path()];
-    let running = Serving::begin(&all);
+    // The server taints new nodes, and the node lifecycle controller removes the taint.
+    let names = ["deployment", "replicaset", "nodes", "node-lifecycle"];
+    let options = ["--force", "--kubeconfig", cluster.kubeconfig.path()];
+    let running = Serving::begin(&[&["run"][..], &names, &options].concat());
     let web: Deployment = deployment("web", 3);
     let api = Api::<Deployment>::namespaced(&client, "default");
     api.create(&web).await.expect("it is new");

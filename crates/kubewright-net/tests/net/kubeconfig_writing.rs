@@ -274,7 +274,7 @@ fn a_program_is_named_as_it_was() {
     };
     rules.edit(edit).expect("it can be written");
     let text = directory.read("config");
-    assert!(text.contains("\"./bin/login\"") && text.contains("provideClusterInfo: true"), "{text}");
+    assert!(text.contains("command: ./bin/login\n") && text.contains("provideClusterInfo: true"), "{text}");
 }
 
 // KC-3, KC-9
