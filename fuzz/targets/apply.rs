@@ -7,7 +7,8 @@
 mod parts;
 
 use kubewright_core::message::Message;
-use kubewright_core::{Value, yaml};
+use kubewright_core::Value;
+use kubewright_yaml as yaml;
 use kubewright_merge::apply::{FieldSet, ManagedFieldsOperation, ManagerIdentifier, Managers, MergeSchema};
 use libfuzzer_sys::fuzz_target;
 

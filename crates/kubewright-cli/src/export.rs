@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kubewright_client::Client;
-use kubewright_core::{GroupVersion, Selector, Value, yaml};
+use kubewright_core::{GroupVersion, Selector, Value};
+use kubewright_yaml as yaml;
 
 use crate::connection::Connection;
 use crate::private_file::PrivateFile;

@@ -9,7 +9,8 @@ use clap::Args;
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapper;
 use kubewright_core::options::ApplyOptions;
-use kubewright_core::{DynamicObject, Object, yaml};
+use kubewright_core::{DynamicObject, Object};
+use kubewright_yaml as yaml;
 
 use crate::connection::Connection;
 use crate::export::rank;

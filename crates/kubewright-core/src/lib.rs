@@ -2,8 +2,7 @@
 //!
 //! Features, all off by default: `registry` (lists of all types), `serde` (our types in serde's
 //! formats), `schemars` (their schemas, for custom resources that hold them), `serde_json` and
-//! `jiff` (conversions), `k8s-openapi` (that crate's types as objects), `yaml` (trees from and to
-//! YAML).
+//! `jiff` (conversions), `k8s-openapi` (that crate's types as objects).
 //!
 //! Each folder imports only those before it in this list: `containers`, `names` and `scalars`,
 //! `codec`, `value` (trees), `object`, `selector`, `status`, `options`, `stream`. `generated` has
@@ -30,8 +29,6 @@ mod status;
 pub mod stream;
 pub mod tree;
 mod value;
-#[cfg(feature = "yaml")]
-pub mod yaml;
 
 /// Types shared by all API groups.
 pub mod meta {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use kubewright_core::meta::v1::ObjectMeta;
-use kubewright_core::{Decoder, Finding, Map, Value, yaml};
+use kubewright_core::{Decoder, Finding, Map, Value};
 
 /// Entries of the smaller input. Quadratic work dominates at four times as many.
 const SMALL: usize = 16_000;
@@ -92,17 +92,6 @@ fn serde_decodes_in_any_order_of_keys() {
             drop(serde_json::from_str::<Map<u8>>(text).unwrap());
         },
     );
-}
-
-#[test]
-fn yaml_is_decoded_in_any_order_of_keys() {
-    let input = |count| descending(count).map(|key| key + ": 1\n").collect::<String>();
-    assert_linear(input, |text| drop(yaml::parse(text).unwrap()));
-    let merges = |count| {
-        let all: String = descending(count / 4).map(|key| format!("{{{key}: 1}},")).collect();
-        format!("a:\n  <<: [{all}]\n")
-    };
-    assert_linear(merges, |text| drop(yaml::parse(text).unwrap()));
 }
 
 /// An entry of `labels` in protobuf.

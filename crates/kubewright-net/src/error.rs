@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::{fmt, io};
 
-use kubewright_core::yaml::YamlError;
+use kubewright_yaml::YamlError;
 
 /// Why a configuration could not be read, used or written. Never contains a credential.
 #[derive(Debug, thiserror::Error)]

@@ -20,6 +20,8 @@ pub use kubewright_merge::patch;
 pub use kubewright_runtime as runtime;
 #[cfg(feature = "workqueue")]
 pub use kubewright_workqueue as workqueue;
+#[cfg(feature = "client")]
+pub use kubewright_yaml as yaml;
 // Of others, what our own signatures have.
 #[cfg(any(feature = "cache", feature = "metrics", feature = "workqueue"))]
 pub use prometheus_client;

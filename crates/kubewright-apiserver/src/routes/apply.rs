@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{FieldValidation, PatchOptions};
-use kubewright_core::{Value, yaml};
+use kubewright_yaml as yaml;
 
 use super::ResourceRequest;
 use crate::admission::Part;

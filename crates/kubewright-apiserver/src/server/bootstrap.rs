@@ -1,7 +1,8 @@
 //! Creates the system objects and the preloaded objects at startup.
 
-use kubewright_core::{Value, yaml};
+use kubewright_core::Value;
 use kubewright_net::clock;
+use kubewright_yaml as yaml;
 
 use super::{StartError, roles};
 use crate::admission::allocation::ServiceAddresses;

@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kubewright_core::{DynamicObject, Object, Value, yaml};
+use kubewright_core::{DynamicObject, Object, Value};
+use kubewright_yaml as yaml;
 
 use super::{definitions, objects};
 use crate::connection::Connection;

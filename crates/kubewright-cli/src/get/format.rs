@@ -1,7 +1,8 @@
 //! Objects as JSON, YAML or names, as kubectl prints them.
 
 use kubewright_client::discovery::RestMapping;
-use kubewright_core::{Value, yaml};
+use kubewright_core::Value;
+use kubewright_yaml as yaml;
 
 use super::Output;
 

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use kubewright_core::options::ListOptions;
-use kubewright_core::{DynamicObject, Object, Value, yaml};
+use kubewright_core::{DynamicObject, Object, Value};
+use kubewright_yaml as yaml;
 
 use crate::process::{Cluster, Scratch, kubewright, text};
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-use kubewright_core::yaml;
+use kubewright_yaml as yaml;
 
 use crate::kubectl::is_there;
 use crate::process::{Cluster, kubewright, text};

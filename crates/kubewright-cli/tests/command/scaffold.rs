@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use kubewright_client::{Api, Scope};
-use kubewright_core::{DynamicObject, Object, yaml};
+use kubewright_core::{DynamicObject, Object};
+use kubewright_yaml as yaml;
 
 use crate::process::{Cluster, Scratch, text};
 

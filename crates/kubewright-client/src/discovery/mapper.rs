@@ -135,11 +135,12 @@ impl RestMapper {
 
     /// The API for an object of any kind, in its own namespace or the client's default namespace.
     ///
-    /// With `kubewright_core::yaml::objects` it implements `kubectl apply --server-side -f`:
+    /// With `kubewright_yaml::objects` it implements `kubectl apply --server-side -f`:
     ///
     /// ```
     /// # use kubewright_client::Client;
-    /// # use kubewright_core::{options::ApplyOptions, yaml};
+    /// # use kubewright_core::options::ApplyOptions;
+    /// # use kubewright_yaml as yaml;
     /// # async fn example(client: Client, manifest: &str) -> Result<(), Box<dyn std::error::Error>> {
     /// let mapper = client.rest_mapper();
     /// for object in yaml::objects(manifest)? {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kubewright_core::{ByteString, Map, Value, yaml};
+use kubewright_core::{ByteString, Map, Value};
+use kubewright_yaml as yaml;
 
 use super::extensions::{Extensions, extensions};
 use super::fields::{FieldError, FieldValue, FieldVisitor, Section};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kubewright_core::{List, Map, Value, yaml};
+use kubewright_core::{List, Map, Value};
+use kubewright_yaml as yaml;
 
 use super::document::{Kubeconfig, parse_tree};
 use super::fields::Section;

@@ -9,7 +9,8 @@ use std::vec::IntoIter;
 use bytes::Bytes;
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{Map, Str, Value, yaml};
+use kubewright_core::{Map, Str, Value};
+use kubewright_yaml as yaml;
 
 use super::protobuf::{self, ItemForm};
 use super::{Wanted, json, printed, row, served, write_pretty, wrong_shape};

@@ -11,7 +11,8 @@ mod wanted;
 use bytes::Bytes;
 use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{StatusReason, Value, yaml};
+use kubewright_core::{StatusReason, Value};
+use kubewright_yaml as yaml;
 
 pub use frame::{FrameType, Frames};
 pub use frame_cache::SharedFrames;

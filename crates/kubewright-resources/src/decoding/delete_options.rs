@@ -4,7 +4,8 @@ use kubewright_core::json::Writer;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{DeleteOptions, QueryParameters};
 use kubewright_core::protobuf::Envelope;
-use kubewright_core::{Decoder, Str, Value, tree, yaml};
+use kubewright_core::{Decoder, Str, Value, tree};
+use kubewright_yaml as yaml;
 
 use crate::accept::Format;
 

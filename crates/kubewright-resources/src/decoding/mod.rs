@@ -17,8 +17,9 @@ use kubewright_core::meta::v1::{OBJECT_META, ObjectMeta, Status, StatusCause};
 use kubewright_core::options::FieldValidation;
 use kubewright_core::protobuf::Envelope;
 use kubewright_core::tree::{Meta, to_json};
-use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, Str, Value, yaml};
+use kubewright_core::{DecodeError, Decoder, Finding, GroupKind, MAX_FINDINGS, Str, Value};
 use kubewright_schema::Schema;
+use kubewright_yaml as yaml;
 
 pub use delete_options::{delete_options, from_value as delete_options_of};
 pub use messages::{go_format, syntax as syntax_message};

@@ -7,10 +7,11 @@ use kubewright_cache::{FactoryOptions, Indexers};
 use kubewright_client::Api;
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::options::ApplyOptions;
-use kubewright_core::{AllNamespaces, DynamicObject, Object, ObjectKey, Selector, Str, yaml};
+use kubewright_core::{AllNamespaces, DynamicObject, Object, ObjectKey, Selector, Str};
 use kubewright_runtime::ownership::controller_reference;
 use kubewright_runtime::testing::TestCluster;
 use kubewright_runtime::{Context, Freshness, Manager, ManagerOptions, Outcome, Owns, Watches};
+use kubewright_yaml as yaml;
 
 use crate::support::{Journal, config_map, config_maps, server, touch};
 

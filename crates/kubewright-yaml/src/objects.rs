@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use super::{YamlError, parse_all};
-use crate::{DecodeError, DynamicObject, Value};
+use kubewright_core::{DecodeError, DynamicObject, Value};
 
 /// Why a manifest cannot be read.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Error for ManifestError {
 /// accepted as YAML.
 ///
 /// ```
-/// use kubewright_core::{Object, yaml};
+/// use kubewright_core::Object;
+/// use kubewright_yaml as yaml;
 /// let objects = yaml::objects("
 /// apiVersion: v1
 /// kind: Namespace
@@ -101,7 +102,7 @@ fn take(value: Value, document: usize, objects: &mut Vec<DynamicObject>) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Object;
+    use kubewright_core::Object;
 
     #[test]
     fn documents_and_list_items_keep_their_order() {

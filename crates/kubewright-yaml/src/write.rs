@@ -3,9 +3,10 @@
 
 use std::cmp::Ordering;
 
+use kubewright_core::Value;
+
 use super::read::is_string;
 use super::scalar::{Style, is_printable, style};
-use crate::Value;
 
 /// A plain or quoted text is broken at the first space after this column.
 const LINE_WIDTH: usize = 80;
@@ -253,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::yaml;
+    use crate as yaml;
 
     fn written(value: &Value) -> String {
         let mut out = String::new();

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use kubewright_core::{List, MAX_FINDINGS, MapBuilder, Str, Value};
+
 use super::YamlError;
 use super::scalar::{is_base_60, is_timestamp};
-use crate::{List, MAX_FINDINGS, MapBuilder, Str, Value};
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 /// Maximum depth of a document.
