@@ -3,7 +3,7 @@
 //! Custom resources change their `apiVersion` and are pruned and defaulted by the schema of the
 //! other version, unless a [`webhook`] converts them. Two built-in kinds have several versions.
 //! Events have different field names in their two groups. Autoscalers have an older version with
-//! fewer fields ([`autoscaler`]).
+//! fewer fields (`autoscaler`).
 
 mod autoscaler;
 pub mod webhook;

@@ -115,7 +115,7 @@ impl TestCluster {
     /// Installs definitions, and waits until they are served.
     ///
     /// # Errors
-    /// As [`install`](crate::custom::install).
+    /// As [`custom::install`](crate::custom::install).
     #[cfg(feature = "derive")]
     #[doc(alias = "InstallCRDs")]
     #[doc(alias = "WaitForCRDs")]
