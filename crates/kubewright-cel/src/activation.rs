@@ -54,16 +54,17 @@ impl<'a> Activation<'a> {
     /// [`request`](AuthorizationCheck::request).
     ///
     /// ```
-    /// use kubewright_cel::{Activation, AuthorizationCheck, Budget, Decision, Environment, Type};
+    /// use kubewright_cel::{Activation, AuthorizationCheck, AuthorizationDecision, Budget};
+    /// use kubewright_cel::{Environment, Type};
     ///
     /// let environment = Environment::new().variable("authorizer", Type::Opaque("authorizer"));
     /// let program = environment.compile(
     ///     "authorizer.group('').resource('pods').namespace('default').check('create').allowed()",
     /// )?;
     /// let mut activation = Activation::new();
-    /// activation.set_authorizer(AuthorizationCheck::default(), |check, verb| Decision {
+    /// activation.set_authorizer(AuthorizationCheck::default(), |check, verb| AuthorizationDecision {
     ///     is_allowed: check.resource == "pods" && verb == "create",
-    ///     ..Decision::default()
+    ///     ..AuthorizationDecision::default()
     /// });
     /// assert!(program.evaluate_bool(&activation, &mut Budget::for_object())?);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
