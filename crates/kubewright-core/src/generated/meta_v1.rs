@@ -235,7 +235,7 @@ pub static API_RESOURCE: TypeInfo = TypeInfo {
         Number::field(0, 0),
         Number::field(2, 0),
         Number::field(5, 0),
-        Number::field(6, Flags::REPEATED),
+        Number::embedded(0),
         Number::field(7, Flags::REPEATED),
         Number::field(1, 0),
         Number::field(8, Flags::REPEATED),
@@ -243,7 +243,7 @@ pub static API_RESOURCE: TypeInfo = TypeInfo {
         Number::field(4, Flags::ABSENT_IF_ZERO),
         Number::field(9, Flags::ABSENT_IF_ZERO),
     ],
-    embedded: &[],
+    embedded: &[&[Number::NONE, Number::field(6, Flags::REPEATED)]],
     atomic: false,
     union: None,
 };

@@ -101,3 +101,19 @@ fn protobuf_documents_have_the_same_content_as_json_ones() {
     check::<APIGroupDiscoveryList>(&discovery.aggregated_core(), "apidiscovery.k8s.io/v2");
     check::<APIGroupDiscoveryList>(&discovery.aggregated_groups(), "apidiscovery.k8s.io/v2");
 }
+
+/// In Go, `verbs` is a message of its own around the strings.
+#[test]
+fn protobuf_documents_nest_verbs_as_go_does() {
+    let discovery = ServedApis::new([widgets("v1")]);
+    let protobuf = discovery.api_resource_list("example.com", "v1").unwrap().to_protobuf();
+    let verbs = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+    let mut items = Vec::new();
+    for verb in verbs {
+        items.extend([0x0a, verb.len() as u8]);
+        items.extend(verb.as_bytes());
+    }
+    let mut field = vec![0x22, items.len() as u8];
+    field.append(&mut items);
+    assert!(protobuf.windows(field.len()).any(|bytes| bytes == field), "{protobuf:02x?}");
+}
