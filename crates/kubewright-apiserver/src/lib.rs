@@ -29,6 +29,7 @@
 //! ```
 
 mod admission;
+mod aggregation;
 mod authentication;
 mod authorization;
 pub mod backup;

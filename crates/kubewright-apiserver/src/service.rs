@@ -16,6 +16,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
 use tokio::time::{Instant, timeout};
 
+use crate::aggregation;
 use crate::authentication::{self, Authenticator, Peer};
 use crate::authorization::{self, Action};
 use crate::call::Call;
@@ -317,6 +318,9 @@ impl Service {
             disk: self.shared.disk.as_deref(),
             warnings: Warnings::default(),
         };
+        if let Some(answer) = aggregation::answer(&call, &parts.uri).await {
+            return Ok(answer);
+        }
         let answer = match &info.target {
             Some(target) => match routes::answer(&mut call, target).await {
                 // Error responses have warnings as well.

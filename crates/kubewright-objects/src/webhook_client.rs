@@ -96,6 +96,12 @@ impl WebhookClients {
         Ok(format!("https://{authority}{}", text("path")))
     }
 
+    /// The server of a Service in this process, if there is one.
+    pub fn service(&self, namespace: &str, name: &str, port: i64) -> Option<Arc<dyn Transport>> {
+        let authority = format!("{name}.{namespace}.svc:{port}");
+        self.in_process.lock().unwrap_or_else(PoisonError::into_inner).get(&authority).cloned()
+    }
+
     fn in_process(&self, uri: &Uri) -> Option<Arc<dyn Transport>> {
         let authority = format!("{}:{}", uri.host()?, uri.port_u16().unwrap_or(443));
         self.in_process.lock().unwrap_or_else(PoisonError::into_inner).get(&authority).cloned()

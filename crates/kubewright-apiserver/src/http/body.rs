@@ -7,7 +7,9 @@ use std::{fmt, io};
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
+use futures_core::Stream;
 use hyper::body::{Frame, SizeHint};
+use kubewright_net::transport::Body;
 use tokio::sync::watch;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
@@ -84,6 +86,13 @@ enum Inner {
         /// Encoded bytes that are not sent yet.
         encoded: Bytes,
     },
+    /// The body of a response that another server sends.
+    Forwarded {
+        body: Body,
+        /// Bytes that are not sent yet.
+        rest: Bytes,
+        is_end: bool,
+    },
     Gzip {
         source: Box<Inner>,
         /// `None` after the last frame.
@@ -117,6 +126,11 @@ impl ResponseBody {
         ResponseBody::new(Inner::List { list: Box::new(source), encoded: Bytes::new() })
     }
 
+    /// The body of a response that another server sends.
+    pub(crate) fn forwarded(body: Body) -> Self {
+        ResponseBody::new(Inner::Forwarded { body, rest: Bytes::new(), is_end: false })
+    }
+
     fn new(inner: Inner) -> Self {
         ResponseBody {
             inner,
@@ -135,7 +149,7 @@ impl ResponseBody {
         match &self.inner {
             Inner::Whole { bytes, ends_line } => Some(bytes.len() + usize::from(*ends_line)),
             Inner::List { list, .. } => list.length(),
-            Inner::Gzip { .. } | Inner::Watch { .. } => None,
+            Inner::Forwarded { .. } | Inner::Gzip { .. } | Inner::Watch { .. } => None,
         }
     }
 
@@ -275,6 +289,20 @@ impl Inner {
                 }
                 Poll::Ready(Some(Ok(encoded.split_to(encoded.len().min(max)))))
             }
+            Inner::Forwarded { body, rest, is_end } => {
+                while rest.is_empty() && !*is_end {
+                    match std::task::ready!(Pin::new(&mut *body).poll_next(context)) {
+                        Some(Ok(chunk)) => *rest = chunk,
+                        Some(Err(error)) => {
+                            *is_end = true;
+                            return Poll::Ready(Some(Err(io::Error::other(error))));
+                        }
+                        None => *is_end = true,
+                    }
+                }
+                let next = rest.split_to(rest.len().min(max));
+                Poll::Ready((!next.is_empty()).then_some(Ok(next)))
+            }
             Inner::Gzip { source, encoder } => {
                 let Some(gzip) = encoder else { return Poll::Ready(None) };
                 let written = match std::task::ready!(source.poll_bytes(FRAME_MAX, context)) {
@@ -319,6 +347,7 @@ impl Inner {
         match self {
             Inner::Whole { bytes, ends_line } => bytes.is_empty() && !ends_line,
             Inner::List { list, encoded } => encoded.is_empty() && list.is_end(),
+            Inner::Forwarded { rest, is_end, .. } => *is_end && rest.is_empty(),
             Inner::Gzip { encoder, .. } => encoder.is_none(),
             Inner::Watch { running, .. } => running.is_none(),
         }
@@ -376,6 +405,7 @@ impl fmt::Debug for ResponseBody {
         match &self.inner {
             Inner::Whole { bytes, .. } => write!(f, "{} bytes", bytes.len()),
             Inner::List { .. } => f.write_str("list"),
+            Inner::Forwarded { .. } => f.write_str("forwarded"),
             Inner::Gzip { .. } => f.write_str("compressed"),
             Inner::Watch { .. } => f.write_str("watch"),
         }

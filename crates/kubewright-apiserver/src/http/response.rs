@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WARNING, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use kubewright_core::meta::v1::Status;
+use kubewright_net::transport::Body;
 
 use super::{ChunkSource, MemoryBudget, ResponseBody};
 use crate::registry::RegistryWatch;
@@ -93,6 +94,12 @@ impl ApiResponse {
     pub(crate) fn streamed(content_type: &'static str, source: impl ChunkSource + 'static) -> Self {
         let body = ResponseBody::chunked(source);
         ApiResponse { status: StatusCode::OK, content_type, body, headers: Vec::new(), private_length: 0 }
+    }
+
+    /// A response that another server sends.
+    pub(crate) fn forwarded(status: StatusCode, headers: HeaderMap, body: Body) -> Self {
+        let headers = headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        ApiResponse { status, content_type: "", body: ResponseBody::forwarded(body), headers, private_length: 0 }
     }
 
     /// A stream of watch events.

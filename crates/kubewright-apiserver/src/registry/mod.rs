@@ -47,6 +47,7 @@ pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
 use crate::admission::plugins::EnabledPlugins;
+use crate::aggregation::Aggregation;
 use crate::offload::Offload;
 use kubewright_objects::encoding::SharedFrames;
 use kubewright_objects::object::{Meta, StoredObject, tree};
@@ -54,6 +55,7 @@ use kubewright_objects::rejection::Rejection;
 use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
 use kubewright_resources::catalog::{Catalog, Resource};
+use kubewright_resources::discovery::RemoteVersion;
 use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};
 use persistence::{UnreadableObjects, note_write};
 
@@ -92,6 +94,8 @@ pub(crate) struct Registry {
     pub(crate) policies: Policies,
     /// The configured webhooks and policies.
     pub(crate) hook_cache: HookCache,
+    /// The aggregated API servers.
+    pub(crate) aggregation: Aggregation,
     /// Connections to webhooks.
     pub(crate) webhook_clients: WebhookClients,
     /// The oldest revision that clients may list at.
@@ -126,6 +130,7 @@ impl Registry {
             quota: Mutex::new(()),
             policies: Policies::default(),
             hook_cache: HookCache::default(),
+            aggregation: Aggregation::default(),
             webhook_clients: WebhookClients::default(),
             list_horizon: ListHorizon::default(),
             offload: Offload::on_half_of_the_processors(),
@@ -165,6 +170,16 @@ impl Registry {
         let definition = definition.as_ref().map(|entry| (entry.revision, entry.object.value()));
         if let Some(Replacement { before, after }) = custom.set(name, definition) {
             let catalog = Arc::new(self.catalog().with(&before, &after));
+            *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+        }
+    }
+
+    /// Sets the versions of aggregated API servers that discovery lists.
+    pub(crate) fn set_remote_versions(&self, remote: Vec<RemoteVersion>) {
+        let _serialized = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = self.catalog();
+        if *catalog.remote() != *remote {
+            let catalog = Arc::new(catalog.with_remote(remote));
             *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
         }
     }

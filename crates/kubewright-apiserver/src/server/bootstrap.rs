@@ -6,10 +6,14 @@ use kubewright_yaml as yaml;
 
 use super::{StartError, roles};
 use crate::admission::allocation::ServiceAddresses;
+use crate::aggregation::{self, FrontProxy};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::decoding::{self, ExpectedType};
+
+/// The ConfigMap that tells aggregated API servers how to authenticate requests.
+const AUTHENTICATION: &str = "extension-apiserver-authentication";
 
 /// The system namespaces.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -60,6 +64,7 @@ pub(super) fn create_system_objects(registry: &Registry, addresses: ServiceAddre
     let objects = OBJECTS.replace("{network}", &addresses.to_string());
     preload(registry, &objects.replace("{address}", &addresses.first().to_string()))?;
     mark_service_network_ready(registry)?;
+    aggregation::register_all(registry);
     roles::reconcile_roles(registry)
 }
 
@@ -83,6 +88,32 @@ fn mark_service_network_ready(registry: &Registry) -> Result<(), StartError> {
     };
     let changed = registry.change(resource, "", "kubernetes", add_condition);
     changed.map(drop).map_err(|rejection| StartError::Preload { message: in_words(rejection) })
+}
+
+/// Creates the identity of this server towards aggregated API servers, and publishes how they
+/// recognize it.
+pub(super) fn publish_front_proxy(registry: &Registry, client_authority: &str) -> Result<FrontProxy, StartError> {
+    let front_proxy = FrontProxy::generate().map_err(|error| StartError::Certificates(Box::new(error)))?;
+    let refused = |message| StartError::Preload { message };
+    let metadata = tree::map([("name", AUTHENTICATION.into()), ("namespace", "kube-system".into())]);
+    let data = front_proxy.configuration(client_authority);
+    let configuration = tree::map([
+        ("apiVersion", "v1".into()),
+        ("kind", "ConfigMap".into()),
+        ("metadata", metadata),
+        ("data", data.clone()),
+    ]);
+    create(registry, &configuration).map_err(refused)?;
+    // It exists since an earlier start, whose certificates are gone.
+    let catalog = registry.catalog();
+    let Some(resource) = catalog.of_storage("configmaps") else { return Ok(front_proxy) };
+    let changed = registry.change(resource, "kube-system", AUTHENTICATION, |old| {
+        let mut new = old.clone();
+        tree::set(&mut new, &["data"], data.clone());
+        Ok(new)
+    });
+    changed.map_err(|rejection| refused(in_words(rejection)))?;
+    Ok(front_proxy)
 }
 
 /// Creates the objects of YAML documents. A list stands for its items.

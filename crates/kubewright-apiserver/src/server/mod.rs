@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::admission::allocation::ServiceAddresses;
 use crate::admission::plugins::{AdmissionPlugin, EnabledPlugins};
+use crate::aggregation;
 use crate::authentication::{Accounts, Authenticator, StaticTokens};
 use crate::faults::Faults;
 use crate::housekeeping;
@@ -352,6 +353,7 @@ impl ApiServer {
         let limits = (in_flight, body_memory);
         let service = Service::new(Arc::clone(&registry), authenticator, limits, disk, faults, self.serves_faults);
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
+        let mut front_proxy = None;
         let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);
         if let Some(wanted) = self.listen {
             let refused = |source| StartError::Listen { address: wanted, source };
@@ -366,6 +368,7 @@ impl ApiServer {
                 };
                 let signed = authority.and_then(|authority| authority.certificates(bound.ip(), &self.tls_names));
                 let certificates = signed.map_err(StartError::Certificates)?;
+                front_proxy = Some(bootstrap::publish_front_proxy(&registry, &certificates.admin.authority)?);
                 credentials = AdminCredentials::Certificate(Box::new(certificates.admin));
                 Some(certificates.tls)
             };
@@ -375,6 +378,7 @@ impl ApiServer {
             let limit = ConnectionLimit::new(self.max_connections.unwrap_or(MAX_CONNECTIONS));
             tasks.push(tokio::spawn(serving::listen(listener, tls, service.clone(), limit, stopped.clone())));
         }
+        tasks.push(tokio::spawn(aggregation::run(registry, front_proxy, stopped.clone())));
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
         Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })

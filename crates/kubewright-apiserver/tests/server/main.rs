@@ -3,6 +3,7 @@
 mod access;
 mod accounts;
 mod admission_plugins;
+mod aggregation;
 mod applying;
 mod client;
 mod complexity;

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use kubewright_core::Str;
 use kubewright_core::message::TypeEntry;
 
-use crate::discovery::ServedApis;
+use crate::discovery::{RemoteVersion, ServedApis};
 pub use converter::ConversionWebhook;
 use group::Group;
 pub use group::{Resources, ServedVersion};
@@ -34,6 +34,8 @@ static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
 pub struct Catalog {
     /// Invariant: no group is empty.
     groups: BTreeMap<Str, Arc<Group>>,
+    /// The versions of aggregated API servers. They are in discovery only.
+    remote: Arc<[RemoteVersion]>,
     discovery: OnceLock<ServedApis>,
     /// Aggregated discovery of the core group and of all others, as JSON with its `ETag`.
     pub aggregated: [OnceLock<(Bytes, String)>; 2],
@@ -44,7 +46,7 @@ pub struct Catalog {
 /// Shares the groups and drops the cached documents.
 impl Clone for Catalog {
     fn clone(&self) -> Self {
-        Catalog { groups: self.groups.clone(), ..Catalog::default() }
+        Catalog { groups: self.groups.clone(), remote: Arc::clone(&self.remote), ..Catalog::default() }
     }
 }
 
@@ -72,6 +74,16 @@ impl Catalog {
         catalog
     }
 
+    /// A copy of this catalog whose discovery lists these versions of aggregated API servers.
+    pub fn with_remote(&self, remote: Vec<RemoteVersion>) -> Self {
+        Catalog { remote: remote.into(), ..self.clone() }
+    }
+
+    /// The versions of aggregated API servers.
+    pub fn remote(&self) -> &[RemoteVersion] {
+        &self.remote
+    }
+
     fn insert(&mut self, resource: Arc<Resource>) {
         if resource.is_stored_version() || resource.is_served() {
             Arc::make_mut(self.groups.entry(resource.group.clone()).or_default()).insert(resource);
@@ -97,7 +109,7 @@ impl Catalog {
     pub fn discovery(&self) -> &ServedApis {
         let groups =
             || self.groups.values().filter(|group| group.is_served()).map(|group| Arc::clone(group.discovered()));
-        self.discovery.get_or_init(|| ServedApis::of_groups(groups()))
+        self.discovery.get_or_init(|| ServedApis::of_groups(groups()).with_remote(&self.remote))
     }
 
     /// The resource of an `apiVersion` and `kind`.

@@ -40,7 +40,7 @@ impl DiscoveredVersion {
         APIVersionDiscovery {
             version: self.name.clone(),
             resources: self.resources.iter().map(Served::to_resource_discovery).collect(),
-            freshness: Some("Current".into()),
+            freshness: Some(if self.is_stale { "Stale" } else { "Current" }.into()),
         }
     }
 }

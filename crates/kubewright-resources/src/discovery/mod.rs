@@ -7,6 +7,7 @@
 mod aggregated;
 mod document;
 mod legacy;
+mod remote;
 mod served;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,6 +17,7 @@ use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::hash;
 pub use document::Document;
+pub use remote::RemoteVersion;
 pub use served::{Served, ServedSubresource};
 
 /// Known groups by priority, highest first. All other groups follow by name.
@@ -69,7 +71,7 @@ pub struct ServedApis {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DiscoveredGroup {
     name: Str,
-    /// Invariant: the preferred version is first, and none is empty.
+    /// Invariant: the preferred version is first.
     versions: Vec<DiscoveredVersion>,
 }
 
@@ -78,6 +80,8 @@ struct DiscoveredVersion {
     name: Str,
     /// Invariant: sorted by plural.
     resources: Vec<Served>,
+    /// Whether the resources are unknown, because their aggregated API server is unavailable.
+    is_stale: bool,
 }
 
 impl ServedApis {
@@ -99,6 +103,22 @@ impl ServedApis {
         ServedApis { groups, place_of }
     }
 
+    /// This discovery with the versions of aggregated API servers.
+    #[must_use]
+    pub fn with_remote(&self, remote: &[RemoteVersion]) -> Self {
+        let mut added: BTreeMap<&Str, Vec<&RemoteVersion>> = BTreeMap::new();
+        for version in remote {
+            added.entry(&version.group).or_default().push(version);
+        }
+        let unchanged = self.groups.iter().filter(|group| !added.contains_key(&group.name)).cloned();
+        let none = DiscoveredGroup::default();
+        let changed = added.iter().map(|(name, remote)| {
+            let group = self.group(name).unwrap_or(&none);
+            Arc::new(group.with_remote(remote))
+        });
+        ServedApis::of_groups(unchanged.chain(changed))
+    }
+
     fn group(&self, name: &str) -> Option<&DiscoveredGroup> {
         self.place_of.get(name).map(|place| &*self.groups[*place])
     }
@@ -113,13 +133,18 @@ impl DiscoveredGroup {
             name = resource.group.clone();
             by_version.entry(resource.version.clone()).or_default().push(resource);
         }
-        let mut versions: Vec<DiscoveredVersion> =
-            by_version.into_iter().map(|(name, resources)| DiscoveredVersion { name, resources }).collect();
-        versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
-        for version in &mut versions {
+        let versions = by_version.into_iter();
+        let versions = versions.map(|(name, resources)| DiscoveredVersion { name, resources, is_stale: false });
+        let mut group = DiscoveredGroup { name, versions: versions.collect() };
+        group.sort();
+        group
+    }
+
+    fn sort(&mut self) {
+        self.versions.sort_by(|a, b| compare_kube_aware_versions(&b.name, &a.name));
+        for version in &mut self.versions {
             version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
         }
-        DiscoveredGroup { name, versions }
     }
 }
 

@@ -117,3 +117,40 @@ fn protobuf_documents_nest_verbs_as_go_does() {
     field.append(&mut items);
     assert!(protobuf.windows(field.len()).any(|bytes| bytes == field), "{protobuf:02x?}");
 }
+
+fn remote(group: &str, version: &str, plural: Option<&str>) -> RemoteVersion {
+    let resources = plural.map(|plural| {
+        let kind = GroupVersionKind::new(group, version, "Metrics");
+        vec![Served { stored_as: None, custom: false, ..Served::custom(kind, plural, "", true) }]
+    });
+    RemoteVersion { group: group.into(), version: version.into(), resources }
+}
+
+#[test]
+fn versions_of_aggregated_servers_are_listed_and_replace_local_ones() {
+    let local = ServedApis::new([widgets("v1"), widgets("v2")]);
+    let remote = [remote("example.com", "v1", Some("gadgets")), remote("metrics.k8s.io", "v1beta1", None)];
+    let discovery = local.with_remote(&remote);
+    assert_eq!(names(&tree(&discovery.api_group_list()), "groups", "name"), ["example.com", "metrics.k8s.io"]);
+    let group = tree(&discovery.api_group("example.com").unwrap());
+    assert_eq!(names(&group, "versions", "version"), ["v2", "v1"]);
+    let list =
+        |version| names(&tree(&discovery.api_resource_list("example.com", version).unwrap()), "resources", "name");
+    assert_eq!((list("v1"), list("v2")), (vec!["gadgets".to_owned()], vec!["widgets".to_owned()]));
+    let aggregated = String::from_utf8(discovery.aggregated_groups().to_json()).unwrap();
+    let stale = r#"{"version":"v1beta1","freshness":"Stale"}"#;
+    assert!(aggregated.contains(stale), "{aggregated}");
+}
+
+#[test]
+fn the_document_of_an_aggregated_server_is_read_with_subresources() {
+    use kubewright_core::Decoder;
+    use kubewright_core::meta::v1::APIResourceList;
+
+    let discovery = ServedApis::new([widgets("v1").with_status().with_scale()]);
+    let document = discovery.api_resource_list("example.com", "v1").unwrap().to_json();
+    let list: APIResourceList = Decoder::new().json(&document).unwrap();
+    let read = RemoteVersion::resources_of("example.com", "v1", &list);
+    let expected = widgets("v1").with_status().with_scale();
+    assert_eq!(read, [Served { stored_as: None, custom: false, ..expected }]);
+}
