@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_client::rest::log_warnings_once;
 use kubewright_client::{Api, Client};
-use kubewright_controllers::{ControllerContext, Shipped};
+use kubewright_controllers::{ControllerContext, Shipped, SigningAuthority};
 use kubewright_core::{DynamicObject, Object};
 use kubewright_runtime::custom::until_served;
 use kubewright_runtime::election::{LeaderElectionOptions, unique_identity};
@@ -48,6 +49,12 @@ pub struct RunOptions {
     /// Number of workers per controller.
     #[arg(long, value_name = "N", default_value_t = 5)]
     workers: usize,
+    /// Certificate of the authority that csr-signing signs with, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_key_file")]
+    cluster_signing_cert_file: Option<PathBuf>,
+    /// Key of that authority, in PEM (PKCS 8).
+    #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
+    cluster_signing_key_file: Option<PathBuf>,
     #[command(flatten)]
     verbosity: Verbosity,
     #[command(flatten)]
@@ -165,6 +172,9 @@ impl RunOptions {
             context =
                 context.root_ca(authorities.ok_or("the kubeconfig names no certificate authority to be published")?);
         }
+        if self.controllers.contains(&Shipped::CertificateSigning) {
+            context = context.signing_authority(self.signing_authority()?);
+        }
         for shipped in &self.controllers {
             let (context, shipped) = (context.clone(), *shipped);
             manager.add_leader_task(shipped.name(), move |stop| async move {
@@ -189,6 +199,19 @@ impl RunOptions {
         }
         Ok(manager)
     }
+
+    /// The authority that signs certificate requests.
+    fn signing_authority(&self) -> Result<SigningAuthority, Box<dyn Error>> {
+        let (Some(certificate), Some(key)) = (&self.cluster_signing_cert_file, &self.cluster_signing_key_file) else {
+            return Err("csr-signing needs --cluster-signing-cert-file and --cluster-signing-key-file".into());
+        };
+        Ok(SigningAuthority::from_pem(&read(certificate)?, &read(key)?.into())?)
+    }
+}
+
+/// The text of a file. The error contains its path.
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Parses a lease.

@@ -11,8 +11,8 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager, job,
-    load_balancers, node_lifecycle, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset,
+    certificates, cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager,
+    job, load_balancers, node_lifecycle, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset,
     token_secrets, volumes,
 };
 
@@ -20,6 +20,12 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Shipped {
+    /// Automatic approval of the client certificates of kubelets.
+    CertificateApproving,
+    /// Removal of old certificate signing requests.
+    CertificateCleaner,
+    /// Signatures for approved certificate signing requests.
+    CertificateSigning,
     /// Cron jobs: jobs on a schedule.
     CronJob,
     /// Daemon sets: a pod on each node that fits.
@@ -65,7 +71,10 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 20] = [
+    pub const ALL: [Shipped; 23] = [
+        Shipped::CertificateApproving,
+        Shipped::CertificateCleaner,
+        Shipped::CertificateSigning,
         Shipped::CronJob,
         Shipped::DaemonSet,
         Shipped::Deployment,
@@ -91,6 +100,9 @@ impl Shipped {
     /// The name, in logs, metrics and on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Shipped::CertificateApproving => "csr-approving",
+            Shipped::CertificateCleaner => "csr-cleaner",
+            Shipped::CertificateSigning => "csr-signing",
             Shipped::CronJob => "cronjob",
             Shipped::DaemonSet => "daemonset",
             Shipped::Deployment => "deployment",
@@ -117,6 +129,9 @@ impl Shipped {
     /// A short description.
     pub fn about(self) -> &'static str {
         match self {
+            Shipped::CertificateApproving => "approves client certificates of kubelets",
+            Shipped::CertificateCleaner => "removes old certificate signing requests",
+            Shipped::CertificateSigning => "signs approved certificate signing requests",
             Shipped::CronJob => "makes jobs when the schedules of cron jobs say so",
             Shipped::DaemonSet => "runs a pod of each daemon set on every node that it fits",
             Shipped::Deployment => "rolls deployments out through replica sets",
@@ -159,7 +174,10 @@ impl Shipped {
     pub fn is_namespaced(self) -> bool {
         !matches!(
             self,
-            Shipped::DaemonSet
+            Shipped::CertificateApproving
+                | Shipped::CertificateCleaner
+                | Shipped::CertificateSigning
+                | Shipped::DaemonSet
                 | Shipped::Hooks
                 | Shipped::NodeLifecycle
                 | Shipped::Nodes
@@ -190,6 +208,9 @@ impl Shipped {
     /// Boxed, so that crates that run controllers do not compile all of them again.
     fn work<'a>(self, context: &'a ControllerContext, stop: &'a CancellationToken) -> BoxFuture<'a, Result<(), Error>> {
         match self {
+            Shipped::CertificateApproving => Box::pin(certificates::run_approving(context, stop)),
+            Shipped::CertificateCleaner => Box::pin(certificates::run_cleaner(context, stop)),
+            Shipped::CertificateSigning => Box::pin(certificates::run_signing(context, stop)),
             Shipped::CronJob => Box::pin(cronjob::run(context, stop)),
             Shipped::DaemonSet => Box::pin(daemonset::run(context, stop)),
             Shipped::Deployment => Box::pin(deployment::run(context, stop)),

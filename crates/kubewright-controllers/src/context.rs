@@ -9,6 +9,7 @@ use kubewright_core::Str;
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder};
 
 use crate::activity::Activity;
+use crate::certificates::SigningAuthority;
 
 /// Capacity of the event queue. A thousand new deployments cause more than the default thousand
 /// events.
@@ -25,6 +26,7 @@ pub struct ControllerContext {
     pub(crate) activity: Activity,
     pub(crate) queue_metrics: Option<kubewright_workqueue::QueueMetrics>,
     pub(crate) root_ca: Option<Str>,
+    pub(crate) signing_authority: Option<SigningAuthority>,
     events: Arc<EventBroadcaster>,
 }
 
@@ -43,6 +45,7 @@ impl ControllerContext {
             activity: Activity::default(),
             queue_metrics: None,
             root_ca: None,
+            signing_authority: None,
             events: Arc::new(EventBroadcaster::start(factory.client(), EventOptions::default().queue(EVENTS))),
         }
     }
@@ -66,6 +69,14 @@ impl ControllerContext {
     #[must_use]
     pub fn root_ca(mut self, authorities: impl Into<Str>) -> Self {
         self.root_ca = Some(authorities.into());
+        self
+    }
+
+    /// The certificate authority that signs approved certificate signing requests. None by default:
+    /// requests are not signed.
+    #[must_use]
+    pub fn signing_authority(mut self, authority: SigningAuthority) -> Self {
+        self.signing_authority = Some(authority);
         self
     }
 

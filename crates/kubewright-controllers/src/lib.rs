@@ -8,6 +8,7 @@
 mod activity;
 mod batches;
 mod catalogue;
+pub mod certificates;
 mod claim;
 mod context;
 pub mod cronjob;
@@ -44,6 +45,7 @@ mod worker;
 
 pub use activity::{Activity, ControllerActivity};
 pub use catalogue::{Shipped, UnknownController};
+pub use certificates::SigningAuthority;
 pub use context::ControllerContext;
 pub use error::Error;
 pub use hook_error::HookError;

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue::{Shipped, unless_stopped};
+use crate::certificates::SigningAuthority;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
@@ -58,6 +59,13 @@ impl ControllerSet {
         self
     }
 
+    /// The certificate authority that signs approved certificate signing requests. None by default:
+    /// requests are not signed.
+    pub fn signing_authority(mut self, authority: SigningAuthority) -> Self {
+        self.context = self.context.signing_authority(authority);
+        self
+    }
+
     /// Starts all controllers.
     pub fn start(self) -> RunningControllers {
         let (stop, mut tasks) = (CancellationToken::new(), JoinSet::new());
@@ -78,7 +86,10 @@ impl ControllerSet {
 }
 
 /// The controllers of a cluster besides nodes.
-const CLUSTER: [Shipped; 14] = [
+const CLUSTER: [Shipped; 17] = [
+    Shipped::CertificateApproving,
+    Shipped::CertificateCleaner,
+    Shipped::CertificateSigning,
     Shipped::CronJob,
     Shipped::DaemonSet,
     Shipped::Deployment,

@@ -82,6 +82,7 @@ pub(crate) fn update(
         old
     };
     strategy::prepare_update(&described, old, new, part);
+    signer::set_condition_times(resource, part, old, new);
     if resource.is("", "pods") && part == Part::Main {
         priority::update(cluster, old, new);
     }

@@ -2,6 +2,7 @@
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
+use kubewright_net::clock;
 
 use super::Part;
 use super::plugins::AdmissionPlugin;
@@ -32,6 +33,33 @@ pub(crate) fn set_requester(resource: &Resource, value: &mut Value, user: &User)
     }
     if let Some(extra) = user.extra() {
         spec.insert("extra", extra);
+    }
+}
+
+/// Sets missing timestamps of the conditions of a CertificateSigningRequest. kube-apiserver:
+/// `populateConditionTimestamps`.
+pub(crate) fn set_condition_times(resource: &Resource, part: Part, old: &Value, new: &mut Value) {
+    let is_written = matches!(part, Part::Approval | Part::Status);
+    if !is_written || !resource.is("certificates.k8s.io", "certificatesigningrequests") {
+        return;
+    }
+    let former = tree::items(old, &["status", "conditions"]);
+    let now: Value = clock::now().to_string().into();
+    let status = tree::field_mut(new, "status");
+    for condition in status.map(|status| tree::items_mut(status, "conditions")).unwrap_or_default() {
+        let is_unset = |field: &str| tree::text(condition, &[field]).is_empty();
+        let (updated, changed) = (is_unset("lastUpdateTime"), is_unset("lastTransitionTime"));
+        if updated {
+            tree::set(condition, &["lastUpdateTime"], now.clone());
+        }
+        if changed {
+            let is_same = |other: &&Value| {
+                ["type", "status"].iter().all(|field| tree::text(other, &[field]) == tree::text(condition, &[field]))
+            };
+            let since = former.iter().find(is_same).and_then(|other| other.get("lastTransitionTime"));
+            let since = since.filter(|since| !since.is_null()).unwrap_or(&now).clone();
+            tree::set(condition, &["lastTransitionTime"], since);
+        }
     }
 }
 

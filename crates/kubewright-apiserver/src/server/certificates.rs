@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kubewright_core::Time;
+use kubewright_net::Secret;
 use kubewright_net::der::Certificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
@@ -49,18 +50,21 @@ pub(super) struct Admin {
     pub(super) authority: String,
     pub(super) certificate: String,
     pub(super) key: String,
+    /// The key of the authority, for signing certificate requests.
+    pub(super) authority_key: Secret<String>,
 }
 
 /// The certificate authority.
 pub(super) struct Authority {
     certificate: String,
+    key: Secret<String>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Authority {
     /// A new authority, kept in memory only.
     pub(super) fn generate() -> Result<Self, Problem> {
-        Authority::create().map(|(authority, _)| authority)
+        Authority::create()
     }
 
     /// Loads the authority from `directory`, or creates it there.
@@ -79,7 +83,7 @@ impl Authority {
         match (read(&certificate)?, read(&key)?) {
             (Some(found), Some(key)) if !is_about_to_expire(&found)? => {
                 let issuer = Issuer::from_ca_cert_pem(&found, KeyPair::from_pem(&key)?)?;
-                return Ok(Authority { certificate: found, issuer });
+                return Ok(Authority { certificate: found, key: key.into(), issuer });
             }
             (Some(_), Some(_)) => tracing::warn!(
                 directory = %directory.display(),
@@ -92,21 +96,21 @@ impl Authority {
             // signed nothing yet.
             (None, _) => {}
         }
-        let (authority, new_key) = Authority::create()?;
-        private_file::write(&key, new_key.as_bytes())?;
+        let authority = Authority::create()?;
+        private_file::write(&key, authority.key.expose().as_bytes())?;
         private_file::write(&certificate, authority.certificate.as_bytes())?;
         Ok(authority)
     }
 
-    /// Creates an authority. Returns it with its key in PEM.
-    fn create() -> Result<(Self, String), Problem> {
+    /// Creates an authority.
+    fn create() -> Result<Self, Problem> {
         let mut params = named("kubewright-ca", None, AUTHORITY_LIFETIME)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;
-        let (certificate, text) = (params.self_signed(&key)?.pem(), key.serialize_pem());
-        Ok((Authority { certificate, issuer: Issuer::new(params, key) }, text))
+        let certificate = params.self_signed(&key)?.pem();
+        Ok(Authority { certificate, key: key.serialize_pem().into(), issuer: Issuer::new(params, key) })
     }
 
     /// Signs the certificates for a server with this address and these further names.
@@ -123,7 +127,8 @@ impl Authority {
         let certificate = params.signed_by(&admin_key, &self.issuer)?.pem();
 
         let tls = tls(&self.certificate, server.der().clone(), &server_key)?;
-        let admin = Admin { authority: self.certificate, certificate, key: admin_key.serialize_pem() };
+        let admin =
+            Admin { authority: self.certificate, certificate, key: admin_key.serialize_pem(), authority_key: self.key };
         Ok(Certificates { tls, admin })
     }
 }

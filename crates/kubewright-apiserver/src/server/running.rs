@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use kubewright_net::Secret;
 use kubewright_net::transport::Transport;
 use tokio::io::DuplexStream;
 use tokio::sync::{mpsc, watch};
@@ -46,6 +47,15 @@ impl RunningServer {
         match &self.credentials {
             AdminCredentials::None => None,
             AdminCredentials::Certificate(admin) => Some(&admin.authority),
+        }
+    }
+
+    /// The key of the certificate authority, in PEM, for signing certificate requests. `None` without
+    /// TLS. Client certificates that it signs are accepted by this server.
+    pub fn certificate_authority_key(&self) -> Option<&Secret<String>> {
+        match &self.credentials {
+            AdminCredentials::None => None,
+            AdminCredentials::Certificate(admin) => Some(&admin.authority_key),
         }
     }
 

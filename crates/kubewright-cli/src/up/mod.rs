@@ -15,7 +15,7 @@ mod workloads;
 use std::error::Error;
 
 use clap::Args;
-use kubewright_controllers::{ControllerSet, NodeOptions};
+use kubewright_controllers::{ControllerSet, NodeOptions, SigningAuthority};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,9 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     let mut controllers = ControllerSet::new(&server.client()).nodes(nodes);
     if let Some(authority) = server.certificate_authority() {
         controllers = controllers.root_ca(authority);
+        if let Some(key) = server.certificate_authority_key() {
+            controllers = controllers.signing_authority(SigningAuthority::from_pem(authority, key)?);
+        }
     }
     let mut controllers = controllers.start();
     let context = controllers.context().clone();

@@ -1,5 +1,6 @@
 //! The controllers over the embedded server, in simulated time.
 
+mod certificates;
 mod cronjob;
 mod daemonset;
 mod deployment;
