@@ -5,6 +5,7 @@
 //! `pod_status` writes what a kubelet would. Only pods on simulated nodes are touched, including
 //! those of an earlier start with more nodes.
 
+mod behaviour;
 mod eviction;
 mod heartbeat;
 mod lifecycle;
@@ -36,6 +37,7 @@ use crate::worker::{self, Reconcile, Synced, work};
 use scheduler::{Placements, WaitingPods};
 use timers::Timers;
 
+pub use behaviour::{CPU_USAGE_ANNOTATION, ContainerUsage, MEMORY_USAGE_ANNOTATION, usage};
 pub use options::{EXIT_CODE_ANNOTATION, FAILED_ANNOTATION, NodeOptions};
 
 struct Nodes {
