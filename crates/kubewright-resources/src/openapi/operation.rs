@@ -19,6 +19,7 @@ pub(super) enum Flavor {
 pub(super) struct PathOperation {
     pub(super) method: &'static str,
     pub(super) id: String,
+    pub(super) description: String,
     /// The `x-kubernetes-action` and its kind. `None` for discovery.
     pub(super) action: Option<(&'static str, GroupVersionKind)>,
     /// Names of all path and query parameters.
@@ -47,6 +48,7 @@ impl PathOperation {
     pub(super) fn to_value(&self, tag: &str, common: &[&str]) -> Value {
         let mut operation = tree::map([
             ("tags", tree::list([tag])),
+            ("description", self.description.as_str().into()),
             ("operationId", self.id.as_str().into()),
             ("responses", self.responses()),
         ]);

@@ -2,28 +2,60 @@
 
 use kubewright_core::{Value, tree};
 
-/// Query parameters and their types.
-const ALL: &[(&str, &str)] = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("dryRun", "string"),
-    ("fieldManager", "string"),
-    ("fieldSelector", "string"),
-    ("fieldValidation", "string"),
-    ("force", "boolean"),
-    ("gracePeriodSeconds", "integer"),
-    ("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("orphanDependents", "boolean"),
-    ("pretty", "string"),
-    ("propagationPolicy", "string"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("shardSelector", "string"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
+/// Query parameters, their types and descriptions.
+const ALL: &[(&str, &str, &str)] = &[
+    (
+        "allowWatchBookmarks",
+        "boolean",
+        "Also sends events of the type BOOKMARK, whose only content is a resource version.",
+    ),
+    ("continue", "string", "Continues a list where the answer with this token ended. A token expires after minutes."),
+    ("dryRun", "string", "Runs all checks without a change. The only value is All."),
+    ("fieldManager", "string", "Name of the party that makes the change, in at most 128 characters."),
+    ("fieldSelector", "string", "Restricts the objects to those whose fields have these values. Defaults to all."),
+    (
+        "fieldValidation",
+        "string",
+        "What happens to unknown and duplicate fields: Ignore, Warn (the default) or Strict.",
+    ),
+    ("force", "boolean", "Takes fields from other field managers. Only for patches that apply."),
+    (
+        "gracePeriodSeconds",
+        "integer",
+        "Seconds before the object is deleted. Defaults to the value of its kind; zero means now.",
+    ),
+    (
+        "ignoreStoreReadErrorWithClusterBreakingPotential",
+        "boolean",
+        "Deletes an object that cannot be read, without finalizers and preconditions. Defaults to false.",
+    ),
+    ("labelSelector", "string", "Restricts the objects to those with these labels. Defaults to all."),
+    ("limit", "integer", "Number of objects in an answer, at most. Further ones follow with the continue token."),
+    (
+        "orphanDependents",
+        "boolean",
+        "Deprecated: use propagationPolicy. Whether dependents keep existing without their owner.",
+    ),
+    ("pretty", "string", "Whether the answer is indented."),
+    (
+        "propagationPolicy",
+        "string",
+        "What happens to dependents: Orphan, Background or Foreground. The default depends on the kind.",
+    ),
+    (
+        "resourceVersion",
+        "string",
+        "Version that the answer has to be as new as. resourceVersionMatch says how it is applied.",
+    ),
+    ("resourceVersionMatch", "string", "How resourceVersion is applied to a list: Exact or NotOlderThan."),
+    (
+        "sendInitialEvents",
+        "boolean",
+        "Starts a watch with an ADDED event for each object, and a bookmark after the last.",
+    ),
+    ("shardSelector", "string", "Restricts the objects to a shard, by a hash of a field."),
+    ("timeoutSeconds", "integer", "Seconds after which the call ends."),
+    ("watch", "boolean", "Streams changes as events instead of a list."),
 ];
 
 /// Query parameters of lists and watches.
@@ -83,14 +115,25 @@ pub(super) const DELETE_COLLECTION: &[&str] = &[
 /// A parameter: in the path if it is a path segment, else in the query.
 pub(super) fn parameter(name: &'static str) -> Value {
     let in_path = matches!(name, "name" | "namespace" | "path");
-    let ty = ALL.iter().find(|(known, _)| *known == name).map_or("string", |(_, ty)| ty);
+    let known = ALL.iter().find(|(known, ..)| *known == name);
+    let (ty, description) = known.map_or_else(|| ("string", path_description(name)), |(_, ty, text)| (*ty, *text));
     let mut parameter = tree::map([
         ("name", Value::from(name)),
         ("in", Value::from(if in_path { "path" } else { "query" })),
+        ("description", Value::from(description)),
         ("schema", tree::map([("type", Value::from(ty)), ("uniqueItems", true.into())])),
     ]);
     if in_path {
         tree::set(&mut parameter, &["required"], true);
     }
     parameter
+}
+
+/// The description of a path parameter.
+fn path_description(name: &str) -> &'static str {
+    match name {
+        "name" => "Name of the object.",
+        "namespace" => "Namespace of the objects.",
+        _ => "The part of the URL that is passed on.",
+    }
 }

@@ -23,21 +23,24 @@ pub(super) struct Paths<'d> {
 
 /// The discovery path of a version, with which its document starts.
 pub(super) fn discovery(version: &GroupVersion, flavor: Flavor) -> (String, Value) {
-    let operation = discover(format!("get{}APIResources", capitalized(version)), "APIResourceList", flavor);
+    let id = format!("get{}APIResources", capitalized(version));
+    let operation = discover(id, "Lists the resources of the version.", "APIResourceList", flavor);
     (format!("{}/", version.api_path()), path_item(&[operation], &tag(version)))
 }
 
 /// The discovery path of a group.
 pub(super) fn group_discovery(group: &str) -> (String, Value) {
     let version = GroupVersion::new(group, "");
-    let operation = discover(format!("get{}APIGroup", capitalized(&version)), "APIGroup", Flavor::BuiltIn);
+    let id = format!("get{}APIGroup", capitalized(&version));
+    let operation = discover(id, "Lists the versions of the group.", "APIGroup", Flavor::BuiltIn);
     (format!("/apis/{group}/"), path_item(&[operation], tag(&version).trim_end_matches('_')))
 }
 
-fn discover(id: String, answer: &str, flavor: Flavor) -> PathOperation {
+fn discover(id: String, description: &str, answer: &str, flavor: Flavor) -> PathOperation {
     PathOperation {
         method: "get",
         id,
+        description: description.to_owned(),
         action: None,
         parameters: Vec::new(),
         body: None,
@@ -98,6 +101,7 @@ impl Paths<'_> {
             let parameters = [self.place(), DELETE_COLLECTION].concat();
             operations.push(PathOperation {
                 id: format!("delete{}Collection{}{}", capitalized(self.version), self.scope(), self.served.kind),
+                description: format!("Deletes all selected objects of the kind {}.", self.served.kind),
                 body: Some(BodySchema::DeleteOptions),
                 answer: Some(format!("{META}.Status")),
                 ..self.operation("delete", "", "", "deletecollection", &parameters)
@@ -155,6 +159,7 @@ impl Paths<'_> {
             let parameters = if connects { GET } else { parameters };
             let mut operation = self.operation(method, word, &suffix, action, &[&place, parameters].concat());
             operation.action = Some((if connects { "connect" } else { action }, subresource.kind.clone()));
+            operation.description = self.description_of(subresource, connects, method);
             if connects {
                 operation.id = format!(
                     "connect{}{}{}{}{suffix}",
@@ -187,6 +192,7 @@ impl Paths<'_> {
         let answer = if watches { format!("{META}.WatchEvent") } else { self.list.to_owned() };
         PathOperation {
             id: format!("{word}{}{scope}{}{suffix}", capitalized(self.version), self.served.kind),
+            description: self.description_of_list(watches, place),
             answer: Some(answer),
             streams: true,
             ..self.operation("get", word, suffix, action, &[place, LIST].concat())
@@ -204,6 +210,7 @@ impl Paths<'_> {
         PathOperation {
             method,
             id: format!("{word}{}{}{}{suffix}", capitalized(self.version), self.scope(), self.served.kind),
+            description: self.description(method),
             action: Some((action, self.version.with_kind(self.served.kind.clone()))),
             parameters: parameters.to_vec(),
             body: None,
@@ -212,6 +219,43 @@ impl Paths<'_> {
             streams: false,
             flavor: if self.served.custom { Flavor::Custom } else { Flavor::BuiltIn },
         }
+    }
+
+    /// What a method does with an object.
+    fn description(&self, method: &str) -> String {
+        let kind = &self.served.kind;
+        match method {
+            "post" => format!("Creates an object of the kind {kind}."),
+            "put" => format!("Replaces an object of the kind {kind}."),
+            "patch" => format!("Changes parts of an object of the kind {kind}."),
+            "delete" => format!("Deletes an object of the kind {kind}."),
+            _ => format!("Reads an object of the kind {kind}."),
+        }
+    }
+
+    /// What a method does with a subresource.
+    fn description_of(&self, subresource: &ServedSubresource, connects: bool, method: &str) -> String {
+        let (kind, name) = (&self.served.kind, &subresource.name);
+        if connects {
+            return format!("Connects {} requests to {name} of an object of the kind {kind}.", method.to_uppercase());
+        }
+        let verb = match method {
+            "post" => "Creates",
+            "put" => "Replaces",
+            "patch" => "Changes parts of",
+            "delete" => "Deletes",
+            _ => "Reads",
+        };
+        format!("{verb} the subresource {name} of an object of the kind {kind}.")
+    }
+
+    fn description_of_list(&self, watches: bool, place: &[&str]) -> String {
+        let kind = &self.served.kind;
+        if !watches {
+            return format!("Lists objects of the kind {kind}, or watches them.");
+        }
+        let objects = if place.contains(&"name") { "an object" } else { "objects" };
+        format!("Deprecated: use a list with the parameter watch. Watches {objects} of the kind {kind}.")
     }
 
     fn has(&self, verb: &str) -> bool {

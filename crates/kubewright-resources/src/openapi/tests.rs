@@ -68,6 +68,29 @@ fn every_type_and_field_is_described() {
 }
 
 #[test]
+fn every_operation_and_parameter_is_described() {
+    let is_described = |value: &Value| !tree::text(value, &["description"]).is_empty();
+    for (group, version) in [("", "v1"), ("apps", "v1"), ("autoscaling", "v2")] {
+        let document = document(group, version);
+        for (path, item) in document.get("paths").and_then(Value::as_object).unwrap().iter() {
+            let is_method = |(name, _): &(&kubewright_core::Str, &Value)| *name != "parameters";
+            let operations: Vec<&Value> =
+                item.as_object().unwrap().iter().filter(is_method).map(|(_, operation)| operation).collect();
+            assert!(operations.iter().all(|operation| is_described(operation)), "{path}");
+            let parameters = operations.iter().chain([&item]).flat_map(|owner| tree::items(owner, &["parameters"]));
+            assert!(parameters.into_iter().all(is_described), "{path}");
+        }
+    }
+    let core = document("", "v1");
+    let text = |path: &str, method: &str| tree::text(&core, &["paths", path, method, "description"]).to_owned();
+    let pod = "/api/v1/namespaces/{namespace}/pods/{name}";
+    assert_eq!(text(pod, "get"), "Reads an object of the kind Pod.");
+    assert_eq!(text(&format!("{pod}/exec"), "post"), "Connects POST requests to exec of an object of the kind Pod.");
+    assert_eq!(text(&format!("{pod}/status"), "put"), "Replaces the subresource status of an object of the kind Pod.");
+    assert_eq!(text("/api/v1/pods", "get"), "Lists objects of the kind Pod, or watches them.");
+}
+
+#[test]
 fn operations_are_named_after_group_version_scope_and_kind() {
     let id = |document: &Value, path: &str, method: &str| {
         let operation = document.get("paths").unwrap().get(path).and_then(|path| path.get(method));

@@ -58,7 +58,7 @@ fn parameter(parameter: &Value) -> Value {
 fn operation(operation: &Value) -> Value {
     let mut converted = tree::map([("schemes", tree::list(["https"])), ("consumes", tree::list(["*/*"]))]);
     for (key, value) in entries(operation, &[]) {
-        if matches!(key.as_str(), "tags" | "operationId") || key.starts_with("x-") {
+        if matches!(key.as_str(), "tags" | "description" | "operationId") || key.starts_with("x-") {
             converted.as_object_mut().expect("made as an object").insert(key.clone(), value.clone());
         }
     }
