@@ -11,9 +11,9 @@ use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
 use crate::{
-    certificates, cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks, ingress_manager,
-    job, load_balancers, node_lifecycle, replicaset, root_ca_cert_publisher, sample, service_accounts, statefulset,
-    token_secrets, volumes,
+    certificates, cronjob, daemonset, deployment, disruption, endpoints, ephemeral_volumes, hooks,
+    horizontal_pod_autoscaler, ingress_manager, job, load_balancers, node_lifecycle, replicaset,
+    root_ca_cert_publisher, sample, service_accounts, statefulset, token_secrets, volumes,
 };
 
 /// A built-in controller.
@@ -40,6 +40,8 @@ pub enum Shipped {
     EphemeralVolumes,
     /// Controllers declared as objects, with webhooks for their logic.
     Hooks,
+    /// Horizontal pod autoscalers: replicas by the metrics of pods.
+    HorizontalPodAutoscaler,
     /// An ingress for each service with the annotation `ingress/http`.
     IngressManager,
     /// Jobs: pods that run to completion.
@@ -71,7 +73,7 @@ pub enum Shipped {
 
 impl Shipped {
     /// All of them, by name.
-    pub const ALL: [Shipped; 23] = [
+    pub const ALL: [Shipped; 24] = [
         Shipped::CertificateApproving,
         Shipped::CertificateCleaner,
         Shipped::CertificateSigning,
@@ -82,6 +84,7 @@ impl Shipped {
         Shipped::Endpoints,
         Shipped::EphemeralVolumes,
         Shipped::Hooks,
+        Shipped::HorizontalPodAutoscaler,
         Shipped::IngressManager,
         Shipped::Job,
         Shipped::LoadBalancers,
@@ -110,6 +113,7 @@ impl Shipped {
             Shipped::Endpoints => "endpoints",
             Shipped::EphemeralVolumes => "ephemeral-volumes",
             Shipped::Hooks => "hooks",
+            Shipped::HorizontalPodAutoscaler => "horizontalpodautoscaler",
             Shipped::IngressManager => "ingress-manager",
             Shipped::Job => "job",
             Shipped::LoadBalancers => "service-lb",
@@ -141,6 +145,7 @@ impl Shipped {
             }
             Shipped::EphemeralVolumes => "makes claims for the ephemeral volumes of pods",
             Shipped::Hooks => "runs controllers declared as CompositeController objects, whose logic is a webhook",
+            Shipped::HorizontalPodAutoscaler => "scales deployments and others by the metrics of their pods",
             Shipped::IngressManager => "makes an ingress for each service annotated ingress/http: \"true\"",
             Shipped::Job => "runs the pods of jobs to their end",
             Shipped::LoadBalancers => "pretends to be a cloud: gives services of type LoadBalancer an address",
@@ -218,6 +223,7 @@ impl Shipped {
             Shipped::Endpoints => Box::pin(endpoints::run(context, stop)),
             Shipped::EphemeralVolumes => Box::pin(ephemeral_volumes::run(context, stop)),
             Shipped::Hooks => Box::pin(hooks::run(context, stop)),
+            Shipped::HorizontalPodAutoscaler => Box::pin(horizontal_pod_autoscaler::run(context, stop)),
             Shipped::IngressManager => Box::pin(ingress_manager::run(context, stop)),
             Shipped::Job => Box::pin(job::run(context, stop)),
             Shipped::LoadBalancers => Box::pin(load_balancers::run(context, stop)),

@@ -86,7 +86,7 @@ impl ControllerSet {
 }
 
 /// The controllers of a cluster besides nodes.
-const CLUSTER: [Shipped; 17] = [
+const CLUSTER: [Shipped; 18] = [
     Shipped::CertificateApproving,
     Shipped::CertificateCleaner,
     Shipped::CertificateSigning,
@@ -96,6 +96,7 @@ const CLUSTER: [Shipped; 17] = [
     Shipped::Disruption,
     Shipped::Endpoints,
     Shipped::EphemeralVolumes,
+    Shipped::HorizontalPodAutoscaler,
     Shipped::Job,
     Shipped::LoadBalancers,
     Shipped::NodeLifecycle,

@@ -34,9 +34,7 @@ pub(crate) async fn run(registry: Arc<Registry>, front_proxy: Option<FrontProxy>
     };
     let follow = async {
         // A controller that is too slow for the log starts again with a list.
-        loop {
-            let Err(Compacted { .. }) = controller.follow().await else { break };
-        }
+        while let Err(Compacted { .. }) = controller.follow().await {}
     };
     tokio::select! {
         () = follow => {}

@@ -82,18 +82,18 @@ impl RunningServer {
         self.service.faults().clone()
     }
 
-    /// Calls webhooks at this host and port through `transport` instead of a socket, until the
-    /// server stops or [`disconnect_webhooks`](Self::disconnect_webhooks). So they work with
+    /// Calls webhooks and aggregated API servers at this host and port through `transport` instead
+    /// of a socket, until the server stops or [`disconnect`](Self::disconnect). So they work with
     /// tokio's paused time.
     ///
-    /// The webhooks of a Service have the authority `NAME.NAMESPACE.svc:443`. There is no TLS, and
-    /// `caBundle` is ignored.
-    pub fn connect_webhooks(&self, authority: &str, transport: impl Transport) {
+    /// A Service has the authority `NAME.NAMESPACE.svc:443`. There is no TLS, and `caBundle` is
+    /// ignored.
+    pub fn connect_in_process(&self, authority: &str, transport: impl Transport) {
         self.service.webhook_clients().connect(authority, Some(Arc::new(transport)));
     }
 
-    /// Ends [`connect_webhooks`](Self::connect_webhooks): calls fail from now on.
-    pub fn disconnect_webhooks(&self, authority: &str) {
+    /// Ends [`connect_in_process`](Self::connect_in_process): calls fail from now on.
+    pub fn disconnect(&self, authority: &str) {
         self.service.webhook_clients().connect(authority, None);
     }
 

@@ -15,7 +15,7 @@ mod workloads;
 use std::error::Error;
 
 use clap::Args;
-use kubewright_controllers::{ControllerSet, NodeOptions, SigningAuthority};
+use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +63,10 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     }
     let mut controllers = controllers.start();
     let context = controllers.context().clone();
+    if options.nodes > 0 {
+        server.connect_in_process(MetricsServer::AUTHORITY, MetricsServer::new(&context));
+        MetricsServer::register(&server.client()).await?;
+    }
     announce(&options.server, &server)?;
 
     let is_live = Screen::is_possible() && !options.plain && !verbosity.is_quiet();

@@ -9,6 +9,7 @@ mod endpoints;
 mod ephemeral_volumes;
 mod faults;
 mod hooks;
+mod horizontal_pod_autoscaler;
 mod ingress_manager;
 mod job;
 mod job_claims;

@@ -6,7 +6,7 @@ use kubewright_api::apps::v1::{Deployment, DeploymentSpec, ReplicaSet, ReplicaSe
 use kubewright_api::core::v1::{Container, Event, Pod, PodSpec, PodTemplateSpec};
 use kubewright_apiserver::{ApiServer, Faults, RunningServer};
 use kubewright_client::{Api, Client};
-use kubewright_controllers::{ControllerActivity, ControllerSet, NodeOptions, RunningControllers};
+use kubewright_controllers::{ControllerActivity, ControllerSet, MetricsServer, NodeOptions, RunningControllers};
 use kubewright_core::meta::v1::LabelSelector;
 use kubewright_core::options::{ListOptions, Patch};
 use kubewright_core::{Kind, Map, Namespaced, Object, Str};
@@ -33,6 +33,13 @@ impl Cluster {
         let client = server.client();
         let controllers = ControllerSet::new(&client).nodes(options).start();
         Cluster { server, controllers, client }
+    }
+
+    /// Serves the resource metrics of the pods.
+    pub async fn serve_metrics(&self) {
+        let metrics = MetricsServer::new(self.controllers.context());
+        self.server.connect_in_process(MetricsServer::AUTHORITY, metrics);
+        MetricsServer::register(&self.client).await.unwrap();
     }
 
     /// The activity of each controller.

@@ -57,7 +57,7 @@ impl TestCluster {
         let client_config = ClientConfig::url(format!("https://{NAME}"));
         let (configurations, conversions) =
             (webhooks.configurations(NAME, &client_config), webhooks.conversions(&client_config));
-        self.connect_webhooks(AUTHORITY, webhooks);
+        self.connect_in_process(AUTHORITY, webhooks);
         let client = self.client();
         for plural in ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"] {
             let resource = GroupVersionResource::new("admissionregistration.k8s.io", "v1", plural);
@@ -86,12 +86,12 @@ impl TestCluster {
     /// # Panics
     /// If two webhooks have the same path.
     pub fn webhooks_of_service(&self, namespace: &str, service: &str, webhooks: Webhooks) {
-        self.connect_webhooks(&format!("{service}.{namespace}.svc:443"), webhooks);
+        self.connect_in_process(&format!("{service}.{namespace}.svc:443"), webhooks);
     }
 
-    fn connect_webhooks(&self, authority: &str, webhooks: Webhooks) {
+    fn connect_in_process(&self, authority: &str, webhooks: Webhooks) {
         assert_eq!(webhooks.duplicate(), None, "two webhooks are registered at this path");
-        self.server.connect_webhooks(authority, InProcess(Arc::new(Answering::in_process(webhooks))));
+        self.server.connect_in_process(authority, InProcess(Arc::new(Answering::in_process(webhooks))));
     }
 }
 
