@@ -5,12 +5,12 @@ use hyper::{HeaderMap, Method};
 use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
-use crate::authentication::Authenticator;
 use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
-use crate::user::User;
 use crate::warnings::Warnings;
+use kubewright_auth::User;
+use kubewright_auth::authentication::Authenticator;
 
 /// An authorized request and the parts of the server that answer it.
 pub(crate) struct Call<'a> {

@@ -30,8 +30,6 @@
 
 mod admission;
 mod aggregation;
-mod authentication;
-mod authorization;
 pub mod backup;
 mod call;
 mod channel_condition;
@@ -49,14 +47,14 @@ mod routes;
 mod server;
 mod service;
 mod serving;
-mod user;
 mod warnings;
 
 pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
-pub use authentication::{StaticTokens, TokenFileError};
 pub use faults::{Fault, Faults};
 pub use http::ResponseBody;
+pub use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens, TokenFileError};
+pub use kubewright_auth::authorization::{AuthorizationMode, AuthorizationModes};
 pub use non_resource::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};
 pub use service::Service;

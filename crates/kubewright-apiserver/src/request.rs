@@ -5,6 +5,8 @@ use kubewright_core::options::{QueryParameters, WatchOptions};
 use kubewright_core::{FieldSelector, Str};
 use percent_encoding::percent_decode_str;
 
+use kubewright_auth::authorization::Action;
+
 use crate::backup;
 
 /// The verb and target of a request, parsed before the resource is looked up.
@@ -53,6 +55,21 @@ impl RequestInfo {
         }
         let subresource = self.target.as_ref().map_or("", |target| &*target.subresource);
         self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
+    }
+
+    /// The action to authorize. `selected` is the name that the field selector requires.
+    pub(crate) fn action<'a>(&'a self, selected: &'a str) -> Action<'a> {
+        match &self.target {
+            Some(target) => Action::Resource {
+                verb: self.verb,
+                group: &target.group,
+                resource: &target.resource,
+                subresource: &target.subresource,
+                namespace: target.authorized_namespace(),
+                name: self.authorized_name(selected),
+            },
+            None => Action::Path { verb: self.verb, path: &self.path },
+        }
     }
 
     /// The name for authorization: from the path, or the name that the field selector of a list

@@ -16,9 +16,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
 use tokio::time::{Instant, timeout};
 
-use crate::aggregation;
-use crate::authentication::{self, Authenticator, Peer};
-use crate::authorization::{self, Action};
+use crate::aggregation::{self, Aggregation};
 use crate::call::Call;
 use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
@@ -33,8 +31,10 @@ use crate::registry::{self, Registry};
 use crate::request::{RequestInfo, selected_name};
 use crate::request_cost;
 use crate::routes;
-use crate::user::User;
 use crate::warnings::Warnings;
+use kubewright_auth::User;
+use kubewright_auth::authentication::{self, Authenticator, Peer};
+use kubewright_auth::authorization;
 use kubewright_objects::encoding::Wanted;
 use kubewright_objects::rejection::Rejection;
 use kubewright_objects::webhook_client::WebhookClients;
@@ -69,6 +69,8 @@ struct SharedService {
     offload: Offload,
     metrics: ServerMetrics,
     disk: Option<Arc<Disk>>,
+    /// The aggregated API servers.
+    aggregation: Arc<Aggregation>,
     faults: Faults,
     /// Whether the fault injection endpoint is enabled.
     serves_faults: bool,
@@ -94,6 +96,7 @@ impl Service {
             offload: Offload::new(OFFLOADED_REQUESTS),
             metrics,
             disk,
+            aggregation: Arc::default(),
             faults,
             serves_faults,
         };
@@ -120,6 +123,11 @@ impl Service {
     /// Connections to webhooks.
     pub(crate) fn webhook_clients(&self) -> &WebhookClients {
         &self.shared.registry.webhook_clients
+    }
+
+    /// The aggregated API servers.
+    pub(crate) fn aggregation(&self) -> &Arc<Aggregation> {
+        &self.shared.aggregation
     }
 
     pub(crate) fn faults(&self) -> &Faults {
@@ -287,7 +295,7 @@ impl Service {
         let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
         let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
         let selected = selected_name(query).unwrap_or_default();
-        let action = Action::of_request(info, &selected);
+        let action = info.action(&selected);
         let user = authentication::impersonate(&**registry, user, headers, action)?;
         *place = in_flight
             .enter(info.verb, &user)
@@ -318,7 +326,7 @@ impl Service {
             disk: self.shared.disk.as_deref(),
             warnings: Warnings::default(),
         };
-        if let Some(answer) = aggregation::answer(&call, &parts.uri).await {
+        if let Some(answer) = aggregation::answer(&self.shared.aggregation, &call, &parts.uri).await {
             return Ok(answer);
         }
         let answer = match &info.target {

@@ -9,7 +9,7 @@ use kubewright_core::Str;
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder};
 
 use crate::activity::Activity;
-use crate::certificates::SigningAuthority;
+use crate::signing_authority::SigningAuthority;
 
 /// Capacity of the event queue. A thousand new deployments cause more than the default thousand
 /// events.

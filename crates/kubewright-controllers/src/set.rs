@@ -8,10 +8,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::catalogue::{Shipped, unless_stopped};
-use crate::certificates::SigningAuthority;
 use crate::context::ControllerContext;
 use crate::error::Error;
 use crate::nodes::{self, NodeOptions};
+use crate::signing_authority::SigningAuthority;
 
 /// The controllers of a cluster, with simulated nodes.
 ///

@@ -4,7 +4,7 @@ use kubewright_core::Value;
 use kubewright_storage::{KeyRange, Page, StoreListOptions};
 
 use super::plugins::AdmissionPlugin;
-use kubewright_objects::lookup::ObjectReader;
+use kubewright_auth::authorization::AuthorizationReader;
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
@@ -17,7 +17,7 @@ use kubewright_resources::catalog::Resource;
 /// [`ServiceState`]: super::allocation::ServiceState
 /// [`QuotaState`]: super::quota::QuotaState
 /// [`ControlState`]: super::control::ControlState
-pub(crate) trait ClusterState: ObjectReader {
+pub(crate) trait ClusterState: AuthorizationReader {
     /// Whether an admission plugin runs.
     fn has_plugin(&self, plugin: AdmissionPlugin) -> bool;
 

@@ -14,7 +14,7 @@ use super::forwarding::{add_identity, chain};
 use super::front_proxy::FrontProxy;
 use super::{AggregatedServer, Connection};
 use crate::registry::Registry;
-use crate::user::{MASTERS, User};
+use kubewright_auth::{MASTERS, User};
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

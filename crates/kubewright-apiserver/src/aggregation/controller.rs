@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::availability::{Unavailable, check};
 use super::backend::Backend;
 use super::front_proxy::FrontProxy;
-use super::{API_SERVICES, AggregatedServer, registration};
+use super::{API_SERVICES, AggregatedServer, Aggregation, registration};
 use crate::registry::Registry;
 
 /// Period of the checks of aggregated servers.
@@ -23,9 +23,15 @@ const PERIOD: Duration = Duration::from_secs(30);
 const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 /// Maintains APIServices until `stop` is set.
-pub(crate) async fn run(registry: Arc<Registry>, front_proxy: Option<FrontProxy>, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn run(
+    registry: Arc<Registry>,
+    aggregation: Arc<Aggregation>,
+    front_proxy: Option<FrontProxy>,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut controller = Controller {
         registry,
+        aggregation,
         front_proxy: front_proxy.map(Arc::new),
         backends: BTreeMap::new(),
         checks: JoinSet::new(),
@@ -47,6 +53,7 @@ type Checked = (Str, AggregatedServer, Result<(), Unavailable>);
 
 struct Controller {
     registry: Arc<Registry>,
+    aggregation: Arc<Aggregation>,
     front_proxy: Option<Arc<FrontProxy>>,
     /// The backends of APIServices with a Service, by name.
     backends: BTreeMap<Str, Backend>,
@@ -151,8 +158,8 @@ impl Controller {
             return;
         }
         let (registry, front_proxy) = (Arc::clone(&self.registry), self.front_proxy.clone());
+        let former = self.aggregation.servers().get(&name).cloned();
         self.checks.spawn(async move {
-            let former = registry.aggregation.servers().get(&name).cloned();
             let (server, result) = check(&registry, backend, front_proxy.as_deref(), former.as_deref()).await;
             (name, server, result)
         });
@@ -167,9 +174,9 @@ impl Controller {
         if self.backends.get(&name) != Some(&server.backend) {
             return;
         }
-        let mut servers = (*self.registry.aggregation.servers()).clone();
+        let mut servers = (*self.aggregation.servers()).clone();
         servers.insert(name.clone(), Arc::new(server));
-        self.registry.aggregation.set(servers);
+        self.aggregation.set(servers);
         self.publish();
         match result {
             Ok(()) => registration::set_available(&self.registry, &name, "True", "Passed", "all checks passed"),
@@ -181,13 +188,13 @@ impl Controller {
 
     /// Updates the servers that requests are forwarded to, and discovery.
     fn publish(&self) {
-        let mut servers = (*self.registry.aggregation.servers()).clone();
+        let mut servers = (*self.aggregation.servers()).clone();
         servers.retain(|name, _| self.backends.contains_key(name));
         for (name, backend) in &self.backends {
             servers.entry(name.clone()).or_insert_with(|| Arc::new(AggregatedServer::unchecked(backend)));
         }
         self.registry.set_remote_versions(servers.values().map(|server| server.version.clone()).collect());
-        self.registry.aggregation.set(servers);
+        self.aggregation.set(servers);
     }
 }
 

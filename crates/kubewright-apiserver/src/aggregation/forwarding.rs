@@ -9,10 +9,10 @@ use hyper::header::{
 use hyper::{Request, StatusCode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::AggregatedServer;
+use super::{AggregatedServer, Aggregation};
 use crate::call::Call;
 use crate::http::ApiResponse;
-use crate::user::User;
+use kubewright_auth::User;
 
 /// Headers of a connection, which are not forwarded.
 const HOP_BY_HOP: [HeaderName; 8] =
@@ -25,8 +25,8 @@ const IDENTITY_PREFIXES: [&str; 2] = ["x-remote-", "impersonate-"];
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
 
 /// Answers a call whose path belongs to an aggregated server. `None` if it belongs to this server.
-pub(crate) async fn answer(call: &Call<'_>, url: &hyper::Uri) -> Option<ApiResponse> {
-    let server = call.registry.aggregation.find(&call.info.path)?;
+pub(crate) async fn answer(aggregation: &Aggregation, call: &Call<'_>, url: &hyper::Uri) -> Option<ApiResponse> {
+    let server = aggregation.find(&call.info.path)?;
     Some(forward(&server, call, url).await)
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::admission::control::Control;
 use crate::registry::{DeleteOutcome, Registry};
-use crate::user::User;
+use kubewright_auth::User;
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;

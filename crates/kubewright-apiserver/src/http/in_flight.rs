@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kubewright_core::Str;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::user::{MASTERS, User};
+use kubewright_auth::{MASTERS, User};
 
 /// Default limit of concurrent requests of each kind.
 pub(crate) const MAX_IN_FLIGHT: usize = 1000;

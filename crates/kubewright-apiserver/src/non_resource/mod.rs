@@ -11,9 +11,9 @@ use kubewright_core::Value;
 
 pub(crate) use faults::answer as inject_faults;
 
-use crate::authentication::{Accounts, KEY_SET_PATH};
 use crate::call::Call;
 use crate::http::ApiResponse;
+use kubewright_auth::authentication::KEY_SET_PATH;
 use kubewright_objects::encoding::{self, Wanted};
 use kubewright_objects::object::{to_json, tree};
 use kubewright_objects::rejection::Rejection;
@@ -48,7 +48,7 @@ pub(crate) fn answer(call: &Call<'_>) -> Result<ApiResponse, Rejection> {
         (["openapi", rest @ ..], &Method::GET | &Method::HEAD) => openapi::answer(call, rest),
         ([".well-known", "openid-configuration"], &Method::GET) => {
             let host = call.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("localhost");
-            Ok(ApiResponse::binary("application/json", to_json(&Accounts::provider(host))))
+            Ok(ApiResponse::binary("application/json", to_json(&call.authenticator.accounts.provider(host))))
         }
         (["openid", "v1", "jwks"], &Method::GET) => {
             let keys = to_json(&call.authenticator.accounts.key_set());

@@ -13,7 +13,7 @@ use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::QuotaPermit;
 use crate::admission::state::ClusterState;
-use crate::authorization;
+use kubewright_auth::authorization;
 use kubewright_objects::conversion;
 use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
 use kubewright_objects::random;

@@ -13,7 +13,7 @@ use kubewright_core::Value;
 use super::{aggregation, claims, definition_names};
 use crate::admission::allocation::ServiceNumbers;
 use crate::admission::quota::QuotaUsage;
-use crate::authorization;
+use kubewright_auth::authorization;
 use kubewright_objects::lookup::{IndexTerm, TermIndex};
 use kubewright_objects::object::StoredObject;
 use kubewright_storage::{EventKind, Key, Observer, StoreEvent};

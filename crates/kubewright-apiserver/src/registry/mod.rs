@@ -47,8 +47,8 @@ pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
 use crate::admission::plugins::EnabledPlugins;
-use crate::aggregation::Aggregation;
 use crate::offload::Offload;
+use kubewright_auth::authorization::AuthorizationModes;
 use kubewright_objects::encoding::SharedFrames;
 use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_objects::rejection::Rejection;
@@ -88,14 +88,14 @@ pub(crate) struct Registry {
     pub(crate) plugins: EnabledPlugins,
     /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
+    /// Who decides about requests.
+    pub(crate) authorization_modes: AuthorizationModes,
     /// Serializes writes that a quota limits.
     pub(crate) quota: Mutex<()>,
     /// The compiled admission policies.
     pub(crate) policies: Policies,
     /// The configured webhooks and policies.
     pub(crate) hook_cache: HookCache,
-    /// The aggregated API servers.
-    pub(crate) aggregation: Aggregation,
     /// Connections to webhooks.
     pub(crate) webhook_clients: WebhookClients,
     /// The oldest revision that clients may list at.
@@ -127,10 +127,10 @@ impl Registry {
             allocation: Mutex::new(()),
             plugins: EnabledPlugins::default(),
             event_ttl: Duration::ZERO,
+            authorization_modes: AuthorizationModes::default(),
             quota: Mutex::new(()),
             policies: Policies::default(),
             hook_cache: HookCache::default(),
-            aggregation: Aggregation::default(),
             webhook_clients: WebhookClients::default(),
             list_horizon: ListHorizon::default(),
             offload: Offload::on_half_of_the_processors(),

@@ -11,6 +11,7 @@ use crate::admission::control::{ControlState, HookCache, Policies};
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::{QuotaState, QuotaUsage};
 use crate::admission::state::ClusterState;
+use kubewright_auth::authorization::{AuthorizationModes, AuthorizationReader};
 use kubewright_objects::lookup::{IndexTerm, ObjectReader, TermIndex};
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
@@ -36,6 +37,12 @@ impl ObjectReader for Registry {
 
     fn terms(&self) -> MutexGuard<'_, TermIndex<IndexTerm>> {
         self.indices.terms()
+    }
+}
+
+impl AuthorizationReader for Registry {
+    fn authorization_modes(&self) -> &AuthorizationModes {
+        &self.authorization_modes
     }
 }
 

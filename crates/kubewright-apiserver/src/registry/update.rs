@@ -12,7 +12,7 @@ use crate::admission;
 use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
 use crate::admission::quota::QuotaPermit;
-use crate::authorization;
+use kubewright_auth::authorization;
 use kubewright_objects::conversion;
 use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
 use kubewright_objects::rejection::Rejection;

@@ -18,11 +18,11 @@ use kubewright_core::{StatusReason, Value};
 
 use crate::admission::Part;
 use crate::admission::control::{Attributes, Control, Operation};
-use crate::authorization::{self, Action};
 use crate::call::Call;
 use crate::http::ApiResponse;
 use crate::registry::{self, CreateRequest, FieldManager, ListPage, Ownership, Selectors, UpdateKind, UpdateRequest};
 use crate::request::ResourcePath;
+use kubewright_auth::authorization::{self, Action};
 use kubewright_objects::conversion::webhook::in_version;
 use kubewright_objects::encoding::{self, Frames, Wanted};
 use kubewright_objects::object::{Meta, StoredObject};

@@ -5,12 +5,11 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::CreateOptions;
 use kubewright_core::{GroupKind, Value};
 
-use crate::authentication::ISSUER;
-use crate::authorization::{self, Action, Decision};
 use crate::call::Call;
 use crate::http::ApiResponse;
 use crate::routes;
-use crate::user::User;
+use kubewright_auth::User;
+use kubewright_auth::authorization::{self, Action, Decision};
 use kubewright_objects::encoding::{self, Wanted};
 use kubewright_objects::object::{Meta, texts, tree};
 use kubewright_objects::rejection::Rejection;
@@ -35,9 +34,10 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         }
         ("authentication.k8s.io", "tokenreviews") => {
             let asked = texts(tree::get(&review, &["spec", "audiences"]));
-            let audiences = if asked.is_empty() { vec![ISSUER.into()] } else { asked.clone() };
+            let own = call.authenticator.accounts.api_audiences();
+            let audiences = if asked.is_empty() { own } else { &asked };
             let token = tree::text(&review, &["spec", "token"]);
-            let status = match call.authenticator.user(call.registry, token, &audiences) {
+            let status = match call.authenticator.user(call.registry, token, audiences) {
                 Some((user, audiences)) => {
                     let mut status = tree::map([("authenticated", true.into()), ("user", user.info())]);
                     // Only tokens of service accounts have audiences.

@@ -8,8 +8,8 @@ use kubewright_net::clock;
 
 use super::ResourceRequest;
 use crate::admission::control::Operation;
-use crate::authentication::{BoundObject, ISSUER, TokenClaims};
 use crate::http::ApiResponse;
+use kubewright_auth::authentication::{BoundObject, TokenClaims};
 use kubewright_objects::encoding::{self, Wanted};
 use kubewright_objects::object::{Meta, texts, tree};
 use kubewright_objects::rejection::Rejection;
@@ -41,7 +41,7 @@ impl ResourceRequest<'_, '_> {
         check_seconds(seconds)?;
         let mut audiences = texts(tree::get(&request, &["spec", "audiences"]));
         if audiences.is_empty() {
-            audiences.push(ISSUER.into());
+            audiences.extend_from_slice(self.call.authenticator.accounts.api_audiences());
         }
         let bound = self.bound_objects(&request)?;
         let grant = TokenClaims { account: &account.tree(), audiences: &audiences, seconds, bound };

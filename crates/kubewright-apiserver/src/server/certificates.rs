@@ -8,7 +8,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
-use std::sync::Arc;
 
 use kubewright_core::Time;
 use kubewright_net::Secret;
@@ -17,13 +16,13 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
-use rustls::crypto::ring;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use time::OffsetDateTime;
 
+use super::ApiServer;
+use crate::serving::Tls;
 use kubewright_storage::private_file;
 
 type Problem = Box<dyn std::error::Error + Send + Sync>;
@@ -39,14 +38,19 @@ const CLOCK_SKEW: i64 = 60 * 60;
 /// The default DNS names of the server certificate.
 const NAMES: [&str; 4] = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
 
-/// The TLS configuration of the server, and the administrator's credentials.
+/// The certificates of a server.
 pub(super) struct Certificates {
-    pub(super) tls: Arc<ServerConfig>,
+    pub(super) tls: Tls,
+    /// The authorities of client certificates, in PEM.
+    pub(super) client_authorities: String,
     pub(super) admin: Admin,
 }
 
 /// The administrator's credentials, in PEM.
 pub(super) struct Admin {
+    /// The certificates by which clients verify the server.
+    pub(super) server_authority: String,
+    /// The server's own authority, which signs client certificates.
     pub(super) authority: String,
     pub(super) certificate: String,
     pub(super) key: String,
@@ -113,40 +117,95 @@ impl Authority {
         Ok(Authority { certificate, key: key.serialize_pem().into(), issuer: Issuer::new(params, key) })
     }
 
-    /// Signs the certificates for a server with this address and these further names.
-    pub(super) fn certificates(self, address: IpAddr, further: &[String]) -> Result<Certificates, Problem> {
+    /// Signs the certificate of a server with this address and these further names, and that of its
+    /// administrator.
+    fn sign(&self, address: IpAddr, further: &[String]) -> Result<(ServingCertificate, String, String), Problem> {
         let mut params = named("kube-apiserver", None, LIFETIME)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.subject_alt_names = subject_names(address, further)?;
         let server_key = KeyPair::generate()?;
         let server = params.signed_by(&server_key, &self.issuer)?;
+        let serving = ServingCertificate { certificate: server.pem(), key: server_key.serialize_pem().into() };
 
         let mut params = named("kubernetes-admin", Some("system:masters"), LIFETIME)?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let admin_key = KeyPair::generate()?;
         let certificate = params.signed_by(&admin_key, &self.issuer)?.pem();
-
-        let tls = tls(&self.certificate, server.der().clone(), &server_key)?;
-        let admin =
-            Admin { authority: self.certificate, certificate, key: admin_key.serialize_pem(), authority_key: self.key };
-        Ok(Certificates { tls, admin })
+        Ok((serving, certificate, admin_key.serialize_pem()))
     }
 }
 
-/// The TLS configuration: client certificates are optional and must be signed by the authority.
-fn tls(authority: &str, server: CertificateDer<'static>, key: &KeyPair) -> Result<Arc<ServerConfig>, Problem> {
+/// The certificate that the server shows, and its key, in PEM.
+struct ServingCertificate {
+    certificate: String,
+    key: Secret<String>,
+}
+
+impl ServingCertificate {
+    /// Reads the files of the settings. `None` if the server's own authority signs.
+    fn from_files(server: &ApiServer, address: IpAddr) -> Result<Option<Self>, Problem> {
+        let (certificate, key) = match (&server.serving_files, &server.certificate_directory) {
+            (Some(files), _) => files.clone(),
+            (None, Some(directory)) => {
+                let files = (directory.join("apiserver.crt"), directory.join("apiserver.key"));
+                if !files.0.exists() && !files.1.exists() {
+                    let authority = Authority::generate()?;
+                    let (serving, ..) = authority.sign(address, &server.tls_names)?;
+                    std::fs::create_dir_all(directory).map_err(|error| about(directory, &error))?;
+                    let chain = format!("{}{}", serving.certificate, authority.certificate);
+                    private_file::write(&files.1, serving.key.expose().as_bytes())
+                        .map_err(|error| about(&files.1, &error))?;
+                    std::fs::write(&files.0, chain).map_err(|error| about(&files.0, &error))?;
+                }
+                files
+            }
+            (None, None) => return Ok(None),
+        };
+        let text = |path: &Path| std::fs::read_to_string(path).map_err(|error| about(path, &error));
+        Ok(Some(ServingCertificate { certificate: text(&certificate)?, key: text(&key)?.into() }))
+    }
+}
+
+/// Loads or creates all certificates that the settings ask for.
+pub(super) fn prepare(server: &ApiServer, address: IpAddr) -> Result<Certificates, Problem> {
+    let authority = match &server.data {
+        Some(directory) => Authority::load_or_create(directory)?,
+        None => Authority::generate()?,
+    };
+    let (own, certificate, key) = authority.sign(address, &server.tls_names)?;
+    let files = ServingCertificate::from_files(server, address)?;
+    let server_authority = files.as_ref().map_or(&authority.certificate, |files| &files.certificate).clone();
+    let mut client_authorities = authority.certificate.clone();
+    if let Some(file) = &server.client_ca_file {
+        client_authorities.push_str(&std::fs::read_to_string(file).map_err(|error| about(file, &error))?);
+    }
+    let users = roots(&client_authorities)?;
+    let front_proxies = match &server.request_header {
+        None => None,
+        Some(options) => {
+            let file = &options.client_ca_file;
+            let authorities = std::fs::read_to_string(file).map_err(|error| about(file, &error))?;
+            Some(roots(&authorities).map_err(|error| about(file, &*error))?)
+        }
+    };
+    let serving = files.unwrap_or(own);
+    let tls = Tls::new(&serving.certificate, &serving.key, users, front_proxies)?;
+    let admin =
+        Admin { server_authority, authority: authority.certificate, certificate, key, authority_key: authority.key };
+    Ok(Certificates { tls, client_authorities, admin })
+}
+
+/// The certificates of a PEM file.
+fn roots(pem: &str) -> Result<RootCertStore, Problem> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.as_bytes())?)?;
-    let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-    let verifier = verifier.allow_unauthenticated().build()?;
-    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes())?;
-    let mut tls = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![server], key)?;
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(tls))
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    if roots.is_empty() { Err("there is no certificate (PEM) in it".into()) } else { Ok(roots) }
+}
+
+fn about(path: &Path, error: &dyn std::fmt::Display) -> Problem {
+    format!("{}: {error}", path.display()).into()
 }
 
 /// All unique names and addresses of a server.
@@ -229,9 +288,9 @@ mod tests {
         let again = Authority::load_or_create(&directory.0).expect("it can be read");
         assert_eq!(again.certificate, first);
         let further = ["shop.example".to_owned(), "10.1.2.3".to_owned(), "localhost".to_owned()];
-        let admin = again.certificates(IpAddr::from([127, 0, 0, 1]), &further).expect("names").admin;
+        let (_, admin, _) = again.sign(IpAddr::from([127, 0, 0, 1]), &further).expect("names");
         let in_days = |days| Time::now().as_unix() + days * DAY;
-        let expires = expiry(&der(&admin.certificate)).expect("a date");
+        let expires = expiry(&der(&admin)).expect("a date");
         assert!(in_days(364) < expires && expires < in_days(366), "{expires}");
         let expires = expiry(&der(&first)).expect("a date");
         assert!(in_days(3649) < expires && expires < in_days(3651), "{expires}");
@@ -264,7 +323,7 @@ mod tests {
     #[test]
     fn an_invalid_name_is_reported() {
         let authority = Authority::generate().expect("keys");
-        let refused = authority.certificates(IpAddr::from([127, 0, 0, 1]), &["größe".to_owned()]);
+        let refused = authority.sign(IpAddr::from([127, 0, 0, 1]), &["größe".to_owned()]);
         let error = refused.err().expect("no name").to_string();
         assert!(error.contains("größe"), "{error}");
     }

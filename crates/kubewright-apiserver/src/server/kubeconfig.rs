@@ -17,7 +17,7 @@ pub(super) fn write(url: &str, credentials: &AdminCredentials) -> String {
     let (authority, user) = match credentials {
         AdminCredentials::None => (String::new(), "{}".to_owned()),
         AdminCredentials::Certificate(admin) => (
-            format!("\n    certificate-authority-data: {}", base64(&admin.authority)),
+            format!("\n    certificate-authority-data: {}", base64(&admin.server_authority)),
             format!(
                 "\n    client-certificate-data: {}\n    client-key-data: {}",
                 base64(&admin.certificate),

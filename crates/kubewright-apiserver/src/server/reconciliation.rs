@@ -9,8 +9,8 @@ use kubewright_core::options::DeleteOptions;
 use kubewright_core::{List, Value};
 
 use super::bootstrap::create;
-use crate::authorization;
 use crate::registry::Registry;
+use kubewright_auth::authorization;
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;

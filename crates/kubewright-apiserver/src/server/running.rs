@@ -11,11 +11,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::kubeconfig::{self, AdminCredentials};
-use crate::authentication::Peer;
 use crate::faults::Faults;
 use crate::http::ConnectionLimit;
 use crate::service::Service;
 use crate::serving::Connections;
+use kubewright_auth::authentication::Peer;
 
 /// Buffer size of in-memory connections.
 const PIPE_SIZE: usize = 64 << 10;

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use tokio::sync::watch;
 
 use super::*;
-use crate::authentication::Accounts;
+use kubewright_auth::authentication::{ServiceAccountOptions, ServiceAccountTokens};
 use kubewright_storage::{Directory, Durability, OpenDisk, StoreOptions};
 
 const NAMESPACES: &str = "/api/v1/namespaces";
@@ -20,8 +20,9 @@ fn service(directory: &Path, is_full: &Arc<AtomicBool>) -> Service {
     let registry = Registry::restored(StoreOptions::default(), &disk, contents, watch::channel(false).1);
     let registry = Arc::new(registry);
     let disk = disk.start(Arc::clone(&registry)).expect("a thread can be started");
-    let accounts = Accounts::generate().expect("keys can be generated");
-    let authenticator = Authenticator { tokens: Default::default(), accounts };
+    let accounts = ServiceAccountTokens::new(&ServiceAccountOptions::default(), None).expect("keys can be generated");
+    let authenticator =
+        Authenticator { tokens: Default::default(), accounts, request_header: None, rejects_anonymous: false };
     let limits = (InFlight::new(100, 100, 100), MemoryBudget::new(1 << 20));
     let faults = Faults::new(Arc::clone(&registry));
     Service::new(registry, authenticator, limits, Some(Arc::new(disk)), faults, false)

@@ -23,12 +23,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::work::{AbortOnDrop, ConnectionRequests, PendingRequests, guarded};
 use super::{http2, preface};
-use crate::authentication::Peer;
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
     ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
 use crate::service::Service;
+use kubewright_auth::authentication::Peer;
 use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.

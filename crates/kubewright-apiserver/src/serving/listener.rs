@@ -1,10 +1,8 @@
 //! Accepts connections from a socket, with or without TLS.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,10 +10,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
-use super::Connections;
-use crate::authentication::{self, Peer};
+use super::{Connections, Tls};
 use crate::http::ConnectionLimit;
 use crate::service::Service;
+use kubewright_auth::authentication::Peer;
 
 /// Time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,13 +34,13 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 /// Serves connections until the server stops, then waits for them.
 pub(crate) async fn listen(
     listener: TcpListener,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Tls>,
     service: Service,
     limit: ConnectionLimit,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut connections = Connections::new(service, limit, stop.clone());
-    let acceptor = tls.map(TlsAcceptor::from);
+    let tls = tls.map(|tls| (TlsAcceptor::from(tls.config), tls.clients));
     let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
     let mut shortage = SocketShortage::default();
     loop {
@@ -64,9 +62,9 @@ pub(crate) async fn listen(
         // Use the address of this connection: a server on all addresses is also reachable by
         // loopback.
         let is_on_loopback = socket.local_addr().is_ok_and(|address| address.ip().to_canonical().is_loopback());
-        let acceptor = acceptor.clone();
+        let tls = tls.clone();
         connections.serve(async move {
-            let Some(acceptor) = acceptor else {
+            let Some((acceptor, clients)) = tls else {
                 return Some((Box::new(socket) as Box<dyn Stream>, Peer::Plain { is_on_loopback }));
             };
             let handshake = async {
@@ -76,9 +74,8 @@ pub(crate) async fn listen(
                 acceptor.accept(socket).await.ok()
             };
             let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.ok()??;
-            let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-            let user = certificate.and_then(|certificate| authentication::subject(certificate));
-            let peer = user.map_or(Peer::Unknown, Peer::Certified);
+            let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| clients.recognize(chain));
+            let peer = certificate.map_or(Peer::Unknown, Peer::Certified);
             Some((Box::new(stream) as Box<dyn Stream>, peer))
         });
     }

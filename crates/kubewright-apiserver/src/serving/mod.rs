@@ -6,8 +6,10 @@ mod http2;
 mod idle;
 mod listener;
 mod preface;
+mod tls;
 mod watches;
 mod work;
 
 pub(crate) use connection::Connections;
 pub(crate) use listener::listen;
+pub(crate) use tls::Tls;

@@ -18,6 +18,7 @@ mod durable;
 mod equivalence;
 mod faults;
 mod housekeeping;
+mod identities;
 mod impersonation;
 mod messages;
 mod multiplexed;

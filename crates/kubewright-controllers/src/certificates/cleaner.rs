@@ -7,14 +7,12 @@ use kubewright_cache::Lister;
 use kubewright_client::{Api, Client, clock};
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, ObjectKey, Time};
-use kubewright_net::der::Certificate;
-use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
 use tokio_util::sync::CancellationToken;
 
 use super::{is_issued, run_over};
 use crate::context::ControllerContext;
 use crate::error::Error;
+use crate::signing_authority::expiry;
 use crate::worker::{Reconcile, Synced};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -79,11 +77,6 @@ fn end(request: &CertificateSigningRequest) -> Option<i64> {
     let certificate = status.and_then(|status| status.certificate.as_ref());
     let expires = certificate.and_then(|pem| expiry(pem)).map(Time::as_unix);
     conditions.iter().filter_map(end_of).chain(expires).min()
-}
-
-/// The expiry time of a certificate in PEM. `None` if it is malformed.
-pub(super) fn expiry(pem: &[u8]) -> Option<Time> {
-    Certificate::read(&CertificateDer::from_pem_slice(pem).ok()?)?.not_after()
 }
 
 fn after(time: Time, delay: Duration) -> i64 {

@@ -4,7 +4,6 @@
 //! `kubectl certificate approve`; only kubelet client certificates are approved automatically.
 
 mod approving;
-mod authority;
 mod cleaner;
 mod kubelet;
 mod signing;
@@ -17,7 +16,6 @@ use rcgen::CertificateSigningRequestParams;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use approving::run as run_approving;
-pub use authority::{InvalidAuthority, SigningAuthority};
 pub(crate) use cleaner::run as run_cleaner;
 pub(crate) use signing::run as run_signing;
 

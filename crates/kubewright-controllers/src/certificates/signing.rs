@@ -11,10 +11,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     API_SERVER_CLIENT, CLIENT_AUTH, DIGITAL_SIGNATURE, KEY_ENCIPHERMENT, KUBELET_CLIENT, KUBELET_SERVING,
-    LEGACY_UNKNOWN, SigningAuthority, has_condition, is_issued, kubelet, parse, run_over,
+    LEGACY_UNKNOWN, has_condition, is_issued, kubelet, parse, run_over,
 };
 use crate::context::ControllerContext;
 use crate::error::Error;
+use crate::signing_authority::SigningAuthority;
 use crate::worker::{Reconcile, Synced};
 
 /// Lifetime of a certificate, unless the request asks for a shorter one.

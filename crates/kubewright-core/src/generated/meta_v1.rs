@@ -966,7 +966,7 @@ pub struct ObjectMeta {
     pub resource_version: Option<Str>,
     /// Number that rises with each change of the desired state. Set by the server.
     pub generation: Option<i64>,
-    /// When the object was created. Set by the server.
+    /// CreationTimestamp is a timestamp: when the server created the object.
     pub creation_timestamp: Option<Time>,
     /// Values by key, by which objects are selected.
     pub labels: Map<Str>,
@@ -1795,7 +1795,7 @@ pub static TYPES: &[&TypeEntry] = &[
             "Identifier of the object, unique over all time. Set by the server.",
             "Version of the object, which changes with each write. Clients send it back to detect conflicts.",
             "Number that rises with each change of the desired state. Set by the server.",
-            "When the object was created. Set by the server.",
+            "CreationTimestamp is a timestamp: when the server created the object.",
             "When the object will be removed, once no finalizer is left. Set by the server on deletion.",
             "Seconds that the object has to end after its deletion. It can only be shortened.",
             "Values by key, by which objects are selected.",

@@ -6,8 +6,8 @@ use kubewright_core::{GroupVersion, GroupVersionKind, Map, Str, Value, tree};
 use kubewright_schema::openapi::{META_PACKAGE as META, kind_extension, reference};
 
 /// Descriptions of the fields that all objects have.
-const API_VERSION_DOC: &str = "Group and version of the object's schema, such as apps/v1.";
-const KIND_DOC: &str = "Name of the object's type, such as Deployment.";
+const API_VERSION_DOC: &str = "APIVersion defines the group and version of the object's schema, such as apps/v1.";
+const KIND_DOC: &str = "Kind is the name of the object's type, such as Deployment.";
 
 /// The package of the types that describe custom resources.
 const EXTENSIONS: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1";

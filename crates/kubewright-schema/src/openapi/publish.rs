@@ -75,10 +75,13 @@ pub fn list_schema(item: &str, list: &GroupVersionKind, schema: Option<&Value>) 
 
 fn add_object_fields(properties: &mut Map<Value>, metadata_type: &str) {
     let string = |description: &str| json!({"description": description, "type": "string"});
-    properties.insert("apiVersion", string("Group and version of the object's schema, such as apps/v1."));
-    properties.insert("kind", string("Name of the object's type, such as Deployment."));
+    properties.insert(
+        "apiVersion",
+        string("APIVersion defines the group and version of the object's schema, such as apps/v1."),
+    );
+    properties.insert("kind", string("Kind is the name of the object's type, such as Deployment."));
     let metadata = json!({
-        "description": "The metadata that all objects have.",
+        "description": "Standard object's metadata: what all objects have in common.",
         "allOf": [reference(&format!("{META_PACKAGE}.{metadata_type}"))],
     });
     properties.insert("metadata", metadata);

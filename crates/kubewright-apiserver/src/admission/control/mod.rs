@@ -28,9 +28,9 @@ pub(crate) use policy::Policies;
 
 use crate::admission;
 use crate::admission::state::ClusterState;
-use crate::user::User;
 use crate::warnings::Warnings;
 use hook_cache::HookConfigurations;
+use kubewright_auth::User;
 use kubewright_objects::conversion::webhook::{Converted, PendingConversion};
 use kubewright_objects::conversion::{self, ConvertWrite};
 use kubewright_objects::random;

@@ -63,7 +63,7 @@ apply_part! {
         resource_version "resourceVersion" into(Str);
         /// Number that rises with each change of the desired state. Set by the server.
         generation "generation" value(i64);
-        /// When the object was created. Set by the server.
+        /// CreationTimestamp is a timestamp: when the server created the object.
         creation_timestamp "creationTimestamp" into(Time);
         /// When the object will be removed, once no finalizer is left. Set by the server on deletion.
         deletion_timestamp "deletionTimestamp" into(Time);

@@ -3,19 +3,21 @@
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, Value};
 
-use crate::request::RequestInfo;
-use crate::user::User;
+use crate::User;
 use kubewright_objects::object::tree;
 
 /// An action to authorize.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action<'a> {
+pub enum Action<'a> {
     /// An action on a resource.
     Resource {
         /// Request verbs, or others such as `bind`, `escalate`, `impersonate` and `use`.
         verb: &'a str,
+        /// The API group. Empty for the core group.
         group: &'a str,
+        /// The plural name of the resource.
         resource: &'a str,
+        /// Empty for the resource itself.
         subresource: &'a str,
         /// Empty for cluster-scoped objects and for all namespaces.
         namespace: &'a str,
@@ -23,27 +25,17 @@ pub(crate) enum Action<'a> {
         name: &'a str,
     },
     /// An action on a non-resource URL.
-    Path { verb: &'a str, path: &'a str },
+    Path {
+        /// The lower-case method.
+        verb: &'a str,
+        /// The path.
+        path: &'a str,
+    },
 }
 
 impl<'a> Action<'a> {
-    /// The action of a request. `selected` is the name that its field selector requires.
-    pub(crate) fn of_request(info: &'a RequestInfo, selected: &'a str) -> Self {
-        match &info.target {
-            Some(target) => Action::Resource {
-                verb: info.verb,
-                group: &target.group,
-                resource: &target.resource,
-                subresource: &target.subresource,
-                namespace: target.authorized_namespace(),
-                name: info.authorized_name(selected),
-            },
-            None => Action::Path { verb: info.verb, path: &info.path },
-        }
-    }
-
     /// The action of an access review.
-    pub(crate) fn of_review(review: &'a Value) -> Self {
+    pub fn of_review(review: &'a Value) -> Self {
         if let Some(path) = tree::get(review, &["spec", "nonResourceAttributes"]) {
             return Action::Path { verb: tree::text(path, &["verb"]), path: tree::text(path, &["path"]) };
         }
@@ -59,14 +51,14 @@ impl<'a> Action<'a> {
     }
 
     /// The verb.
-    pub(crate) fn verb(&self) -> &'a str {
+    pub fn verb(&self) -> &'a str {
         match self {
             Action::Resource { verb, .. } | Action::Path { verb, .. } => verb,
         }
     }
 
     /// The same action with another verb.
-    pub(crate) fn with_verb<'b>(self, verb: &'b str) -> Action<'b>
+    pub fn with_verb<'b>(self, verb: &'b str) -> Action<'b>
     where
         'a: 'b,
     {
@@ -79,7 +71,7 @@ impl<'a> Action<'a> {
     }
 
     /// The namespace whose roles apply besides cluster roles.
-    pub(crate) fn namespace(&self) -> &'a str {
+    pub fn namespace(&self) -> &'a str {
         match self {
             Action::Resource { namespace, .. } => namespace,
             Action::Path { .. } => "",
@@ -87,7 +79,7 @@ impl<'a> Action<'a> {
     }
 
     /// 403 with the message of the real server. `more` lists errors during the evaluation.
-    pub(crate) fn forbidden(&self, user: &User, more: &str) -> Status {
+    pub fn forbidden(&self, user: &User, more: &str) -> Status {
         let who = &user.name;
         match *self {
             Action::Path { verb, path } => {

@@ -9,11 +9,11 @@ use kubewright_objects::object::tree;
 
 /// A policy rule in a role.
 #[derive(Clone, Copy)]
-pub(crate) struct PolicyRule<'a>(pub(crate) &'a Value);
+pub struct PolicyRule<'a>(pub &'a Value);
 
 impl<'a> PolicyRule<'a> {
     /// Whether the rule allows an action.
-    pub(crate) fn allows(self, action: Action<'_>) -> bool {
+    pub fn allows(self, action: Action<'_>) -> bool {
         match action {
             Action::Path { verb, path } => self.has("verbs", verb) && self.has_path(path),
             Action::Resource { verb, group, resource, subresource, name, .. } => {
@@ -25,7 +25,7 @@ impl<'a> PolicyRule<'a> {
         }
     }
 
-    pub(crate) fn texts(self, field: &str) -> impl Iterator<Item = &'a str> + Clone {
+    pub fn texts(self, field: &str) -> impl Iterator<Item = &'a str> + Clone {
         tree::items(self.0, &[field]).iter().filter_map(Value::as_str)
     }
 
@@ -56,7 +56,7 @@ impl<'a> PolicyRule<'a> {
     }
 
     /// The number of [single actions](Self::single_actions), without expanding them.
-    pub(crate) fn count_single_actions(self) -> usize {
+    pub fn count_single_actions(self) -> usize {
         let count = |field| self.texts(field).count();
         let things = count("apiGroups").saturating_mul(count("resources"));
         let named = things.saturating_mul(count("resourceNames").max(1));
@@ -64,7 +64,7 @@ impl<'a> PolicyRule<'a> {
     }
 
     /// Expands the rule to one action for each combination of its fields.
-    pub(crate) fn single_actions(self) -> Vec<Single<'a>> {
+    pub fn single_actions(self) -> Vec<Single<'a>> {
         let mut singles = Vec::new();
         for verb in self.texts("verbs") {
             singles.extend(self.texts("nonResourceURLs").map(|path| Single { verb, path, ..Single::default() }));
@@ -85,17 +85,17 @@ impl<'a> PolicyRule<'a> {
 
 /// One verb on one resource or path. Each may be a wildcard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Single<'a> {
-    pub(crate) verb: &'a str,
-    pub(crate) group: &'a str,
-    pub(crate) resource: &'a str,
-    pub(crate) name: &'a str,
-    pub(crate) path: &'a str,
+pub struct Single<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub name: &'a str,
+    pub path: &'a str,
 }
 
 impl Single<'_> {
     /// Whether a rule covers this action. Only a wildcard covers a wildcard.
-    pub(crate) fn is_covered_by(&self, rule: PolicyRule<'_>) -> bool {
+    pub fn is_covered_by(&self, rule: PolicyRule<'_>) -> bool {
         if !self.path.is_empty() {
             let covers = |have: &str| match have.strip_suffix('*') {
                 Some(prefix) => self.path.starts_with(prefix),
@@ -117,7 +117,7 @@ impl Single<'_> {
 }
 
 /// Formats single actions as rules like Go does, with the verbs of a resource grouped.
-pub(crate) struct RuleDisplay<'a>(pub(crate) &'a [Single<'a>]);
+pub struct RuleDisplay<'a>(pub &'a [Single<'a>]);
 
 impl fmt::Display for RuleDisplay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

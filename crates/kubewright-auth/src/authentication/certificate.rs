@@ -8,13 +8,13 @@ use kubewright_net::der::{COMMON_NAME, Certificate, ORGANIZATION};
 use ring::digest::{SHA256, digest};
 
 use super::CREDENTIAL_ID;
-use crate::user::User;
+use crate::User;
 
 /// The OID 1.3.6.1.4.1.57683.2 of Kubernetes.
 const UID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0x83, 0xc2, 0x53, 0x02];
 
 /// The user of a DER certificate. `None` if it is malformed or has no common name.
-pub(crate) fn subject(der: &[u8]) -> Option<User> {
+pub fn subject(der: &[u8]) -> Option<User> {
     let (mut name, mut uid, mut groups) = (None, Str::new(), Vec::new());
     for (kind, value) in Certificate::read(der)?.subject()? {
         let text = Str::from(std::str::from_utf8(value).ok()?);

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use kubewright_client::{Secret, clock};
 use kubewright_core::{Str, Time};
+use kubewright_net::der::Certificate;
 use rcgen::{
     CertificateSigningRequestParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
 };
 use ring::rand::{SecureRandom, SystemRandom};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 /// Certificates are backdated by this much, for clients whose clocks are slow.
@@ -44,7 +47,7 @@ impl SigningAuthority {
         let invalid = |part| move |error: rcgen::Error| InvalidAuthority { part, reason: error.to_string() };
         let key = KeyPair::from_pem(key.expose()).map_err(invalid("key"))?;
         let issuer = Issuer::from_ca_cert_pem(certificate, key).map_err(invalid("certificate"))?;
-        let not_after = super::cleaner::expiry(certificate.as_bytes());
+        let not_after = expiry(certificate.as_bytes());
         let malformed = || InvalidAuthority { part: "certificate", reason: "it has no expiry date".to_owned() };
         Ok(SigningAuthority { issuer: Arc::new(issuer), not_after: not_after.ok_or_else(malformed)? })
     }
@@ -57,7 +60,7 @@ impl SigningAuthority {
     /// # Errors
     /// If the authority has expired, or a usage is unknown.
     #[doc(alias = "PermissiveSigningPolicy")]
-    pub(super) fn sign(
+    pub(crate) fn sign(
         &self,
         request: CertificateSigningRequestParams,
         usages: &[Str],
@@ -88,6 +91,11 @@ impl SigningAuthority {
         let signed = CertificateSigningRequestParams { params, public_key }.signed_by(&*self.issuer);
         signed.map(|certificate| certificate.pem()).map_err(|error| error.to_string())
     }
+}
+
+/// The expiry time of a certificate in PEM. `None` if it is malformed.
+pub(crate) fn expiry(pem: &[u8]) -> Option<Time> {
+    Certificate::read(&CertificateDer::from_pem_slice(pem).ok()?)?.not_after()
 }
 
 impl fmt::Debug for SigningAuthority {

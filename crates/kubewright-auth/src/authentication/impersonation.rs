@@ -11,11 +11,10 @@ use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, validation};
+use percent_encoding::percent_decode_str;
 
-use crate::authorization::{self, Action};
-use crate::request::unescape;
-use crate::user::{MASTERS, User};
-use kubewright_objects::lookup::ObjectReader;
+use crate::authorization::{self, Action, AuthorizationReader};
+use crate::{MASTERS, User};
 use kubewright_objects::rejection::Rejection;
 
 /// Prefix of the headers with extra user attributes.
@@ -30,8 +29,8 @@ const MANY_VALUES: usize = 4;
 /// The effective user of a request: `user`, unless the headers impersonate another one.
 ///
 /// `action` is what the request does.
-pub(crate) fn impersonate(
-    objects: &dyn ObjectReader,
+pub fn impersonate(
+    objects: &dyn AuthorizationReader,
     user: User,
     headers: &HeaderMap,
     action: Action<'_>,
@@ -123,7 +122,7 @@ fn service_account(user: &str) -> Option<(&str, &str)> {
 
 /// The checks of one mode.
 struct Impersonation<'a> {
-    objects: &'a dyn ObjectReader,
+    objects: &'a dyn AuthorizationReader,
     user: &'a User,
     mode: Mode,
 }
@@ -275,7 +274,8 @@ fn extra(headers: &HeaderMap) -> Result<BTreeMap<Str, Vec<Str>>, Rejection> {
     let mut extra: BTreeMap<Str, Vec<Str>> = BTreeMap::new();
     for (name, value) in headers {
         if let Some(key) = name.as_str().strip_prefix(EXTRA) {
-            extra.entry(unescape(key).into()).or_default().push(text(value)?);
+            let key = percent_decode_str(key).decode_utf8_lossy();
+            extra.entry(key.into_owned().into()).or_default().push(text(value)?);
         }
     }
     Ok(extra)

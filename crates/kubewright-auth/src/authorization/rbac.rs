@@ -7,7 +7,7 @@ use kubewright_core::{Str, Value};
 
 use super::rule::PolicyRule;
 use super::{Action, Decision};
-use crate::user::User;
+use crate::User;
 use kubewright_objects::lookup::{IndexTerm, ObjectReader};
 use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_storage::{Key, VersionedValue};
@@ -118,7 +118,7 @@ fn bindings_of(objects: &dyn ObjectReader, user: &User, namespace: &str) -> BTre
 }
 
 /// The users and groups that a binding names. Service accounts are users.
-pub(crate) fn subject_terms(key: &Key, binding: &Value) -> Vec<IndexTerm> {
+pub fn subject_terms(key: &Key, binding: &Value) -> Vec<IndexTerm> {
     let namespace = Str::from(key.namespace().unwrap_or_default());
     let term = |subject: &Value| {
         let (namespace, name) = (namespace.clone(), tree::text(subject, &["name"]));

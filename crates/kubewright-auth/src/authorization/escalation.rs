@@ -4,9 +4,8 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
 use super::rule::{PolicyRule, RuleDisplay, Single};
-use super::{Action, decide, rbac};
-use crate::user::User;
-use kubewright_objects::lookup::ObjectReader;
+use super::{Action, AuthorizationReader, decide, rbac};
+use crate::User;
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
@@ -20,8 +19,8 @@ const MAX_ACTIONS: usize = 20_000;
 const MAX_MISSING: usize = 256;
 
 /// Like [`check`], for an update. An update that only serves garbage collection grants nothing.
-pub(crate) fn check_change(
-    objects: &dyn ObjectReader,
+pub fn check_change(
+    objects: &dyn AuthorizationReader,
     user: &User,
     resource: &Resource,
     old: &Value,
@@ -50,8 +49,8 @@ pub(crate) fn check_change(
 }
 
 /// Checks a role or binding: the user has all its rules, or the verb `escalate` or `bind`.
-pub(crate) fn check(
-    objects: &dyn ObjectReader,
+pub fn check(
+    objects: &dyn AuthorizationReader,
     user: &User,
     resource: &Resource,
     value: &Value,
@@ -130,7 +129,14 @@ fn rules_in(value: &Value) -> Vec<Value> {
     rules
 }
 
-fn may(objects: &dyn ObjectReader, user: &User, verb: &str, resource: &str, namespace: &str, name: &str) -> bool {
+fn may(
+    objects: &dyn AuthorizationReader,
+    user: &User,
+    verb: &str,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> bool {
     let group = "rbac.authorization.k8s.io";
     decide(objects, user, Action::Resource { verb, group, resource, subresource: "", namespace, name }).is_allowed
 }

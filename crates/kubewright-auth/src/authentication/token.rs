@@ -5,7 +5,7 @@ use std::{fmt, io, path::Path};
 
 use kubewright_core::Str;
 
-use crate::user::User;
+use crate::User;
 
 /// Static tokens and their users. `Debug` does not print them.
 #[derive(Clone, Default)]
@@ -78,17 +78,17 @@ impl StaticTokens {
     }
 
     /// Number of tokens.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.users.len()
     }
 
     /// Whether there are no tokens.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
 
     /// The user of a token.
-    pub(crate) fn user(&self, token: &str) -> Option<User> {
+    pub fn user(&self, token: &str) -> Option<User> {
         self.users.get(token).cloned()
     }
 }
