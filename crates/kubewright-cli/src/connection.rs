@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Args;
-use kubewright_client::config::{CertificateSource, Environment, InCluster, LoadingRules, Overrides};
+use kubewright_client::config::{CertificateSource, EnvironmentVariables, InCluster, LoadingRules, Overrides};
 use kubewright_client::rest::{Warning, deduplicate_warnings};
 use kubewright_client::{Client, Config};
 
@@ -48,7 +48,7 @@ impl Connection {
         Ok(match &self.kubeconfig {
             Some(file) => Config::from_kubeconfig(&LoadingRules::explicit(file).load()?, &overrides)?,
             None => {
-                let rules = LoadingRules::from_environment(&Environment::process());
+                let rules = LoadingRules::from_environment(&EnvironmentVariables::process());
                 Config::infer_from(&rules, &overrides, &InCluster::new())?
             }
         })

@@ -32,6 +32,16 @@ pub struct Verbosity {
 }
 
 impl Verbosity {
+    /// The level for a verbosity of klog, the log of Go's commands.
+    pub fn of_klog(level: i64) -> Self {
+        let verbose = match level {
+            ..=3 => 0,
+            4..=7 => 1,
+            _ => 2,
+        };
+        Verbosity { quiet: false, verbose }
+    }
+
     /// Whether only errors are printed.
     pub fn is_quiet(self) -> bool {
         self.quiet

@@ -8,6 +8,7 @@ mod backup;
 mod completion;
 mod connection;
 mod crd;
+mod envtest;
 mod export;
 mod failure;
 mod files;
@@ -102,6 +103,9 @@ enum Command {
     /// Works with CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::CrdCommand),
+    /// Installs `kube-apiserver` and `etcd` for envtest: Go's tests run on this server.
+    #[command(after_help = envtest::HELP)]
+    Envtest(envtest::EnvtestOptions),
     /// Prints a shell completion script.
     #[command(after_help = completion::HELP)]
     Completion(completion::CompletionOptions),
@@ -118,6 +122,9 @@ Examples:
 
 #[tokio::main]
 async fn main() -> ExitCode {
+    if let Some(code) = envtest::run_by_name(std::env::args_os()).await {
+        return code;
+    }
     let result = match Cli::parse().command {
         Command::Up(options) => up::up(options).await,
         Command::Apiserver(options) => apiserver::run(options).await,
@@ -133,6 +140,7 @@ async fn main() -> ExitCode {
         Command::Export(options) => export::export(&options).await,
         Command::Import(options) => import::import(&options).await,
         Command::Crd(command) => crd::run(&command).await,
+        Command::Envtest(options) => envtest::install(&options),
         Command::Completion(options) => completion::print(&options),
         Command::Version => {
             let (own, served) = (env!("CARGO_PKG_VERSION"), kubewright_apiserver::GIT_VERSION);

@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Text style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Style {
+pub enum TextStyle {
     #[default]
     Plain,
     Bold,
@@ -23,22 +23,22 @@ pub enum Style {
     Bad,
 }
 
-impl Style {
+impl TextStyle {
     fn apply(self, text: String) -> StyledContent<String> {
         match self {
-            Style::Plain => text.stylize(),
-            Style::Bold => text.bold(),
-            Style::Dim => text.dim(),
-            Style::Good => text.dark_green(),
-            Style::Busy => text.dark_yellow(),
-            Style::Bad => text.dark_red(),
+            TextStyle::Plain => text.stylize(),
+            TextStyle::Bold => text.bold(),
+            TextStyle::Dim => text.dim(),
+            TextStyle::Good => text.dark_green(),
+            TextStyle::Busy => text.dark_yellow(),
+            TextStyle::Bad => text.dark_red(),
         }
     }
 }
 
 /// A line of styled spans.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Line(Vec<(Style, String)>);
+pub struct Line(Vec<(TextStyle, String)>);
 
 impl Line {
     /// The text without styles.
@@ -48,14 +48,14 @@ impl Line {
     }
 
     /// Appends a span.
-    pub fn with(mut self, style: Style, text: impl Into<String>) -> Self {
+    pub fn with(mut self, style: TextStyle, text: impl Into<String>) -> Self {
         self.0.push((style, text.into()));
         self
     }
 
     /// Appends plain text.
     pub fn plain(self, text: impl Into<String>) -> Self {
-        self.with(Style::Plain, text)
+        self.with(TextStyle::Plain, text)
     }
 
     /// Pads up to this column.
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_by_what_is_seen_and_obeys_nobody() {
-        let line = Line::default().with(Style::Bold, "up").up_to(4).with(Style::Bad, "da\x1b[2Jmage");
+        let line = Line::default().with(TextStyle::Bold, "up").up_to(4).with(TextStyle::Bad, "da\x1b[2Jmage");
         assert_eq!(line.paint(7), "\x1b[1mup\x1b[0m  \x1b[38;5;1mda[\x1b[39m");
     }
 }

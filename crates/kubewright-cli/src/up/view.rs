@@ -13,7 +13,7 @@ use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::news::{self, News};
-use super::screen::{Line, Screen, Style};
+use super::screen::{Line, Screen, TextStyle};
 use super::story::{self, Story};
 use super::usage::{self, Usage};
 use super::workloads::{Pods, Rollout, Workloads};
@@ -142,14 +142,15 @@ fn frame(seen: &Seen<'_>, rows: usize) -> Vec<Line> {
 }
 
 fn heading(text: &str) -> Line {
-    Line::default().with(Style::Dim, text)
+    Line::default().with(TextStyle::Dim, text)
 }
 
 fn title(seen: &Seen<'_>) -> Line {
-    let mut line = Line::default().with(Style::Bold, "kubewright up").plain("  ").with(Style::Good, &seen.shown.url);
+    let mut line =
+        Line::default().with(TextStyle::Bold, "kubewright up").plain("  ").with(TextStyle::Good, &seen.shown.url);
     line = line.plain(format!("  up {} s", seen.up.as_secs()));
     match &seen.usage {
-        Some(usage) => line.with(Style::Dim, format!("  {usage}")),
+        Some(usage) => line.with(TextStyle::Dim, format!("  {usage}")),
         None => line,
     }
 }
@@ -159,11 +160,11 @@ fn machinery(seen: &Seen<'_>, room: usize) -> Vec<Line> {
     let synced = seen.informers.iter().filter(|informer| informer.has_synced).count();
     let of = seen.informers.len();
     let progress = if synced == of { String::new() } else { format!("  {synced} of {of} synced") };
-    let head = heading("INFORMERS").with(Style::Busy, progress).up_to(SECOND - 10);
-    let head = head.with(Style::Dim, "objects").up_to(SECOND);
+    let head = heading("INFORMERS").with(TextStyle::Busy, progress).up_to(SECOND - 10);
+    let head = head.with(TextStyle::Dim, "objects").up_to(SECOND);
     let columns =
         format!("{:22}{:>8}{:>5}{:>11}{:>6}{:>7}", "CONTROLLERS", "waiting", "busy", "reconciles", "per s", "errors");
-    let mut lines = vec![head.with(Style::Dim, columns)];
+    let mut lines = vec![head.with(TextStyle::Dim, columns)];
     let is_quiet = |informer: &InformerState| {
         informer.has_synced
             && informer.objects == 0
@@ -189,18 +190,18 @@ fn fitting<T>(items: &[T], room: usize, is_quiet: impl Fn(&T) -> bool, line: imp
     }
     shown.reverse();
     shown.truncate(items.len() - hidden);
-    let rest = (hidden > 0).then(|| Line::default().with(Style::Dim, format!("… {hidden} more")));
+    let rest = (hidden > 0).then(|| Line::default().with(TextStyle::Dim, format!("… {hidden} more")));
     shown.into_iter().map(line).chain(rest).collect()
 }
 
 fn informer_line(informer: &InformerState) -> Line {
     let failures = informer.health.as_ref().map_or(0, |health| health.failures);
     let (style, mark) = if failures > 0 {
-        (Style::Bad, "✗")
+        (TextStyle::Bad, "✗")
     } else if informer.has_synced {
-        (Style::Good, "✓")
+        (TextStyle::Good, "✓")
     } else {
-        (Style::Busy, "…")
+        (TextStyle::Busy, "…")
     };
     let line = Line::default().with(style, mark).plain(format!(" {}", shortened(&informer.name, SECOND - 16)));
     line.up_to(SECOND - 13).plain(format!("{:>10}", informer.objects))
@@ -215,24 +216,24 @@ fn shortened(name: &str, room: usize) -> String {
 }
 
 fn controller_line(controller: &ControllerActivity, speed: u64) -> Line {
-    let alarm = |number: u64, style| if number > 0 { style } else { Style::Plain };
+    let alarm = |number: u64, style| if number > 0 { style } else { TextStyle::Plain };
     let waiting = controller.depth as u64;
     Line::default()
         .plain(format!("{:22}", controller.name))
-        .with(alarm(waiting, Style::Busy), format!("{waiting:>8}"))
-        .with(alarm(controller.busy, Style::Good), format!("{:>5}", controller.busy))
+        .with(alarm(waiting, TextStyle::Busy), format!("{waiting:>8}"))
+        .with(alarm(controller.busy, TextStyle::Good), format!("{:>5}", controller.busy))
         .plain(format!("{:>11}{speed:>6}", controller.reconciles))
-        .with(alarm(controller.errors, Style::Bad), format!("{:>7}", controller.errors))
+        .with(alarm(controller.errors, TextStyle::Bad), format!("{:>7}", controller.errors))
 }
 
 fn workload_lines(seen: &Seen<'_>) -> Vec<Line> {
     let pods = seen.pods;
     let starting = pods.all - pods.ready - pods.stopping - pods.ended;
     let mut head = heading("WORKLOADS").plain(format!("  {} pods: ", pods.all));
-    head = head.with(Style::Good, format!("{} ready", pods.ready));
+    head = head.with(TextStyle::Good, format!("{} ready", pods.ready));
     for (count, what) in [(starting, "starting"), (pods.stopping, "stopping"), (pods.ended, "ended")] {
         if count > 0 {
-            head = head.with(Style::Busy, format!(", {count} {what}"));
+            head = head.with(TextStyle::Busy, format!(", {count} {what}"));
         }
     }
     let complete = seen.rollouts.iter().filter(|rollout| rollout.is_complete()).count();
@@ -247,9 +248,9 @@ fn rollout_line(rollout: &Rollout) -> Line {
     let part = |count: i32| i64::from(count.max(0)) * WIDTH / i64::from(rollout.wanted.max(1));
     let full = part(rollout.available).clamp(0, WIDTH);
     let bar = |character: &str, count: i64| character.repeat(usize::try_from(count).unwrap_or_default());
-    let style = if rollout.is_complete() { Style::Good } else { Style::Busy };
+    let style = if rollout.is_complete() { TextStyle::Good } else { TextStyle::Busy };
     let line = Line::default().plain(format!("  {}", rollout.name)).up_to(30);
-    let line = line.with(style, bar("█", full)).with(Style::Dim, bar("░", WIDTH - full));
+    let line = line.with(style, bar("█", full)).with(TextStyle::Dim, bar("░", WIDTH - full));
     line.plain(format!(
         "  {} of {} available, {} of the newest template",
         rollout.available, rollout.wanted, rollout.updated
@@ -257,27 +258,28 @@ fn rollout_line(rollout: &Rollout) -> Line {
 }
 
 fn news_line(news: &News) -> Line {
-    let style = if news.is_warning { Style::Bad } else { Style::Plain };
-    let line = Line::default().with(Style::Dim, format!("{} ", news.time)).with(style, format!("{:20} ", news.reason));
-    line.plain(&news.object).up_to(66).with(Style::Dim, format!(" {}", news.message))
+    let style = if news.is_warning { TextStyle::Bad } else { TextStyle::Plain };
+    let line =
+        Line::default().with(TextStyle::Dim, format!("{} ", news.time)).with(style, format!("{:20} ", news.reason));
+    line.plain(&news.object).up_to(66).with(TextStyle::Dim, format!(" {}", news.message))
 }
 
 fn story_line(line: &story::StoryLine) -> Line {
     match line {
-        story::StoryLine::Step(text) => Line::default().with(Style::Bold, text),
+        story::StoryLine::Step(text) => Line::default().with(TextStyle::Bold, text),
         story::StoryLine::Told(text) => Line::default().plain(format!("  {text}")),
-        story::StoryLine::Seen(text) => Line::default().with(Style::Good, format!("  → {text}")),
+        story::StoryLine::Seen(text) => Line::default().with(TextStyle::Good, format!("  → {text}")),
     }
 }
 
 /// The last warnings, and a help line.
 fn foot(seen: &Seen<'_>) -> Vec<Line> {
-    let mut lines: Vec<Line> = seen.log.iter().map(|line| Line::default().with(Style::Dim, line)).collect();
+    let mut lines: Vec<Line> = seen.log.iter().map(|line| Line::default().with(TextStyle::Dim, line)).collect();
     let hint = match &seen.shown.kubeconfig {
         Some(file) => format!("kubectl --kubeconfig {} get pods -A     Ctrl-C stops", file.display()),
         None => "--write-kubeconfig FILE lets kubectl in     Ctrl-C stops".to_owned(),
     };
-    lines.push(Line::default().with(Style::Dim, hint));
+    lines.push(Line::default().with(TextStyle::Dim, hint));
     lines
 }
 

@@ -34,6 +34,12 @@ fn plain_http_is_refused_where_other_machines_reach_it() {
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("refusing to serve 0.0.0.0:0 without TLS"), "{said}");
+    let refused = run(&["apiserver", "--http-exposes-all-rights", "--listen", "0.0.0.0:0"]);
+    assert_eq!(refused.status.code(), Some(2), "the flag means nothing without --http");
+    let risky = ["apiserver", "--http", "--http-exposes-all-rights", "--listen", "0.0.0.0:0"];
+    let server = Serving::start(&risky);
+    assert!(server.line.starts_with("ready http://127.0.0.1:"), "{}", server.line);
+    server.until_it_says("every client of this address has full access");
 }
 
 #[test]

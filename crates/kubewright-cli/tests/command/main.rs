@@ -4,6 +4,7 @@ mod access;
 mod backup_and_export;
 mod crash_recovery;
 mod crd_diff;
+mod envtest;
 mod get_and_proxy;
 mod get_as_kubectl;
 mod kubectl;

@@ -69,6 +69,11 @@ impl Serving {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_kubewright")), arguments)
     }
 
+    /// Starts another program without waiting for output.
+    pub fn program(program: &Path, arguments: &[&str]) -> Self {
+        Self::spawn(Command::new(program), arguments)
+    }
+
     fn spawn(mut command: Command, arguments: &[&str]) -> Self {
         command.args(arguments).env_remove("KUBEWRIGHT_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the command was built");

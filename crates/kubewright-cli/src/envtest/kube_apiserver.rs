@@ -1,0 +1,272 @@
+//! The program `kube-apiserver` of a folder for envtest: an API server in memory, with the flags of
+//! kube-apiserver 1.36.
+//!
+//! A flag is honoured, or known and without effect, which one log line says, or unknown and refused.
+
+use std::error::Error;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use kubewright_apiserver::{
+    AdmissionPlugin, ApiServer, AuthorizationMode, AuthorizationModes, GIT_VERSION, RequestHeaderOptions,
+    ServiceAccountOptions, StaticTokens,
+};
+
+use super::flags::{FlagKind, Flags};
+use super::kube_apiserver_flags::{ABSENT_PLUGINS, FLAGS};
+use crate::files::raise_limit;
+use crate::log::Verbosity;
+use crate::output;
+use crate::signals::TerminationSignals;
+
+/// The flags that this program honours.
+const HONOURED: &[&str] = &[
+    "anonymous-auth",
+    "api-audiences",
+    "authorization-mode",
+    "bind-address",
+    "cert-dir",
+    "client-ca-file",
+    "disable-admission-plugins",
+    "enable-admission-plugins",
+    "event-ttl",
+    "requestheader-allowed-names",
+    "requestheader-client-ca-file",
+    "requestheader-extra-headers-prefix",
+    "requestheader-group-headers",
+    "requestheader-uid-headers",
+    "requestheader-username-headers",
+    "secure-port",
+    "service-account-issuer",
+    "service-account-jwks-uri",
+    "service-account-key-file",
+    "service-account-signing-key-file",
+    "service-cluster-ip-range",
+    "tls-cert-file",
+    "tls-private-key-file",
+    "token-auth-file",
+    "v",
+];
+
+/// Flags whose default is what this program does anyway.
+const ALWAYS_SO: &[&str] = &["allow-privileged", "etcd-servers", "advertise-address"];
+
+const DEFAULT_PORT: u16 = 6443;
+
+pub(super) async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let flags = Flags::parse("kube-apiserver", arguments, kind)?;
+    if flags.has("help") || flags.has("h") {
+        return Ok(output::print(help())?);
+    }
+    if flags.has("version") {
+        return Ok(output::print(format!("Kubernetes {GIT_VERSION}\n"))?);
+    }
+    let mut signals = TerminationSignals::new()?;
+    Verbosity::of_klog(flags.parsed("v", number)?.unwrap_or_default()).start();
+    raise_limit();
+    let server = configure(&flags)?;
+    log_flags_without_effect(&flags);
+    let server = server.start().await?;
+    signals.wait().await;
+    server.stop().await;
+    Ok(())
+}
+
+fn kind(name: &str) -> Option<FlagKind> {
+    let index = FLAGS.binary_search_by_key(&name, |(name, _)| name).ok()?;
+    Some(FLAGS[index].1)
+}
+
+fn help() -> String {
+    let mut help = "The Kubernetes API server of kubewright, with the flags of kube-apiserver.\n\n\
+                    Usage:\n  kube-apiserver [flags]\n\nHonoured flags:\n\n"
+        .to_owned();
+    let write = |help: &mut String, name: &str| {
+        let dashes = if name.len() == 1 { "-" } else { "--" };
+        *help += &format!("      {dashes}{name}\n");
+    };
+    HONOURED.iter().for_each(|name| write(&mut help, name));
+    help += "\nFlags without effect:\n\n";
+    FLAGS.iter().filter(|(name, _)| !HONOURED.contains(name)).for_each(|(name, _)| write(&mut help, name));
+    help
+}
+
+/// The server that the flags describe.
+fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
+    let mut server = ApiServer::in_memory().listen(address(flags)?);
+    server = certificates(server, flags)?;
+    server = authentication(server, flags)?;
+    let modes: Vec<&str> = flags.list("authorization-mode").iter().map(String::as_str).collect();
+    server = server.authorization_modes(authorization_modes(&modes)?);
+    server = admission_plugins(server, flags)?;
+    if let Some(ttl) = flags.parsed("event-ttl", duration)? {
+        server = server.event_ttl(ttl);
+    }
+    // A second range is for the other family of addresses.
+    if let Some(ranges) = flags.value("service-cluster-ip-range") {
+        let (first, second) = ranges.split_once(',').unwrap_or((ranges, ""));
+        let why = |error| format!("invalid argument {first:?} for \"--service-cluster-ip-range\" flag: {error}");
+        server = server.service_addresses(first.parse().map_err(why)?);
+        if !second.is_empty() {
+            tracing::info!(range = second, "Services have one family of addresses: the second range has no effect");
+        }
+    }
+    Ok(server)
+}
+
+fn address(flags: &Flags) -> Result<SocketAddr, String> {
+    let ip = |text: &str| text.parse::<IpAddr>().map_err(|_| format!("failed to parse IP: {text:?}"));
+    // The real server listens on all addresses by default. This one is for tests on one machine.
+    let ip = flags.parsed("bind-address", ip)?.unwrap_or(Ipv4Addr::LOCALHOST.into());
+    let port = flags.parsed("secure-port", number)?.unwrap_or(DEFAULT_PORT.into());
+    match u16::try_from(port) {
+        Ok(port @ 1..) => Ok(SocketAddr::new(ip, port)),
+        _ => {
+            Err(format!("--secure-port {port} must be between 1 and 65535, inclusive. It cannot be turned off with 0"))
+        }
+    }
+}
+
+fn certificates(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, String> {
+    match (flags.value("tls-cert-file"), flags.value("tls-private-key-file")) {
+        (Some(certificate), Some(key)) => server = server.serving_certificate(certificate, key),
+        (None, None) => {
+            if let Some(directory) = flags.value("cert-dir") {
+                server = server.certificate_directory(directory);
+            }
+        }
+        _ => return Err("--tls-cert-file and --tls-private-key-file must be given together".to_owned()),
+    }
+    if let Some(file) = flags.value("client-ca-file") {
+        server = server.client_ca_file(file);
+    }
+    Ok(server)
+}
+
+fn authentication(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
+    if let Some(file) = flags.value("requestheader-client-ca-file") {
+        let list = |name| flags.list(name).to_vec();
+        let mut options = RequestHeaderOptions::default();
+        options.client_ca_file = file.into();
+        options.allowed_names = list("requestheader-allowed-names");
+        options.username_headers = list("requestheader-username-headers");
+        options.uid_headers = list("requestheader-uid-headers");
+        options.group_headers = list("requestheader-group-headers");
+        options.extra_header_prefixes = list("requestheader-extra-headers-prefix");
+        server = server.request_header(options);
+    }
+    let mut options = ServiceAccountOptions::default();
+    options.issuers = flags.list("service-account-issuer").to_vec();
+    options.signing_key_file = flags.value("service-account-signing-key-file").map(Into::into);
+    options.key_files = flags.list("service-account-key-file").iter().map(Into::into).collect();
+    options.api_audiences = flags.list("api-audiences").to_vec();
+    options.key_set_url = flags.value("service-account-jwks-uri").map(Into::into);
+    server = server.service_account_tokens(options);
+    if let Some(file) = flags.value("token-auth-file") {
+        let tokens = StaticTokens::from_file(file.as_ref()).map_err(|error| format!("{file}: {error}"))?;
+        server = server.tokens(tokens);
+    }
+    if flags.switch("anonymous-auth") == Some(false) {
+        server = server.reject_anonymous();
+    }
+    Ok(server)
+}
+
+/// The modes by their names. As in kube-apiserver, everything is allowed by default.
+fn authorization_modes(names: &[&str]) -> Result<AuthorizationModes, String> {
+    if names.is_empty() {
+        return Ok(AuthorizationModes::new([AuthorizationMode::AlwaysAllow]));
+    }
+    let mut modes = Vec::new();
+    for name in names {
+        // Kubelets have no rights of their own here; what RBAC gives them is all they have.
+        if *name == "Node" {
+            tracing::info!("the authorization mode Node has no effect: nodes have the rights of their roles only");
+            continue;
+        }
+        modes.push(name.parse::<AuthorizationMode>()?);
+    }
+    Ok(AuthorizationModes::new(modes))
+}
+
+fn admission_plugins(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, String> {
+    let (enabled, disabled) = (flags.list("enable-admission-plugins"), flags.list("disable-admission-plugins"));
+    // In kube-apiserver this plugin is on by default.
+    if !disabled.iter().any(|name| name == "ServiceAccount") {
+        server = server.service_accounts();
+    }
+    for (flag, names) in [("enable-admission-plugins", enabled), ("disable-admission-plugins", disabled)] {
+        for name in names {
+            match name.parse::<AdmissionPlugin>() {
+                Ok(plugin) if flag == "enable-admission-plugins" => server = server.enable_admission_plugin(plugin),
+                Ok(plugin) => server = server.disable_admission_plugin(plugin),
+                Err(_) if ABSENT_PLUGINS.contains(&name.as_str()) => {
+                    tracing::info!(plugin = %name, "this admission plugin is absent, and --{flag} has no effect on it");
+                }
+                Err(_) => return Err(format!("{flag} plugin {name:?} is unknown")),
+            }
+        }
+    }
+    Ok(server)
+}
+
+fn log_flags_without_effect(flags: &Flags) {
+    let is_without_effect = |name: &&str| !HONOURED.contains(name) && !ALWAYS_SO.contains(name);
+    let names: Vec<String> = flags.names().filter(is_without_effect).map(|name| format!("--{name}")).collect();
+    if !names.is_empty() {
+        tracing::info!(flags = names.join(" "), "these flags of kube-apiserver have no effect");
+    }
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|_| format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: kubewright_core::Duration = text.parse().map_err(|error| format!("{error}"))?;
+    duration.try_into().map_err(|error| format!("{error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(arguments: &[&str]) -> Flags {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Flags::parse("kube-apiserver", &arguments, kind).expect("all are known")
+    }
+
+    #[test]
+    fn honoured_flags_are_flags_of_kube_apiserver_in_order() {
+        assert!(FLAGS.is_sorted_by_key(|(name, _)| *name));
+        for name in HONOURED.iter().chain(ALWAYS_SO) {
+            assert!(kind(name).is_some(), "{name}");
+        }
+        assert!(!help().contains("insecure-port"), "envtest would set it");
+    }
+
+    #[test]
+    fn ports_must_be_open() {
+        assert_eq!(address(&flags(&[])), Ok("127.0.0.1:6443".parse().expect("an address")));
+        let both = flags(&["--bind-address=::1", "--secure-port=1234"]);
+        assert_eq!(address(&both), Ok("[::1]:1234".parse().expect("an address")));
+        for port in ["0", "65536", "-1"] {
+            let error = address(&flags(&["--secure-port", port])).expect_err("no such port");
+            assert!(error.contains("must be between 1 and 65535"), "{error}");
+        }
+        assert!(address(&flags(&["--bind-address=here"])).expect_err("no address").contains("failed to parse IP"));
+    }
+
+    #[test]
+    fn unknown_plugins_and_modes_are_refused() {
+        let refused = |arguments: &[&str]| configure(&flags(arguments)).expect_err("it is refused").to_string();
+        assert_eq!(
+            refused(&["--enable-admission-plugins=Nope"]),
+            "enable-admission-plugins plugin \"Nope\" is unknown"
+        );
+        assert!(refused(&["--authorization-mode=Nope"]).contains("unknown authorization mode \"Nope\""));
+        assert!(refused(&["--tls-cert-file=x"]).contains("--tls-private-key-file"));
+        assert!(refused(&["--service-cluster-ip-range=here"]).contains("--service-cluster-ip-range"));
+        assert!(configure(&flags(&["--enable-admission-plugins=NodeRestriction"])).is_ok());
+    }
+}
