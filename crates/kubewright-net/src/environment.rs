@@ -5,21 +5,21 @@ use std::path::PathBuf;
 
 /// Variables of the process, or given ones for tests and for programs with many clients.
 #[derive(Clone, Default)]
-pub struct Environment {
+pub struct EnvironmentVariables {
     /// `None` means the process. The last value of a repeated name wins.
     variables: Option<Vec<(String, String)>>,
 }
 
-impl Environment {
+impl EnvironmentVariables {
     /// The variables of this process.
     pub fn process() -> Self {
-        Environment::default()
+        EnvironmentVariables::default()
     }
 
     /// Only these variables.
     pub fn of<K: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (K, V)>) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
-        Environment { variables: Some(variables.collect()) }
+        EnvironmentVariables { variables: Some(variables.collect()) }
     }
 
     /// The value of a variable, unless it is empty.
@@ -44,7 +44,7 @@ impl Environment {
 }
 
 /// Prints names only: the URL of a proxy may contain a password.
-impl fmt::Debug for Environment {
+impl fmt::Debug for EnvironmentVariables {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.variables {
             Some(variables) => f.debug_set().entries(variables.iter().map(|(name, _)| name)).finish(),

@@ -14,7 +14,7 @@ mod write;
 use std::fmt;
 
 pub use objects::{ManifestError, objects};
-pub use read::{Document, parse, parse_all};
+pub use read::{YamlDocument, parse, parse_all};
 pub use write::write;
 
 /// Why a text is not YAML, with Go's message where it is known.

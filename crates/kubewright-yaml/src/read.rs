@@ -23,7 +23,7 @@ const EXCESSIVE: &str = "yaml: document contains excessive aliasing";
 
 /// A document and its strict validation errors.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct YamlDocument {
     /// The content.
     pub value: Value,
     /// Duplicate keys, with Go's messages.
@@ -34,8 +34,8 @@ pub struct Document {
 ///
 /// # Errors
 /// If the text is not YAML, is too deep, or its aliases copy too much.
-pub fn parse(text: &str) -> Result<Document, YamlError> {
-    Ok(parse_all(text)?.into_iter().next().unwrap_or(Document { value: Value::Null, duplicates: Vec::new() }))
+pub fn parse(text: &str) -> Result<YamlDocument, YamlError> {
+    Ok(parse_all(text)?.into_iter().next().unwrap_or(YamlDocument { value: Value::Null, duplicates: Vec::new() }))
 }
 
 /// Parses all documents of a text, skipping empty ones.
@@ -43,7 +43,7 @@ pub fn parse(text: &str) -> Result<Document, YamlError> {
 /// # Errors
 /// As [`parse`].
 #[doc(alias = "NewYAMLReader")]
-pub fn parse_all(text: &str) -> Result<Vec<Document>, YamlError> {
+pub fn parse_all(text: &str) -> Result<Vec<YamlDocument>, YamlError> {
     let mut documents = Vec::new();
     let mut loader = Loader {
         parser: Parser::new_from_str(text),
@@ -62,7 +62,7 @@ pub fn parse_all(text: &str) -> Result<Vec<Document>, YamlError> {
                     event => loader.node(event, span, 0)?,
                 };
                 if !value.is_null() {
-                    documents.push(Document { value, duplicates: std::mem::take(&mut loader.duplicates) });
+                    documents.push(YamlDocument { value, duplicates: std::mem::take(&mut loader.duplicates) });
                 }
                 loader.anchors.clear();
             }

@@ -2,7 +2,7 @@
 
 /// The styles of YAML scalars that are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum ScalarStyle {
     Plain,
     SingleQuoted,
     DoubleQuoted,
@@ -12,19 +12,19 @@ pub(super) enum Style {
 
 /// The style of a text, as in Go. `is_string` says whether a reader takes the plain text for a
 /// string.
-pub(super) fn style(text: &str, is_string: bool) -> Style {
+pub(super) fn style(text: &str, is_string: bool) -> ScalarStyle {
     let has_special = text.chars().any(|c| c != '\n' && !is_printable(c));
     // A space before a line break would be lost, except in double quotes.
     if has_special || text.contains(" \n") || (!text.contains('\n') && !is_string) {
-        return Style::DoubleQuoted;
+        return ScalarStyle::DoubleQuoted;
     }
     if text.contains('\n') {
-        return if text.ends_with(' ') { Style::DoubleQuoted } else { Style::Literal };
+        return if text.ends_with(' ') { ScalarStyle::DoubleQuoted } else { ScalarStyle::Literal };
     }
     if text.starts_with(' ') || text.ends_with(' ') || has_indicators(text) {
-        return Style::SingleQuoted;
+        return ScalarStyle::SingleQuoted;
     }
-    Style::Plain
+    ScalarStyle::Plain
 }
 
 /// Whether a part of the text would mean something else without quotes.

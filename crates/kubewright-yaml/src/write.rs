@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use kubewright_core::Value;
 
 use super::read::is_string;
-use super::scalar::{Style, is_printable, style};
+use super::scalar::{ScalarStyle, is_printable, style};
 
 /// A plain or quoted text is broken at the first space after this column.
 const LINE_WIDTH: usize = 80;
@@ -95,18 +95,18 @@ fn compare_keys(key: &str, other: &str) -> Ordering {
 /// A key is on one line.
 fn key(key: &str, out: &mut String) {
     match style(key, is_string(key)) {
-        Style::Plain => out.push_str(key),
-        Style::SingleQuoted => single_quoted(key, None, out),
-        Style::Literal | Style::DoubleQuoted => double_quoted(key, None, out),
+        ScalarStyle::Plain => out.push_str(key),
+        ScalarStyle::SingleQuoted => single_quoted(key, None, out),
+        ScalarStyle::Literal | ScalarStyle::DoubleQuoted => double_quoted(key, None, out),
     }
 }
 
 fn text(text: &str, indent: usize, out: &mut String) {
     match style(text, is_string(text)) {
-        Style::Plain => plain(text, indent, out),
-        Style::SingleQuoted => single_quoted(text, Some(indent), out),
-        Style::DoubleQuoted => double_quoted(text, Some(indent), out),
-        Style::Literal => literal(text, indent, out),
+        ScalarStyle::Plain => plain(text, indent, out),
+        ScalarStyle::SingleQuoted => single_quoted(text, Some(indent), out),
+        ScalarStyle::DoubleQuoted => double_quoted(text, Some(indent), out),
+        ScalarStyle::Literal => literal(text, indent, out),
     }
 }
 

@@ -6,6 +6,7 @@
 mod applying;
 mod bad_json;
 mod bad_protobuf;
+mod documentation;
 mod interop;
 mod kinds;
 mod model;

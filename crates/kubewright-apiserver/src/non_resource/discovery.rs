@@ -11,7 +11,7 @@ use kubewright_objects::encoding::{self, Wanted};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::accept::{Form, Format, Offer};
 use kubewright_resources::catalog::Catalog;
-use kubewright_resources::discovery::{Document, etag};
+use kubewright_resources::discovery::{DiscoveryDocument, etag};
 
 /// Handles a request below `/api` or `/apis`.
 pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rejection> {
@@ -81,7 +81,7 @@ fn aggregated(call: &Call<'_>, catalog: &Catalog, wanted: Wanted, is_core: bool)
     Ok(answer.with_header(ETAG, &tag).with_header(VARY, "Accept").with_header(CACHE_CONTROL, "public"))
 }
 
-fn encode(wanted: Wanted, document: &Document) -> Result<Bytes, Rejection> {
+fn encode(wanted: Wanted, document: &DiscoveryDocument) -> Result<Bytes, Rejection> {
     match wanted.format {
         Format::Protobuf => Ok(document.to_protobuf().into()),
         Format::Json if !wanted.pretty => Ok(document.to_json().into()),

@@ -248,3 +248,22 @@ async fn the_resource_version_of_a_new_object_is_judged_last_and_not_in_a_dry_ru
     let (code, status) = client.call("POST", maps, &config_map("a", r#","resourceVersion":"5""#)).await;
     assert_eq!((code, message(&status).as_str()), (500, "resourceVersion should not be set on objects to be created"));
 }
+
+/// The feature gate MaxUnavailableStatefulSet is off by default in Kubernetes.
+#[tokio::test]
+async fn the_field_of_a_disabled_feature_is_dropped() {
+    let (_server, mut client) = server().await;
+    let path = "/apis/apps/v1/namespaces/default/statefulsets";
+    let set = r#"{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"db"},"spec":{"serviceName":"db",
+        "selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+        "spec":{"containers":[{"name":"db","image":"db"}]}},
+        "updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1,"maxUnavailable":2}}}}"#;
+    let (code, made) = client.call("POST", path, set).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(text(&made, "spec/updateStrategy/rollingUpdate"), r#"{"partition":1}"#);
+    let change = r#"{"spec":{"updateStrategy":{"rollingUpdate":{"maxUnavailable":2}}}}"#;
+    let (code, changed) = client.call("PATCH", &format!("{path}/db"), change).await;
+    assert_eq!(code, 200, "{changed}");
+    assert_eq!(text(&changed, "spec/updateStrategy/rollingUpdate"), r#"{"partition":1}"#);
+    assert_eq!(text(&changed, "metadata/generation"), "1");
+}

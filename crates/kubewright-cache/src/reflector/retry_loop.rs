@@ -61,7 +61,7 @@ impl ReflectorLoop {
     /// Runs until `stop` is cancelled. Boxed, so that it is compiled in this crate.
     pub(super) fn run<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            let _on_return = StopGuard(self);
+            let _on_return = ReflectorStop(self);
             task::run_until(stop, pin!(self.retry_loop())).await;
         })
     }
@@ -69,7 +69,7 @@ impl ReflectorLoop {
     /// Runs one round; returns why it ended, or `None` if `stop` was cancelled.
     pub(super) fn list_and_watch<'a>(&'a self, stop: &'a CancellationToken) -> BoxFuture<'a, Option<ReflectorError>> {
         Box::pin(async move {
-            let _on_return = StopGuard(self);
+            let _on_return = ReflectorStop(self);
             let Err(error) = stop.run_until_cancelled(self.round()).await?;
             Some(error)
         })
@@ -226,9 +226,9 @@ impl ReflectorLoop {
 }
 
 /// Records on drop that the reflector has stopped.
-struct StopGuard<'a>(&'a ReflectorLoop);
+struct ReflectorStop<'a>(&'a ReflectorLoop);
 
-impl Drop for StopGuard<'_> {
+impl Drop for ReflectorStop<'_> {
     fn drop(&mut self) {
         self.0.progress().health.enter(HealthState::Stopped);
     }

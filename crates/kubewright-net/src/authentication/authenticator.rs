@@ -18,7 +18,7 @@ use crate::transport::{TransportError, TransportErrorKind};
 
 /// The source of the `Authorization` header.
 #[derive(Debug)]
-pub(crate) enum Authenticator {
+pub(crate) enum AuthorizationSource {
     /// None; a client certificate may suffice.
     None,
     /// It never changes.
@@ -40,53 +40,56 @@ pub(crate) struct RequestCredentials {
     pub(crate) identity: Option<Arc<Identity>>,
 }
 
-impl Authenticator {
+impl AuthorizationSource {
     /// The authenticator for these credentials. It sends its own requests over what `connect`
     /// returns.
     pub(crate) fn new(config: &Config, connect: Connect) -> Result<Self, ConfigError> {
         let credentials = &config.credentials;
         credentials.check()?;
         if let Some(path) = &credentials.token_file {
-            return Ok(Authenticator::File(path.clone(), TokenFile::new(path.clone(), credentials.token.clone())));
+            return Ok(AuthorizationSource::File(
+                path.clone(),
+                TokenFile::new(path.clone(), credentials.token.clone()),
+            ));
         }
         if let Some(token) = &credentials.token {
-            return Ok(Authenticator::Fixed(Secret::new(bearer(token).map_err(invalid)?)));
+            return Ok(AuthorizationSource::Fixed(Secret::new(bearer(token).map_err(invalid)?)));
         }
         if credentials.has_basic() {
-            return Ok(Authenticator::Fixed(Secret::new(basic(credentials)?)));
+            return Ok(AuthorizationSource::Fixed(Secret::new(basic(credentials)?)));
         }
         if credentials.has_certificate() {
-            return Ok(Authenticator::None);
+            return Ok(AuthorizationSource::None);
         }
         if let Some(exec) = &credentials.exec {
-            return Ok(Authenticator::Exec(Box::new(ExecPlugin::new(exec.clone(), config.observer.clone())?)));
+            return Ok(AuthorizationSource::Exec(Box::new(ExecPlugin::new(exec.clone(), config.observer.clone())?)));
         }
         if let Some(oidc) = &credentials.oidc {
-            return Ok(Authenticator::Oidc(Box::new(OidcProvider::new(oidc, config, connect)?)));
+            return Ok(AuthorizationSource::Oidc(Box::new(OidcProvider::new(oidc, config, connect)?)));
         }
-        Ok(Authenticator::None)
+        Ok(AuthorizationSource::None)
     }
 
     /// The credentials for a request. May run a program or contact a provider; concurrent callers
     /// wait for it.
     pub(crate) async fn show(&self) -> Result<RequestCredentials, TransportError> {
         let (token, identity) = match self {
-            Authenticator::None => (None, None),
-            Authenticator::Fixed(header) => {
+            AuthorizationSource::None => (None, None),
+            AuthorizationSource::Fixed(header) => {
                 return Ok(RequestCredentials { header: Some(header.expose().clone()), identity: None });
             }
-            Authenticator::File(path, file) => {
+            AuthorizationSource::File(path, file) => {
                 let named = |error: std::io::Error| {
                     let file = path.clone();
                     TransportError::new(TransportErrorKind::Credentials, ConfigError::Read { file, source: error })
                 };
                 (Some(file.token().await.map_err(named)?), None)
             }
-            Authenticator::Exec(plugin) => {
+            AuthorizationSource::Exec(plugin) => {
                 let given = plugin.credential().await.map_err(unavailable)?;
                 (given.token.clone(), given.identity.clone())
             }
-            Authenticator::Oidc(provider) => (Some(provider.token().await.map_err(unavailable)?), None),
+            AuthorizationSource::Oidc(provider) => (Some(provider.token().await.map_err(unavailable)?), None),
         };
         let header = token.as_ref().map(bearer).transpose().map_err(unavailable)?;
         Ok(RequestCredentials { header, identity })
@@ -96,13 +99,13 @@ impl Authenticator {
     pub(crate) async fn refresh(&self, refused: &RequestCredentials) -> bool {
         let token = refused.header.as_ref().and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
         match self {
-            Authenticator::None | Authenticator::Fixed(_) => false,
-            Authenticator::File(_, file) => match token {
+            AuthorizationSource::None | AuthorizationSource::Fixed(_) => false,
+            AuthorizationSource::File(_, file) => match token {
                 Some(token) => file.refresh(token).await,
                 None => false,
             },
-            Authenticator::Exec(plugin) => plugin.refresh(token, refused.identity.as_ref()).await,
-            Authenticator::Oidc(provider) => match token {
+            AuthorizationSource::Exec(plugin) => plugin.refresh(token, refused.identity.as_ref()).await,
+            AuthorizationSource::Oidc(provider) => match token {
                 Some(token) => provider.refresh(token).await,
                 None => false,
             },

@@ -9,7 +9,7 @@ use super::proxy_choice::ProxyChoice;
 use super::tls_options::TlsOptions;
 use super::user_agent;
 use crate::credentials::{Credentials, Impersonation};
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::error::ConfigError;
 use crate::observer::TransportObserver;
 use crate::server_address::server_uri;
@@ -38,7 +38,7 @@ pub struct Config {
     /// The proxy. From the environment by default.
     pub proxy: ProxyChoice,
     /// The environment variables for proxies and HTTP/2 settings. Those of the process by default.
-    pub environment: Environment,
+    pub environment: EnvironmentVariables,
     /// The user agent. By default derived from the program's name and our version.
     pub user_agent: String,
     /// Maximum requests per second. Unlimited by default.
@@ -76,7 +76,7 @@ impl Config {
             credentials: Credentials::default(),
             impersonation: None,
             proxy: ProxyChoice::default(),
-            environment: Environment::process(),
+            environment: EnvironmentVariables::process(),
             user_agent: user_agent::user_agent(),
             qps: None,
             burst: 10,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::client_config::Config;
 use crate::credentials::CertificateSource;
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::error::ConfigError;
 
 /// Where the kubelet mounts the service account.
@@ -14,18 +14,18 @@ const DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 #[derive(Debug, Clone)]
 #[doc(alias = "InClusterConfig")]
 pub struct InCluster {
-    environment: Environment,
+    environment: EnvironmentVariables,
     directory: PathBuf,
 }
 
 impl InCluster {
     /// The pod of this process.
     pub fn new() -> Self {
-        InCluster::at(Environment::process(), DIRECTORY)
+        InCluster::at(EnvironmentVariables::process(), DIRECTORY)
     }
 
     /// A pod with these variables and a service account mounted at `directory`.
-    pub fn at(environment: Environment, directory: impl Into<PathBuf>) -> Self {
+    pub fn at(environment: EnvironmentVariables, directory: impl Into<PathBuf>) -> Self {
         InCluster { environment, directory: directory.into() }
     }
 

@@ -18,7 +18,7 @@ pub use proxy_choice::ProxyChoice;
 pub use tls_options::TlsOptions;
 
 pub use crate::credentials::CertificateSource;
-pub use crate::environment::Environment;
+pub use crate::environment::EnvironmentVariables;
 pub use crate::error::{ConfigError, EntryError};
 pub use crate::kubeconfig::{
     AuthInfo, AuthProvider, Cluster, Context, ExecConfig, ExecEnv, InteractiveMode, Kubeconfig, LoadingRules, Overrides,

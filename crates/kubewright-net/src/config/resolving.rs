@@ -8,7 +8,7 @@ use super::origin::{Origin, entry};
 use super::proxy_choice::ProxyChoice;
 use super::tls_options::TlsOptions;
 use crate::credentials::{CertificateSource, ClientCertificate, Credentials, Exec, Impersonation, KeySource, Oidc};
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::error::ConfigError;
 use crate::kubeconfig::{
     AuthInfo, Cluster, Kubeconfig, LoadingRules, Overrides, Section, SelectedEntries, check_cluster, check_user,
@@ -26,7 +26,7 @@ impl Config {
     /// If a kubeconfig exists but cannot be used, or nothing is configured at all.
     #[doc(alias = "BuildConfigFromFlags")]
     pub fn infer() -> Result<Self, ConfigError> {
-        let rules = LoadingRules::from_environment(&Environment::process());
+        let rules = LoadingRules::from_environment(&EnvironmentVariables::process());
         Config::infer_from(&rules, &Overrides::default(), &InCluster::new())
     }
 

@@ -22,9 +22,9 @@ use super::pool::{Pool, RequestPermit};
 use super::proxy::Proxy;
 use super::response::{BodySource, Chunks};
 use super::tls::{Tls, TlsChange};
-use crate::authentication::{Authenticator, RequestCredentials};
+use crate::authentication::{AuthorizationSource, RequestCredentials};
 use crate::config::{Config, Origin};
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::error::{ConfigError, of_entry};
 use crate::observer::TransportObserver;
 use crate::transport::{
@@ -58,7 +58,7 @@ struct SharedTransport {
     #[allow(dead_code, reason = "held for its end")]
     life: Option<LifetimeGuard>,
     address: Address,
-    authenticator: Authenticator,
+    authenticator: AuthorizationSource,
     /// Whether credentials may be sent: over TLS, or within this process.
     may_authenticate: bool,
     timeout: Option<Duration>,
@@ -152,7 +152,11 @@ impl HttpTransport {
         let shared = SharedTransport {
             life,
             address,
-            authenticator: if may_authenticate { Authenticator::new(config, connected)? } else { Authenticator::None },
+            authenticator: if may_authenticate {
+                AuthorizationSource::new(config, connected)?
+            } else {
+                AuthorizationSource::None
+            },
             may_authenticate,
             timeout: config.timeout,
             origin: config.origin.clone(),
@@ -396,7 +400,7 @@ fn is_endless(uri: &Uri) -> bool {
 
 /// Ping settings. An interval of zero disables pings; as in Go, a timeout of zero means the
 /// default.
-fn health(environment: &Environment) -> PingOptions {
+fn health(environment: &EnvironmentVariables) -> PingOptions {
     // Bounded, so that durations can be added.
     let seconds = |name: &str, default: u32| {
         let set = environment.get(name).and_then(|text| text.parse::<u32>().ok());
@@ -417,7 +421,7 @@ mod tests {
     fn zero_turns_pings_off_and_leaves_their_limit_as_it_is() {
         let asked = |interval: &str, timeout: &str| {
             let variables = [("HTTP2_READ_IDLE_TIMEOUT_SECONDS", interval), ("HTTP2_PING_TIMEOUT_SECONDS", timeout)];
-            let health = health(&Environment::of(variables));
+            let health = health(&EnvironmentVariables::of(variables));
             (health.interval.map(|interval| interval.as_secs()), health.timeout.as_secs())
         };
         assert_eq!(asked("10", "5"), (Some(10), 5));

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::document::Kubeconfig;
 use super::user::ExecConfig;
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::error::ConfigError;
 
 /// The kubeconfig files to read, in order.
@@ -21,7 +21,7 @@ pub struct LoadingRules {
 impl LoadingRules {
     /// The files of `KUBECONFIG`, or else `.kube/config` in the home directory.
     #[doc(alias = "NewDefaultClientConfigLoadingRules")]
-    pub fn from_environment(environment: &Environment) -> Self {
+    pub fn from_environment(environment: &EnvironmentVariables) -> Self {
         let home = environment.home().map(|home| home.join(".kube").join("config"));
         let listed = environment.get("KUBECONFIG");
         let mut precedence: Vec<PathBuf> = Vec::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use kubewright_net::config::{CertificateSource, Environment};
+use kubewright_net::config::{CertificateSource, EnvironmentVariables};
 use kubewright_net::credentials::{ClientCertificate, KeySource};
 use kubewright_net::transport::{Transport, TransportError, TransportErrorKind, Upgrade};
 use kubewright_net::{Config, Secret};
@@ -159,7 +159,7 @@ async fn a_rejected_client_certificate_is_reported() {
     let mut config: Config = config;
     config.credentials.client_certificate = Some(data(&stranger.sign("jane")));
     for variable in ["DISABLE_HTTP2", "NOTHING"] {
-        config.environment = Environment::of([(variable, "1")]);
+        config.environment = EnvironmentVariables::of([(variable, "1")]);
         let error = config.connect().expect("fine").send(get("/api/v1/pods")).await.expect_err("it is not believed");
         assert_eq!(error.kind(), TransportErrorKind::Tls, "{error:?}");
     }

@@ -2,7 +2,7 @@
 
 use kubewright_core::ByteString;
 use kubewright_net::Config;
-use kubewright_net::config::{ConfigError, Environment, Kubeconfig, Overrides};
+use kubewright_net::config::{ConfigError, EnvironmentVariables, Kubeconfig, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
@@ -18,7 +18,7 @@ fn config(directory: &Directory, server: &str, cluster: &str, user: &str) -> Res
     );
     let kubeconfig = Kubeconfig::read(&directory.write("config", text))?;
     let mut config = Config::from_kubeconfig(&kubeconfig, &Overrides::default())?;
-    config.environment = Environment::of::<String, String>([]);
+    config.environment = EnvironmentVariables::of::<String, String>([]);
     Ok(config)
 }
 
@@ -94,7 +94,7 @@ async fn untrusted_servers_and_rejected_clients_are_distinguished() {
     );
     for variable in ["DISABLE_HTTP2", "NOTHING"] {
         let mut config = config.as_ref().expect("fine").clone();
-        config.environment = Environment::of([(variable, "1")]);
+        config.environment = EnvironmentVariables::of([(variable, "1")]);
         let error = config.connect().expect("fine").send(get("/api/v1/pods")).await.expect_err("it is not believed");
         assert_eq!(error.kind(), TransportErrorKind::Tls, "{error:?}");
         assert!(error.to_string().contains("(users[\"jane\"] of "), "{error}");

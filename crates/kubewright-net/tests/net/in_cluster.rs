@@ -2,7 +2,8 @@
 
 use kubewright_net::Config;
 use kubewright_net::config::{
-    AuthInfo, CertificateSource, Cluster, ConfigError, Context, Environment, InCluster, LoadingRules, Overrides,
+    AuthInfo, CertificateSource, Cluster, ConfigError, Context, EnvironmentVariables, InCluster, LoadingRules,
+    Overrides,
 };
 
 use crate::directory::Directory;
@@ -12,7 +13,7 @@ use crate::scripted::{Authority, Scripted, echo};
 fn pod(directory: &Directory, variables: &[(&str, &str)]) -> InCluster {
     let service = [("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
     let variables = service.iter().chain(variables).map(|&(name, value)| (name, value));
-    InCluster::at(Environment::of(variables), directory.root())
+    InCluster::at(EnvironmentVariables::of(variables), directory.root())
 }
 
 fn mounted() -> Directory {
@@ -40,7 +41,7 @@ fn a_pod_finds_server_token_authorities_and_namespace() {
 #[test]
 fn without_variables_token_or_authorities_there_is_no_configuration() {
     let directory = mounted();
-    let outside = InCluster::at(Environment::of::<String, String>([]), directory.root());
+    let outside = InCluster::at(EnvironmentVariables::of::<String, String>([]), directory.root());
     assert!(matches!(outside.config(), Err(ConfigError::NotInCluster(_))) && !outside.is_possible());
     std::fs::remove_file(directory.path("ca.crt")).expect("it is there");
     let error = pod(&directory, &[]).config().expect_err("the system's authorities are no substitute").to_string();
@@ -58,7 +59,7 @@ fn without_variables_token_or_authorities_there_is_no_configuration() {
 fn the_pod_counts_where_no_kubeconfig_does() {
     let directory = mounted();
     let pod = pod(&directory, &[]);
-    let nothing = LoadingRules::from_environment(&Environment::of([("KUBECONFIG", "/no/such/file")]));
+    let nothing = LoadingRules::from_environment(&EnvironmentVariables::of([("KUBECONFIG", "/no/such/file")]));
     let config = Config::infer_from(&nothing, &Overrides::default(), &pod).expect("the pod will do");
     assert_eq!(config.server.host(), Some("10.0.0.1"));
 
@@ -97,7 +98,7 @@ current-context: a";
     directory.write("kubeconfig", "clusters: [");
     let broken = Config::infer_from(&LoadingRules::explicit(&file), &Overrides::default(), &pod);
     assert!(broken.is_err(), "a broken kubeconfig is not passed over");
-    let outside = InCluster::at(Environment::of::<String, String>([]), "/no/such/directory");
+    let outside = InCluster::at(EnvironmentVariables::of::<String, String>([]), "/no/such/directory");
     assert!(Config::infer_from(&nothing, &Overrides::default(), &outside).is_err_and(|error| error.is_empty()));
 }
 
@@ -105,7 +106,7 @@ current-context: a";
 #[test]
 fn namespaces_come_from_the_flag_then_the_variable_then_the_mount() {
     let directory = mounted();
-    let nothing = LoadingRules::from_environment(&Environment::of([("KUBECONFIG", "/no/such/file")]));
+    let nothing = LoadingRules::from_environment(&EnvironmentVariables::of([("KUBECONFIG", "/no/such/file")]));
     let namespace = |pod: &InCluster, overrides: &Overrides| {
         Config::infer_from(&nothing, overrides, pod).expect("the pod will do").default_namespace
     };
@@ -134,7 +135,7 @@ async fn a_pod_reaches_its_server() {
     let port = server.address.port().to_string();
     let service = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", port.as_str())];
     let mut config = pod(&directory, &service).config().expect("all is mounted");
-    config.environment = Environment::of::<String, String>([]);
+    config.environment = EnvironmentVariables::of::<String, String>([]);
     let heard = ask(&config.connect().expect("fine"), get("/")).await.1;
     assert!(heard.contains("authorization: Bearer s3cret\n"), "{heard}");
 }

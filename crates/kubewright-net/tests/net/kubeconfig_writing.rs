@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use kubewright_net::config::{Cluster, ConfigError, Environment, Kubeconfig, LoadingRules};
+use kubewright_net::config::{Cluster, ConfigError, EnvironmentVariables, Kubeconfig, LoadingRules};
 
 use crate::directory::Directory;
 
@@ -21,7 +21,7 @@ const SECOND: &str = "users:\n- {name: admin, user: {token: old}}\n";
 
 fn rules(directory: &Directory) -> LoadingRules {
     let list = std::env::join_paths([directory.path("one"), directory.path("two")]).expect("no colons in names");
-    LoadingRules::from_environment(&Environment::of([("KUBECONFIG", list.to_string_lossy().into_owned())]))
+    LoadingRules::from_environment(&EnvironmentVariables::of([("KUBECONFIG", list.to_string_lossy().into_owned())]))
 }
 
 // KC-9

@@ -1,6 +1,6 @@
 //! Order and merging of kubeconfig files.
 
-use kubewright_net::config::{ConfigError, Environment, Kubeconfig, LoadingRules};
+use kubewright_net::config::{ConfigError, EnvironmentVariables, Kubeconfig, LoadingRules};
 
 use crate::directory::Directory;
 
@@ -23,7 +23,7 @@ fn rules(directory: &Directory, names: &[&str]) -> LoadingRules {
         ("KUBECONFIG", list.to_string_lossy().into_owned()),
         ("HOME", directory.root().to_string_lossy().into_owned()),
     ];
-    LoadingRules::from_environment(&Environment::of(variables))
+    LoadingRules::from_environment(&EnvironmentVariables::of(variables))
 }
 
 // KC-2
@@ -62,7 +62,7 @@ fn without_a_list_the_home_directory_counts() {
     let directory = Directory::new();
     directory.write(".kube/config", SECOND);
     let home = [("HOME", directory.root().to_string_lossy().into_owned())];
-    let loaded = LoadingRules::from_environment(&Environment::of(home)).load().expect("it is fine");
+    let loaded = LoadingRules::from_environment(&EnvironmentVariables::of(home)).load().expect("it is fine");
     assert_eq!(loaded.current_context.as_deref(), Some("blue"));
     directory.write("a", FIRST);
     let loaded = rules(&directory, &["a"]).load().expect("it is fine");

@@ -8,7 +8,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use kubewright_core::ByteString;
 use kubewright_net::Config;
-use kubewright_net::config::{Environment, InCluster, Kubeconfig, LoadingRules, Overrides};
+use kubewright_net::config::{EnvironmentVariables, InCluster, Kubeconfig, LoadingRules, Overrides};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 use tokio::sync::{Notify, Semaphore};
 
@@ -95,9 +95,9 @@ users: [{{name: jane, user: {{auth-provider: {{name: oidc, config: {{idp-issuer-
             self.server.address, self.provider.address
         );
         let rules = LoadingRules::explicit(self.directory.write("config", text));
-        let outside = InCluster::at(Environment::of::<String, String>([]), "/no/such/directory");
+        let outside = InCluster::at(EnvironmentVariables::of::<String, String>([]), "/no/such/directory");
         let mut config = Config::infer_from(&rules, &Overrides::default(), &outside).expect("it is fine");
-        config.environment = Environment::of::<String, String>([]);
+        config.environment = EnvironmentVariables::of::<String, String>([]);
         config
     }
 }

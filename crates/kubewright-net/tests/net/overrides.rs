@@ -1,7 +1,7 @@
 //! Overrides from command-line flags.
 
 use kubewright_net::config::{
-    AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, Environment, InCluster, Kubeconfig,
+    AuthInfo, CertificateSource, Cluster, Config, ConfigError, Context, EnvironmentVariables, InCluster, Kubeconfig,
     LoadingRules, Overrides,
 };
 use kubewright_net::credentials::KeySource;
@@ -165,9 +165,9 @@ fn without_a_current_context_the_error_lists_the_contexts() {
 
 #[test]
 fn without_configuration_the_error_lists_the_searched_places() {
-    let pod = InCluster::at(Environment::of::<String, String>([]), "/nowhere");
+    let pod = InCluster::at(EnvironmentVariables::of::<String, String>([]), "/nowhere");
     let told = |variables: &[(&str, &str)]| {
-        let rules = LoadingRules::from_environment(&Environment::of(variables.iter().copied()));
+        let rules = LoadingRules::from_environment(&EnvironmentVariables::of(variables.iter().copied()));
         let error = Config::infer_from(&rules, &Overrides::default(), &pod).expect_err("there is nothing");
         assert!(error.is_empty());
         error.to_string()

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use http::StatusCode;
-use kubewright_net::config::{Environment, ProxyChoice};
+use kubewright_net::config::{EnvironmentVariables, ProxyChoice};
 use kubewright_net::transport::{Transport, TransportErrorKind};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -177,7 +177,7 @@ async fn the_environment_names_the_proxy_and_its_exceptions() {
     let proxy = Proxy::start(Kind::Http, &authority, server.address).await;
     let mut config = server.config(Some(&authority));
     let url = format!("http://localhost:{}", proxy.port);
-    config.environment = Environment::of([("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "other.example")]);
+    config.environment = EnvironmentVariables::of([("HTTPS_PROXY", url.as_str()), ("NO_PROXY", "other.example")]);
     assert_eq!(ask(&config.connect().expect("fine"), get("/")).await.0, StatusCode::OK);
     assert!(proxy.asked().is_empty(), "this machine needs no proxy");
     config.server = "https://cluster.example".parse().expect("a URL");

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, Version};
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_client::Client;
-use kubewright_net::config::{Environment, Kubeconfig, Overrides};
+use kubewright_net::config::{EnvironmentVariables, Kubeconfig, Overrides};
 use kubewright_net::credentials::Impersonation;
 use kubewright_net::transport::{Body, RequestTimeout, Transport, TransportErrorKind, Upgrade};
 use kubewright_net::{Config, Secret};
@@ -39,7 +39,7 @@ pub async fn secure_server() -> (RunningServer, Config) {
     let server = server.start().await.expect("a free port");
     let kubeconfig = Kubeconfig::parse(&server.kubeconfig(), None).expect("it is fine");
     let mut config = Config::from_kubeconfig(&kubeconfig, &Overrides::default()).expect("it is fine");
-    config.environment = Environment::of::<String, String>([]);
+    config.environment = EnvironmentVariables::of::<String, String>([]);
     (server, config)
 }
 
@@ -75,7 +75,7 @@ async fn ask_owned(transport: HttpTransport, path: &'static str) -> StatusCode {
 #[tokio::test]
 async fn http2_can_be_turned_off() {
     let (_server, mut config) = secure_server().await;
-    config.environment = Environment::of([("DISABLE_HTTP2", "true")]);
+    config.environment = EnvironmentVariables::of([("DISABLE_HTTP2", "true")]);
     let transport = config.connect().expect("certificates are fine");
     for _ in 0..5 {
         let response = transport.send(get("/version")).await.expect("it answers");

@@ -17,7 +17,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use kubewright_net::Config;
-use kubewright_net::config::{CertificateSource, Environment};
+use kubewright_net::config::{CertificateSource, EnvironmentVariables};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyPair, PublicKeyData,
     SanType,
@@ -237,7 +237,7 @@ impl Drop for Scripted {
 /// A configuration for a server, trusting `authority`, untouched by variables of the process.
 pub fn config(server: &str, authority: Option<&Authority>) -> Config {
     let mut config = Config::new(server).expect("a URL");
-    config.environment = Environment::of::<String, String>([]);
+    config.environment = EnvironmentVariables::of::<String, String>([]);
     config.tls.authority = authority.map(|authority| CertificateSource::Data(authority.pem().as_str().into()));
     config
 }

@@ -6,23 +6,23 @@ use kubewright_api::apidiscovery::v2::{
 use kubewright_core::Str;
 use kubewright_core::meta::v1::{GroupVersionKind, ObjectMeta};
 
-use super::{DiscoveredGroup, DiscoveredVersion, Document, Served, ServedApis, ServedSubresource};
+use super::{DiscoveredGroup, DiscoveredVersion, DiscoveryDocument, Served, ServedApis, ServedSubresource};
 
 impl ServedApis {
     /// The `APIGroupDiscoveryList` of the core group, for `/api`.
-    pub fn aggregated_core(&self) -> Document {
+    pub fn aggregated_core(&self) -> DiscoveryDocument {
         list(self.groups.iter().map(|group| &**group).filter(|group| group.name.is_empty()))
     }
 
     /// The `APIGroupDiscoveryList` of all other groups, for `/apis`.
-    pub fn aggregated_groups(&self) -> Document {
+    pub fn aggregated_groups(&self) -> DiscoveryDocument {
         list(self.groups.iter().map(|group| &**group).filter(|group| !group.name.is_empty()))
     }
 }
 
-fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> Document {
+fn list<'g>(groups: impl Iterator<Item = &'g DiscoveredGroup>) -> DiscoveryDocument {
     let items = groups.map(DiscoveredGroup::to_group_discovery).collect();
-    Document::new(APIGroupDiscoveryList { items, ..Default::default() })
+    DiscoveryDocument::new(APIGroupDiscoveryList { items, ..Default::default() })
 }
 
 impl DiscoveredGroup {

@@ -7,23 +7,23 @@ use kubewright_core::message::Message;
 use kubewright_core::protobuf::Envelope;
 
 /// A discovery document.
-pub struct Document {
+pub struct DiscoveryDocument {
     message: Box<dyn Message>,
     kind: &'static str,
     /// Empty for documents of the core group: their first clients expected none.
     api_version: &'static str,
 }
 
-impl Document {
+impl DiscoveryDocument {
     /// A document with the kind and version of its type.
     pub(super) fn new(message: impl Message + 'static) -> Self {
         let info = message.scheme().kind.as_ref().expect("documents have a kind");
-        Document { kind: info.kind, api_version: info.api_version, message: Box::new(message) }
+        DiscoveryDocument { kind: info.kind, api_version: info.api_version, message: Box::new(message) }
     }
 
     /// The same document without an `apiVersion`.
     pub(super) fn without_version(self) -> Self {
-        Document { api_version: "", ..self }
+        DiscoveryDocument { api_version: "", ..self }
     }
 
     /// The document as JSON, with its fields in Go's order.
@@ -48,8 +48,8 @@ impl Document {
     }
 }
 
-impl fmt::Debug for Document {
+impl fmt::Debug for DiscoveryDocument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Document").field("kind", &self.kind).finish_non_exhaustive()
+        f.debug_struct("DiscoveryDocument").field("kind", &self.kind).finish_non_exhaustive()
     }
 }

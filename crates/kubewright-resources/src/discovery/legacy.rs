@@ -7,36 +7,36 @@ use kubewright_core::meta::v1::{
 };
 use kubewright_core::{GroupVersion, Str};
 
-use super::{DiscoveredGroup, Document, Served, ServedApis, ServedSubresource};
+use super::{DiscoveredGroup, DiscoveryDocument, Served, ServedApis, ServedSubresource};
 
 impl ServedApis {
     /// The `APIVersions` for `/api`. `address` is the server address as seen by clients.
-    pub fn api_versions(&self, address: &str) -> Document {
+    pub fn api_versions(&self, address: &str) -> DiscoveryDocument {
         let versions = self.group("").map_or(&[][..], |core| &core.versions);
         let address = ServerAddressByClientCIDR { client_cidr: "0.0.0.0/0".into(), server_address: address.into() };
         let versions = APIVersions {
             versions: versions.iter().map(|version| version.name.clone()).collect(),
             server_address_by_client_cidrs: [address].into(),
         };
-        Document::new(versions).without_version()
+        DiscoveryDocument::new(versions).without_version()
     }
 
     /// The `APIGroupList` for `/apis`.
-    pub fn api_group_list(&self) -> Document {
+    pub fn api_group_list(&self) -> DiscoveryDocument {
         let groups = self.groups.iter().filter(|group| !group.name.is_empty());
-        Document::new(APIGroupList { groups: groups.map(|group| group.to_api_group()).collect() })
+        DiscoveryDocument::new(APIGroupList { groups: groups.map(|group| group.to_api_group()).collect() })
     }
 
     /// The `APIGroup` for `/apis/GROUP`.
-    pub fn api_group(&self, name: &str) -> Option<Document> {
+    pub fn api_group(&self, name: &str) -> Option<DiscoveryDocument> {
         let group = self.group(name).filter(|group| !group.name.is_empty())?;
-        Some(Document::new(group.to_api_group()))
+        Some(DiscoveryDocument::new(group.to_api_group()))
     }
 
     /// The `APIResourceList` for `/apis/GROUP/VERSION`, or for `/api/v1` with an empty group.
-    pub fn api_resource_list(&self, group: &str, version: &str) -> Option<Document> {
+    pub fn api_resource_list(&self, group: &str, version: &str) -> Option<DiscoveryDocument> {
         let resources = &self.group(group)?.versions.iter().find(|known| known.name == *version)?.resources;
-        let list = Document::new(APIResourceList {
+        let list = DiscoveryDocument::new(APIResourceList {
             group_version: GroupVersion::new(group, version).to_string().into(),
             resources: resources.iter().flat_map(Served::to_api_resources).collect(),
         });

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use kubewright_core::{Str, compare_kube_aware_versions};
 
 use crate::hash;
-pub use document::Document;
+pub use document::DiscoveryDocument;
 pub use remote::RemoteVersion;
 pub use served::{Served, ServedSubresource};
 

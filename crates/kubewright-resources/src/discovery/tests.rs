@@ -11,7 +11,7 @@ fn widgets(version: &str) -> Served {
     Served::custom(kind, "widgets", "widget", true)
 }
 
-fn tree(document: &Document) -> Value {
+fn tree(document: &DiscoveryDocument) -> Value {
     Value::from_json(&document.to_json()).unwrap()
 }
 
@@ -80,7 +80,7 @@ fn protobuf_documents_have_the_same_content_as_json_ones() {
     use kubewright_core::meta::v1::{APIGroup, APIGroupList, APIResourceList, APIVersions};
     use kubewright_core::protobuf::Envelope;
 
-    fn check<M: kubewright_core::message::Message + Default>(document: &Document, api_version: &str) {
+    fn check<M: kubewright_core::message::Message + Default>(document: &DiscoveryDocument, api_version: &str) {
         let protobuf = document.to_protobuf();
         let envelope = Envelope::decode(&protobuf).unwrap();
         assert_eq!(envelope.api_version, api_version);

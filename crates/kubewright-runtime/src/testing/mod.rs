@@ -71,7 +71,7 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 const IDLE_POLLS: u32 = 5;
 
 /// An in-memory server.
-#[doc(alias = "envtest.Environment")]
+#[doc(alias = "envtest.EnvironmentVariables")]
 #[derive(Debug)]
 pub struct TestCluster {
     server: RunningServer,

@@ -29,7 +29,7 @@ pub(super) type OpenDatabase = Box<dyn Fn(&Path) -> Result<Database, String> + S
 ///
 /// All objects are in memory anyway, and the file is read only once, at start. Pages that a write
 /// needs again are still in the cache of the operating system. redb's default is 1 GiB.
-const CACHE_BYTES: usize = 4 << 20;
+const CACHE_BYTES: usize = 1 << 20;
 
 fn builder() -> redb::Builder {
     let mut builder = Database::builder();

@@ -50,6 +50,8 @@ fn counts_generation(resource: &ValidatedResource<'_>) -> bool {
     resource.is_custom() || WITH_GENERATION.contains(&(resource.group, resource.plural))
 }
 
+const MAX_UNAVAILABLE: [&str; 4] = ["spec", "updateStrategy", "rollingUpdate", "maxUnavailable"];
+
 /// Sets the initial state of a new object.
 pub fn prepare_create(resource: &ValidatedResource<'_>, value: &mut Value) {
     if counts_generation(resource) {
@@ -100,9 +102,15 @@ pub fn prepare_create(resource: &ValidatedResource<'_>, value: &mut Value) {
             let status = [("conditions", Value::Null), ("acceptedNames", names), ("storedVersions", stored.into())];
             tree::set(value, &["status"], tree::map(status));
         }
+        ("apps", "statefulsets") => drop_max_unavailable(value),
         ("batch", "jobs") => select_by_uid(value),
         _ => {}
     }
+}
+
+/// Drops a field whose feature gate, MaxUnavailableStatefulSet, is off by default in Kubernetes.
+fn drop_max_unavailable(set: &mut Value) {
+    tree::remove(set, &MAX_UNAVAILABLE);
 }
 
 /// The condition of a pod that is not scheduled because of its scheduling gates.
@@ -202,6 +210,10 @@ pub fn prepare_update(resource: &ValidatedResource<'_>, old: &Value, new: &mut V
     }
     if resource.is("", "services") && part == Part::Main {
         drop_obsolete(old, new);
+    }
+    // A set that was stored with the field keeps it.
+    if resource.is("apps", "statefulsets") && part == Part::Main && tree::get(old, &MAX_UNAVAILABLE).is_none() {
+        drop_max_unavailable(new);
     }
     if resource.is("", "persistentvolumeclaims") && part == Part::Main {
         crate::data_source::normalize(new, Some(old));

@@ -30,7 +30,7 @@ pub(super) fn deliver(
     keep_alive: HandlerGuard,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let _stopped = StopGuard(&listener);
+        let _stopped = ListenerStop(&listener);
         Delivery { listener: &listener, dispatcher, _keep_alive: keep_alive, has_panicked: false, has_missed: false }
             .run()
             .await;
@@ -38,9 +38,9 @@ pub(super) fn deliver(
 }
 
 /// Signals on drop that the task has ended.
-struct StopGuard<'a>(&'a Listener);
+struct ListenerStop<'a>(&'a Listener);
 
-impl Drop for StopGuard<'_> {
+impl Drop for ListenerStop<'_> {
     fn drop(&mut self) {
         self.0.end();
         self.0.stopped.cancel();

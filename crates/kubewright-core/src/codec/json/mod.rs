@@ -10,5 +10,5 @@ mod writer;
 pub use field::find_field;
 pub(crate) use number::finite;
 pub use reader::Reader;
-pub(in crate::codec) use writer::Style;
+pub(in crate::codec) use writer::JsonStyle;
 pub use writer::Writer;

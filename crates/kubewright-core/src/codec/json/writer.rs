@@ -11,11 +11,11 @@ use super::plain_text::end_of_plain_text;
 /// fields that were not set.
 pub struct Writer<'w> {
     pub(in crate::codec) out: &'w mut Vec<u8>,
-    pub(in crate::codec) style: Style,
+    pub(in crate::codec) style: JsonStyle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::codec) enum Style {
+pub(in crate::codec) enum JsonStyle {
     Request,
     Server,
     Apply,
@@ -24,13 +24,13 @@ pub(in crate::codec) enum Style {
 impl<'w> Writer<'w> {
     /// Appends to `out`.
     pub fn new(out: &'w mut Vec<u8>) -> Self {
-        Writer { out, style: Style::Request }
+        Writer { out, style: JsonStyle::Request }
     }
 
     /// Writes as kube-apiserver does.
     #[must_use]
     pub fn as_server(mut self) -> Self {
-        self.style = Style::Server;
+        self.style = JsonStyle::Server;
         self
     }
 
@@ -43,7 +43,7 @@ impl<'w> Writer<'w> {
     /// {}`.
     #[must_use]
     pub fn as_apply(mut self) -> Self {
-        self.style = Style::Apply;
+        self.style = JsonStyle::Apply;
         self
     }
 

@@ -1,6 +1,6 @@
 //! Encodes messages as JSON, driven by their type tables.
 
-use crate::codec::json::{Style, Writer};
+use crate::codec::json::{JsonStyle, Writer};
 use crate::codec::message::{Message, Ref, Scalar};
 use crate::codec::scheme::{FieldInfo, Flags, Type, TypeInfo};
 
@@ -24,14 +24,15 @@ impl Writer<'_> {
             self.key(&mut separator, "apiVersion");
             self.string(info.api_version);
         }
-        let names_zeros = self.style != Style::Apply || has_content(message);
+        let names_zeros = self.style != JsonStyle::Apply || has_content(message);
         for (index, field) in scheme.fields.iter().enumerate() {
             let value = message.get(index);
-            if self.style == Style::Apply && (is_unset(field, value) || !names_zeros && is_required_zero(field, value))
+            if self.style == JsonStyle::Apply
+                && (is_unset(field, value) || !names_zeros && is_required_zero(field, value))
             {
                 continue;
             }
-            if self.style == Style::Server && (matches!(value, Ref::Absent) || is_omitted(field, value)) {
+            if self.style == JsonStyle::Server && (matches!(value, Ref::Absent) || is_omitted(field, value)) {
                 self.unset(&mut separator, field);
             } else if !matches!(value, Ref::Absent) {
                 self.field_name(&mut separator, field);

@@ -7,11 +7,11 @@ use std::net::IpAddr;
 
 use http::Uri;
 
-use crate::environment::Environment;
+use crate::environment::EnvironmentVariables;
 use crate::secret::Secret;
 
 /// The proxy for a server, or `None` for a direct connection.
-pub(super) fn proxy_for(server: &Uri, environment: &Environment) -> Option<Secret<String>> {
+pub(super) fn proxy_for(server: &Uri, environment: &EnvironmentVariables) -> Option<Secret<String>> {
     let is_secure = server.scheme() == Some(&http::uri::Scheme::HTTPS);
     let host = server.host()?.trim_matches(['[', ']']);
     let port = server.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
@@ -128,7 +128,7 @@ mod tests {
     // TR-1
     #[test]
     fn each_scheme_has_its_variable() {
-        let environment = Environment::of([("HTTPS_PROXY", "a:1"), ("http_proxy", "b:2"), ("NO_PROXY", "c")]);
+        let environment = EnvironmentVariables::of([("HTTPS_PROXY", "a:1"), ("http_proxy", "b:2"), ("NO_PROXY", "c")]);
         let proxy = |server: &str| {
             let found = proxy_for(&server.parse().expect("a URL"), &environment);
             found.map(|url| url.expose().clone())
