@@ -104,7 +104,8 @@ impl ApiServer {
             tokens: self.tokens.clone(),
             accounts,
             request_header: self.request_header.clone(),
-            rejects_anonymous: self.rejects_anonymous,
+            // As in kube-apiserver: otherwise every client would have all rights.
+            rejects_anonymous: self.rejects_anonymous || self.authorization_modes.always_allow(),
         };
         let in_flight = InFlight::new(
             self.max_in_flight.unwrap_or(MAX_IN_FLIGHT),

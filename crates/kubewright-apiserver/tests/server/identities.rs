@@ -261,11 +261,17 @@ async fn modes_decide_about_users_without_roles() {
         (vec![AuthorizationMode::AlwaysDeny, AuthorizationMode::AlwaysAllow], 200),
         (vec![AuthorizationMode::Rbac, AuthorizationMode::AlwaysAllow], 200),
     ] {
-        let server =
-            listening(ApiServer::in_memory().authorization_modes(AuthorizationModes::new(modes.clone()))).await;
+        let tokens = StaticTokens::from_csv("s3cret,bob,7").expect("a line");
+        let server = ApiServer::in_memory().tokens(tokens);
+        let server = listening(server.authorization_modes(AuthorizationModes::new(modes.clone()))).await;
         let authority = server.certificate_authority().expect("TLS").to_owned();
         let mut client = connect(&server, &authority, None).await;
-        assert_eq!(client.call("GET", "/api/v1/namespaces", "").await.0, code, "{modes:?}");
+        // Where all users have all rights, requests without credentials are rejected.
+        let anonymous = client.call("GET", "/api/v1/namespaces", "").await.0;
+        assert_eq!(anonymous, if code == 200 { 401 } else { 403 }, "{modes:?}");
+        let request = Request::builder().uri("/api/v1/namespaces").header("authorization", "Bearer s3cret");
+        let request = request.header("host", "localhost").body(Full::default()).expect("a valid request");
+        assert_eq!(client.send(request).await.status(), code, "{modes:?}");
     }
     assert!("ABAC".parse::<AuthorizationMode>().expect_err("not supported").contains("\"ABAC\""));
 }

@@ -8,7 +8,7 @@ use kubewright_objects::lookup::ObjectReader;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AuthorizationMode {
-    /// Everybody may do everything.
+    /// Every user may do everything. Requests without credentials are rejected with 401.
     AlwaysAllow,
     /// Only `system:masters` may do anything.
     AlwaysDeny,
@@ -37,6 +37,11 @@ impl AuthorizationModes {
     /// These modes, in this order.
     pub fn new(modes: impl IntoIterator<Item = AuthorizationMode>) -> Self {
         AuthorizationModes(modes.into_iter().collect())
+    }
+
+    /// Whether every user may do everything.
+    pub fn always_allow(&self) -> bool {
+        self.0.contains(&AuthorizationMode::AlwaysAllow)
     }
 
     /// The modes in their order.
