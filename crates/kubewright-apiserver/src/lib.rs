@@ -30,6 +30,7 @@
 
 mod admission;
 mod aggregation;
+mod audit;
 pub mod backup;
 mod call;
 mod channel_condition;
@@ -53,6 +54,7 @@ pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
 pub use faults::{Fault, Faults};
 pub use http::ResponseBody;
+pub use kubewright_audit::{AuditLevel, AuditLog, AuditLogOptions, AuditPolicy, PolicyError};
 pub use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens, TokenFileError};
 pub use kubewright_auth::authorization::{AuthorizationMode, AuthorizationModes};
 pub use non_resource::GIT_VERSION;

@@ -3,13 +3,14 @@
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
 use bytes::Bytes;
-use hyper::header::{HOST, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
@@ -17,6 +18,7 @@ use kubewright_core::options::QueryParameters;
 use tokio::time::{Instant, timeout};
 
 use crate::aggregation::{self, Aggregation};
+use crate::audit::{self, AUDIT_ID, RequestAudit};
 use crate::call::Call;
 use crate::faults::{self, FaultEffect, Faults};
 use crate::http::IncomingRequest;
@@ -32,6 +34,7 @@ use crate::request::{RequestInfo, selected_name};
 use crate::request_cost;
 use crate::routes;
 use crate::warnings::Warnings;
+use kubewright_audit::Auditor;
 use kubewright_auth::User;
 use kubewright_auth::authentication::{self, Authenticator, Peer};
 use kubewright_auth::authorization;
@@ -45,6 +48,21 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of heavy requests that run at a time.
 const OFFLOADED_REQUESTS: usize = 64;
+
+/// The other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Remote {
+    pub(crate) peer: Peer,
+    /// `None` in memory.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// What a request holds until its response is sent.
+#[derive(Default)]
+struct RequestProgress {
+    place: InFlightPermit,
+    audit: RequestAudit,
+}
 
 /// A boxed future.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -74,6 +92,7 @@ struct SharedService {
     faults: Faults,
     /// Whether the fault injection endpoint is enabled.
     serves_faults: bool,
+    auditor: Option<Arc<Auditor>>,
 }
 
 impl Service {
@@ -84,6 +103,7 @@ impl Service {
         disk: Option<Arc<Disk>>,
         faults: Faults,
         serves_faults: bool,
+        auditor: Option<Arc<Auditor>>,
     ) -> Self {
         let metrics = ServerMetrics::default();
         let response_memory = MemoryBudget::new(RESPONSE_BYTES);
@@ -99,6 +119,7 @@ impl Service {
             aggregation: Arc::default(),
             faults,
             serves_faults,
+            auditor,
         };
         Service { shared: Arc::new(shared) }
     }
@@ -117,7 +138,8 @@ impl Service {
     /// Boxed so that the server's future is compiled in this crate only.
     fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<ResponseBody>>> {
         let (parts, body) = request.into_parts();
-        Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
+        let remote = Remote { peer: Peer::Trusted, address: None };
+        Box::pin(async move { self.serve(&remote, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
     }
 
     /// Connections to webhooks.
@@ -134,7 +156,7 @@ impl Service {
         &self.shared.faults
     }
 
-    pub(crate) async fn serve(&self, peer: &Peer, asked: IncomingRequest) -> io::Result<Response<ResponseBody>> {
+    pub(crate) async fn serve(&self, remote: &Remote, asked: IncomingRequest) -> io::Result<Response<ResponseBody>> {
         let IncomingRequest { mut parts, query, info, mut body } = asked;
         // HTTP/2 has the host in the URI. Handlers look for it in the headers.
         if let Some(authority) = parts.uri.authority()
@@ -164,16 +186,27 @@ impl Service {
                 }
             }
         }
-        let (mut place, start) = (InFlightPermit::default(), Instant::now());
-        let answer = self.answer_in_time(peer, &parts, (&info, &query), &mut body, &mut place).await;
+        let (id, start) = (audit::request_id(&parts.headers), Instant::now());
+        let audit = RequestAudit::new(self.shared.auditor.as_ref(), &id, &parts, remote.address);
+        let mut progress = RequestProgress { audit, ..RequestProgress::default() };
+        let answer = self.answer_in_time(&remote.peer, &parts, (&info, &query), &mut body, &mut progress).await;
         // An error response may be sent after the deadline.
         let deadline = (answer.is_ok() && !info.is_long_running()).then(|| start + REQUEST_TIMEOUT);
         let wanted = || Wanted::of_errors(&parts.headers, &query);
-        let response = answer.unwrap_or_else(|rejection| ApiResponse::rejection(rejection, wanted())).into_response();
+        let mut response =
+            answer.unwrap_or_else(|rejection| ApiResponse::rejection(rejection, wanted())).into_response();
+        response.headers_mut().insert(AUDIT_ID, id);
         self.shared.metrics.count(info.verb, response.status().as_u16());
+        let RequestProgress { place, mut audit } = progress;
+        audit.responded(response.status().as_u16(), response.headers().get(CONTENT_TYPE), response.body().whole());
+        if response.body().is_watch()
+            && let Some(trail) = audit.trail()
+        {
+            trail.response_started();
+        }
         let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
         Ok(response.map(|body| {
-            let body = body.with_faults(active_faults).in_place(place).until(deadline);
+            let body = body.with_faults(active_faults).in_place(place).audited(audit.into_trail()).until(deadline);
             if let Some(bytes) = cut { body.cut_after(bytes) } else { body }
         }))
     }
@@ -211,13 +244,13 @@ impl Service {
         parts: &Parts,
         (info, query): (&RequestInfo, &QueryParameters),
         body: &mut RequestBody,
-        place: &mut InFlightPermit,
+        progress: &mut RequestProgress,
     ) -> Result<ApiResponse, Rejection> {
         let time = match request_timeout(info, query) {
             Ok(time) => time,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
-        let answer = pin!(self.check_and_answer(peer, parts, (info, query), body, place));
+        let answer = pin!(self.check_and_answer(peer, parts, (info, query), body, progress));
         match time {
             Some(time) => timeout(time, answer).await.unwrap_or_else(|_| Err(timed_out())),
             None => answer.await,
@@ -231,9 +264,9 @@ impl Service {
         parts: &Parts,
         (info, query): (&RequestInfo, &QueryParameters),
         body: &mut RequestBody,
-        place: &mut InFlightPermit,
+        progress: &mut RequestProgress,
     ) -> Result<ApiResponse, Rejection> {
-        let user = match self.admit(peer, &parts.headers, (info, query), place) {
+        let user = match self.admit(peer, &parts.headers, (info, query), progress) {
             Ok(user) => user,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
@@ -247,7 +280,9 @@ impl Service {
         } else {
             // For requests without a deadline, limit the time for the body.
             let read = timeout(REQUEST_TIMEOUT, body.read(&self.shared.body_memory)).await;
-            read.unwrap_or_else(|_| Err(timed_out()))?
+            let body = read.unwrap_or_else(|_| Err(timed_out()))?;
+            progress.audit.request_body(info, &parts.headers, &body.bytes);
+            body
         };
         if is_read {
             self.wait_for_catalog().await;
@@ -290,17 +325,28 @@ impl Service {
         peer: &Peer,
         headers: &HeaderMap,
         (info, query): (&RequestInfo, &QueryParameters),
-        place: &mut InFlightPermit,
+        progress: &mut RequestProgress,
     ) -> Result<User, Rejection> {
         let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
         let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
         let selected = selected_name(query).unwrap_or_default();
         let action = info.action(&selected);
+        progress.audit.authenticated(&user, info, &selected);
+        let caller = user.name.clone();
         let user = authentication::impersonate(&**registry, user, headers, action)?;
-        *place = in_flight
+        if user.name != caller
+            && let Some(trail) = progress.audit.trail()
+        {
+            trail.impersonated(&user);
+        }
+        progress.place = in_flight
             .enter(info.verb, &user)
             .ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))?;
-        authorization::authorize(&**registry, &user, action)?;
+        let decision = authorization::decide(&**registry, &user, action);
+        if let Some(trail) = progress.audit.trail() {
+            trail.authorized(decision.is_allowed, &decision.reason);
+        }
+        decision.check(&user, action)?;
         Ok(user)
     }
 

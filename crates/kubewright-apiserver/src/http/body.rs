@@ -9,6 +9,7 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use futures_core::Stream;
 use hyper::body::{Frame, SizeHint};
+use kubewright_audit::AuditTrail;
 use kubewright_net::transport::Body;
 use tokio::sync::watch;
 use tokio::task::unconstrained;
@@ -72,6 +73,7 @@ pub struct ResponseBody {
     _place: InFlightPermit,
     _memory: MemoryReservation,
     _request: Option<ActiveRequest>,
+    _audit: Option<AuditTrail>,
 }
 
 enum Inner {
@@ -141,6 +143,7 @@ impl ResponseBody {
             _place: InFlightPermit::default(),
             _memory: MemoryReservation::default(),
             _request: None,
+            _audit: None,
         }
     }
 
@@ -184,6 +187,20 @@ impl ResponseBody {
             *faults = Some(WatchFaults::new(active_faults));
         }
         self
+    }
+
+    /// Ends the audit of the request when the body is dropped.
+    pub(crate) fn audited(mut self, trail: Option<AuditTrail>) -> Self {
+        self._audit = trail;
+        self
+    }
+
+    /// The bytes, if all of them exist and are not compressed.
+    pub(crate) fn whole(&self) -> Option<&Bytes> {
+        match &self.inner {
+            Inner::Whole { bytes, .. } => Some(bytes),
+            _ => None,
+        }
     }
 
     /// Counts the request as in flight until the body is dropped.

@@ -114,7 +114,15 @@ impl ApiServer {
         );
         let body_memory = MemoryBudget::new(self.max_body_memory.unwrap_or(REQUEST_BYTES));
         let limits = (in_flight, body_memory);
-        let service = Service::new(Arc::clone(&registry), authenticator, limits, disk, faults, self.serves_faults);
+        let service = Service::new(
+            Arc::clone(&registry),
+            authenticator,
+            limits,
+            disk,
+            faults,
+            self.serves_faults,
+            self.auditor.clone(),
+        );
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
         let mut front_proxy = None;
         let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);

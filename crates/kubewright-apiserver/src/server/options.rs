@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use kubewright_audit::{AuditLog, AuditPolicy, Auditor};
 use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens};
 use kubewright_auth::authorization::AuthorizationModes;
 
@@ -53,6 +55,7 @@ pub struct ApiServer {
     pub(super) service_account_tokens: ServiceAccountOptions,
     pub(super) rejects_anonymous: bool,
     pub(super) authorization_modes: AuthorizationModes,
+    pub(super) auditor: Option<Arc<Auditor>>,
 }
 
 impl ApiServer {
@@ -306,6 +309,14 @@ impl ApiServer {
     #[must_use]
     pub fn reject_anonymous(mut self) -> Self {
         self.rejects_anonymous = true;
+        self
+    }
+
+    /// Records requests in an audit log. Off by default.
+    #[doc(alias = "audit-policy-file")]
+    #[must_use]
+    pub fn audit(mut self, policy: AuditPolicy, log: AuditLog) -> Self {
+        self.auditor = Some(Auditor::new(policy, log));
         self
     }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::kubeconfig::{self, AdminCredentials};
 use crate::faults::Faults;
 use crate::http::ConnectionLimit;
-use crate::service::Service;
+use crate::service::{Remote, Service};
 use crate::serving::Connections;
 use kubewright_auth::authentication::Peer;
 
@@ -133,7 +133,7 @@ pub(super) async fn serve_pipes(
             _ = stop.wait_for(|stopped| *stopped) => None,
         };
         let Some(pipe) = pipe else { break };
-        connections.serve(async move { Some((pipe, Peer::Trusted)) });
+        connections.serve(async move { Some((pipe, Remote { peer: Peer::Trusted, address: None })) });
     }
     connections.finish().await;
 }

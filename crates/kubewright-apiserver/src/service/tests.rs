@@ -25,7 +25,7 @@ fn service(directory: &Path, is_full: &Arc<AtomicBool>) -> Service {
         Authenticator { tokens: Default::default(), accounts, request_header: None, rejects_anonymous: false };
     let limits = (InFlight::new(100, 100, 100), MemoryBudget::new(1 << 20));
     let faults = Faults::new(Arc::clone(&registry));
-    Service::new(registry, authenticator, limits, Some(Arc::new(disk)), faults, false)
+    Service::new(registry, authenticator, limits, Some(Arc::new(disk)), faults, false, None)
 }
 
 async fn call(service: &Service, method: &str, path: &str, body: String) -> (u16, String) {

@@ -27,8 +27,7 @@ use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
     ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
-use crate::service::Service;
-use kubewright_auth::authentication::Peer;
+use crate::service::{Remote, Service};
 use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.
@@ -65,7 +64,7 @@ impl Connections {
     /// there are too many.
     pub(crate) fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &mut self,
-        open: impl Future<Output = Option<(S, Peer)>> + Send + 'static,
+        open: impl Future<Output = Option<(S, Remote)>> + Send + 'static,
     ) {
         // Remove finished tasks, which would otherwise accumulate.
         while self.tasks.try_join_next().is_some() {}
@@ -91,18 +90,18 @@ impl Connections {
 async fn open_and_serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     service: Service,
     slot: &ConnectionSlot,
-    open: impl Future<Output = Option<(S, Peer)>>,
+    open: impl Future<Output = Option<(S, Remote)>>,
     mut stop: watch::Receiver<bool>,
 ) {
     let opened = tokio::select! {
         opened = open => opened,
         _ = stop.wait_for(|stopped| *stopped) => None,
     };
-    let Some((stream, peer)) = opened else { return };
+    let Some((stream, remote)) = opened else { return };
     let mut active_faults = service.faults().active_faults();
     let restarts = active_faults.borrow().restarts;
     tokio::select! {
-        () = serve(service, peer, slot, stream, stop) => {}
+        () = serve(service, remote, slot, stream, stop) => {}
         _ = active_faults.wait_for(|active_faults| active_faults.restarts != restarts) => {}
     }
 }
@@ -110,7 +109,7 @@ async fn open_and_serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 /// Serves a connection until it ends. Errors are ignored: the client notices them itself.
 async fn serve(
     service: Service,
-    peer: Peer,
+    remote: Remote,
     slot: &ConnectionSlot,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     mut stop: watch::Receiver<bool>,
@@ -124,9 +123,9 @@ async fn serve(
     let requests = ConnectionRequests::default();
     if is_http2 {
         let respond = |parts, body| {
-            let (service, peer, request, pending) =
-                (service.clone(), peer.clone(), slot.begin_request(), requests.add());
-            move || respond(service, peer, parts, RequestBody::Http2(body), request, Some(pending))
+            let (service, remote, request, pending) =
+                (service.clone(), remote.clone(), slot.begin_request(), requests.add());
+            move || respond(service, remote, parts, RequestBody::Http2(body), request, Some(pending))
         };
         let mut connection = pin!(http2::serve(stream, stop, respond));
         let mut stall = WriteDeadline::default();
@@ -145,11 +144,11 @@ async fn serve(
     let is_watch = &AtomicBool::new(false);
     let respond = service_fn(move |request: Request<Incoming>| {
         let (parts, body) = request.into_parts();
-        let (service, peer, leftover) = (service.clone(), peer.clone(), leftover.clone());
+        let (service, remote, leftover) = (service.clone(), remote.clone(), leftover.clone());
         let request = slot.begin_request();
         async move {
             let body = RequestBody::http1(body, leftover.clone());
-            let mut response = respond(service, peer, parts, body, request, None).await?;
+            let mut response = respond(service, remote, parts, body, request, None).await?;
             is_watch.store(response.body().is_watch(), Ordering::Relaxed);
             if leftover.is_set() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -200,7 +199,7 @@ impl WriteDeadline {
 /// Handles a request. `pending` is set for HTTP/2, where a connection has concurrent requests.
 async fn respond(
     service: Service,
-    peer: Peer,
+    remote: Remote,
     parts: Parts,
     body: RequestBody,
     request: ActiveRequest,
@@ -210,9 +209,9 @@ async fn respond(
     // The streams of a connection share its task. Work that may take long has a task of its own,
     // and so has every request that would delay another one.
     let answered = if pending.as_ref().is_none_or(|pending| pending.is_alone() && asked.is_about_one()) {
-        guarded(pin!(service.serve(&peer, asked))).await
+        guarded(pin!(service.serve(&remote, asked))).await
     } else {
-        AbortOnDrop::spawn(async move { service.serve(&peer, asked).await }).await.ok()
+        AbortOnDrop::spawn(async move { service.serve(&remote, asked).await }).await.ok()
     };
     let response = answered.unwrap_or_else(|| {
         let status = Status::internal("the server failed to handle this request");

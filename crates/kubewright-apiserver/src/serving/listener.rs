@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{Connections, Tls};
 use crate::http::ConnectionLimit;
-use crate::service::Service;
+use crate::service::{Remote, Service};
 use kubewright_auth::authentication::Peer;
 
 /// Time limit of a TLS handshake.
@@ -48,8 +48,8 @@ pub(crate) async fn listen(
             accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stopped| *stopped) => break,
         };
-        let mut socket = match accepted {
-            Ok((socket, _)) => socket,
+        let (mut socket, address) = match accepted {
+            Ok((socket, address)) => (socket, Some(address.ip())),
             Err(error) => {
                 shortage.wait(&error).await;
                 continue;
@@ -65,7 +65,8 @@ pub(crate) async fn listen(
         let tls = tls.clone();
         connections.serve(async move {
             let Some((acceptor, clients)) = tls else {
-                return Some((Box::new(socket) as Box<dyn Stream>, Peer::Plain { is_on_loopback }));
+                let peer = Peer::Plain { is_on_loopback };
+                return Some((Box::new(socket) as Box<dyn Stream>, Remote { peer, address }));
             };
             let handshake = async {
                 if has_forgotten_tls(&mut socket).await {
@@ -76,7 +77,7 @@ pub(crate) async fn listen(
             let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await.ok()??;
             let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| clients.recognize(chain));
             let peer = certificate.map_or(Peer::Unknown, Peer::Certified);
-            Some((Box::new(stream) as Box<dyn Stream>, peer))
+            Some((Box::new(stream) as Box<dyn Stream>, Remote { peer, address }))
         });
     }
     drop(listener);

@@ -5,6 +5,7 @@ mod accounts;
 mod admission_plugins;
 mod aggregation;
 mod applying;
+mod audit;
 mod client;
 mod complexity;
 mod control;

@@ -171,11 +171,10 @@ async fn sets_and_their_updates_are_checked() {
             &[],
         ),
         (
-            r#""podManagementPolicy":"Random","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":-1,"maxUnavailable":"0%"}},"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Keep","whenScaled":"Retain"},"ordinals":{"start":-1}"#,
+            r#""podManagementPolicy":"Random","updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":-1}},"persistentVolumeClaimRetentionPolicy":{"whenDeleted":"Keep","whenScaled":"Retain"},"ordinals":{"start":-1}"#,
             &[
                 r#"spec.podManagementPolicy: Invalid value: "Random": must be 'OrderedReady' or 'Parallel'"#,
                 "spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0",
-                r#"spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0"#,
                 r#"spec.persistentVolumeClaimRetentionPolicy.whenDeleted: Unsupported value: "Keep": supported values: "Retain", "Delete""#,
                 "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0",
             ],

@@ -32,12 +32,18 @@ pub struct Decision {
 
 /// Returns 403 unless the action is allowed.
 pub fn authorize(objects: &dyn AuthorizationReader, user: &User, action: Action<'_>) -> Result<(), Rejection> {
-    let decision = decide(objects, user, action);
-    if decision.is_allowed {
-        return Ok(());
+    decide(objects, user, action).check(user, action)
+}
+
+impl Decision {
+    /// Returns 403 unless the action is allowed.
+    pub fn check(&self, user: &User, action: Action<'_>) -> Result<(), Rejection> {
+        if self.is_allowed {
+            return Ok(());
+        }
+        let more = if self.reason.is_empty() { String::new() } else { format!(": {}", self.reason) };
+        Err(action.forbidden(user, &more).into())
     }
-    let more = if decision.reason.is_empty() { String::new() } else { format!(": {}", decision.reason) };
-    Err(action.forbidden(user, &more).into())
 }
 
 /// Decides whether a user may perform an action.

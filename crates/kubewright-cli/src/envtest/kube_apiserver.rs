@@ -8,8 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use kubewright_apiserver::{
-    AdmissionPlugin, ApiServer, AuthorizationMode, AuthorizationModes, GIT_VERSION, RequestHeaderOptions,
-    ServiceAccountOptions, StaticTokens,
+    AdmissionPlugin, ApiServer, AuditLog, AuditLogOptions, AuditPolicy, AuthorizationMode, AuthorizationModes,
+    GIT_VERSION, RequestHeaderOptions, ServiceAccountOptions, StaticTokens,
 };
 
 use super::flags::{FlagKind, Flags};
@@ -23,6 +23,11 @@ use crate::signals::TerminationSignals;
 const HONOURED: &[&str] = &[
     "anonymous-auth",
     "api-audiences",
+    "audit-log-maxage",
+    "audit-log-maxbackup",
+    "audit-log-maxsize",
+    "audit-log-path",
+    "audit-policy-file",
     "authorization-mode",
     "bind-address",
     "cert-dir",
@@ -99,6 +104,7 @@ fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
     let modes: Vec<&str> = flags.list("authorization-mode").iter().map(String::as_str).collect();
     server = server.authorization_modes(authorization_modes(&modes)?);
     server = admission_plugins(server, flags)?;
+    server = audit(server, flags)?;
     if let Some(ttl) = flags.parsed("event-ttl", duration)? {
         server = server.event_ttl(ttl);
     }
@@ -170,6 +176,26 @@ fn authentication(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, Box
         server = server.reject_anonymous();
     }
     Ok(server)
+}
+
+fn audit(server: ApiServer, flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
+    let (Some(policy), Some(path)) = (flags.value("audit-policy-file"), flags.value("audit-log-path")) else {
+        return Ok(server);
+    };
+    let text = std::fs::read_to_string(policy).map_err(|error| format!("{policy}: {error}"))?;
+    let policy = AuditPolicy::from_yaml(&text).map_err(|error| format!("{policy}: {error}"))?;
+    // In kube-apiserver zero means no limit.
+    let limit = |name| {
+        flags
+            .parsed(name, number)
+            .map(|limit| limit.and_then(|limit| u64::try_from(limit).ok()).filter(|limit| *limit > 0))
+    };
+    let mut options = AuditLogOptions::default();
+    options.path = path.into();
+    options.max_size = limit("audit-log-maxsize")?.map(|megabytes| megabytes.saturating_mul(1 << 20));
+    options.max_backups = limit("audit-log-maxbackup")?.and_then(|files| usize::try_from(files).ok());
+    options.max_age = limit("audit-log-maxage")?.map(|days| Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
+    Ok(server.audit(policy, AuditLog::open(options)?))
 }
 
 /// The modes by their names. As in kube-apiserver, everything is allowed by default.
