@@ -25,7 +25,7 @@ pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// What is recorded of a request so far.
+/// The record of a request so far.
 #[derive(Default)]
 pub(crate) struct RequestAudit {
     /// `None` if the server records nothing.
@@ -70,7 +70,7 @@ impl RequestAudit {
         self.trail = auditor.begin(request, user, info.action(selected), version);
     }
 
-    /// What is recorded from now on, if anything.
+    /// The record, if there is one.
     pub(crate) fn trail(&mut self) -> Option<&mut AuditTrail> {
         self.trail.as_mut()
     }
@@ -99,7 +99,7 @@ impl RequestAudit {
         }
     }
 
-    /// What ends with the response.
+    /// The record, which ends with the response.
     pub(crate) fn into_trail(self) -> Option<AuditTrail> {
         self.trail
     }

@@ -57,7 +57,7 @@ pub(crate) struct Remote {
     pub(crate) address: Option<IpAddr>,
 }
 
-/// What a request holds until its response is sent.
+/// State of a request until its response is sent.
 #[derive(Default)]
 struct RequestProgress {
     place: InFlightPermit,

@@ -1,4 +1,4 @@
-//! Audit of API requests: who asked for what and when, as JSON lines in the form of kube-apiserver.
+//! Audit of API requests: callers, actions and times, as JSON lines in the form of kube-apiserver.
 //!
 //! An [`AuditPolicy`] decides how much of a request is recorded. An [`AuditTrail`] follows one
 //! request and writes an event for each of its stages to an [`AuditLog`].
@@ -16,7 +16,7 @@ pub use log::{AuditLog, AuditLogOptions};
 pub use policy::{AuditLevel, AuditPolicy, PolicyError, Stage};
 pub use trail::{AuditTrail, AuditedRequest};
 
-/// Where requests are recorded, and which.
+/// A policy, and the log that it fills.
 #[derive(Debug)]
 pub struct Auditor {
     policy: AuditPolicy,

@@ -1,4 +1,4 @@
-//! Which requests are recorded, and how much of them.
+//! The policy: how much of each request is recorded.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use kubewright_objects::object::tree;
 pub enum AuditLevel {
     /// Nothing.
     None,
-    /// Who asked for what, and when.
+    /// Caller, action and time.
     Metadata,
     /// Also the object of the request.
     Request,
@@ -72,7 +72,7 @@ pub struct AuditPolicy {
     omit_managed_fields: bool,
 }
 
-/// What a policy decides about a request.
+/// The decision of a policy about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuditDecision {
     pub(crate) level: AuditLevel,

@@ -1,5 +1,4 @@
-//! Who sends a request, and whether they may: authentication and authorization as in
-//! kube-apiserver, without HTTP.
+//! Authentication and authorization of requests as in kube-apiserver, without an HTTP server.
 //!
 //! [`authentication`] turns a connection and the headers of a request into a [`User`].
 //! [`authorization`] decides whether a user may perform an [`Action`](authorization::Action), by

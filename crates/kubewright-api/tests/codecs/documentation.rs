@@ -37,8 +37,8 @@ fn collect_file(text: &str, found: &mut HashMap<String, Vec<Comments>>) {
         if line.starts_with("#[") {
             continue;
         }
-        // The first paragraph is the description; the generator appends rules of the field. It escapes
-        // what rustdoc would take for a link.
+        // The first paragraph is the description; the generator appends rules of the field. It
+        // escapes what rustdoc would take for a link.
         let first = comment.split(|line| line.is_empty()).next().unwrap_or_default().join(" ").replace('\\', "");
         comment.clear();
         if let Some(name) = line.strip_prefix("pub struct ") {

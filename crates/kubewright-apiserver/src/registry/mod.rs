@@ -88,7 +88,7 @@ pub(crate) struct Registry {
     pub(crate) plugins: EnabledPlugins,
     /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
-    /// Who decides about requests.
+    /// The authorization modes.
     pub(crate) authorization_modes: AuthorizationModes,
     /// Serializes writes that a quota limits.
     pub(crate) quota: Mutex<()>,

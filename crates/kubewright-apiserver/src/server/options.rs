@@ -260,8 +260,8 @@ impl ApiServer {
         self
     }
 
-    /// Serves TLS with this certificate and key, which are PEM files. By default the server signs its
-    /// own certificate.
+    /// Serves TLS with this certificate and key, which are PEM files. By default the server signs
+    /// its own certificate.
     #[doc(alias = "tls-cert-file")]
     #[must_use]
     pub fn serving_certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
@@ -269,8 +269,8 @@ impl ApiServer {
         self
     }
 
-    /// Serves TLS with `apiserver.crt` and `apiserver.key` of this directory, and creates them if they
-    /// are missing.
+    /// Serves TLS with `apiserver.crt` and `apiserver.key` of this directory, and creates them if
+    /// they are missing.
     #[doc(alias = "cert-dir")]
     #[must_use]
     pub fn certificate_directory(mut self, directory: impl Into<PathBuf>) -> Self {
@@ -278,8 +278,8 @@ impl ApiServer {
         self
     }
 
-    /// Also accepts client certificates that the authorities of this PEM file signed. The common name
-    /// is the user, organizations are the groups.
+    /// Also accepts client certificates that the authorities of this PEM file signed. The common
+    /// name is the user, organizations are the groups.
     #[doc(alias = "client-ca-file")]
     #[must_use]
     pub fn client_ca_file(mut self, file: impl Into<PathBuf>) -> Self {

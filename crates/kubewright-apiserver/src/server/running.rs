@@ -50,8 +50,8 @@ impl RunningServer {
         }
     }
 
-    /// The key of the certificate authority, in PEM, for signing certificate requests. `None` without
-    /// TLS. Client certificates that it signs are accepted by this server.
+    /// The key of the certificate authority, in PEM, for signing certificate requests. `None`
+    /// without TLS. Client certificates that it signs are accepted by this server.
     pub fn certificate_authority_key(&self) -> Option<&Secret<String>> {
         match &self.credentials {
             AdminCredentials::None => None,

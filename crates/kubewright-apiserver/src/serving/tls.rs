@@ -68,7 +68,7 @@ impl ClientAuthorities {
         Ok(ClientAuthorities { users: verifier(users)?, front_proxies: front_proxies.map(verifier).transpose()? })
     }
 
-    /// What the certificate of a client proves. `chain` has further certificates after it.
+    /// The identity that a certificate proves. It is the first of the chain.
     pub(super) fn recognize(&self, chain: &[CertificateDer<'static>]) -> Option<ClientCertificate> {
         let (certificate, further) = chain.split_first()?;
         let is_signed_by = |authority: &Arc<dyn ClientCertVerifier>| {

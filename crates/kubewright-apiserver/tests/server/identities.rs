@@ -93,7 +93,7 @@ async fn connect(server: &RunningServer, authority: &str, identity: Option<&Iden
     Client::over(TlsConnector::from(Arc::new(config)).connect(name, socket).await.expect("a handshake")).await
 }
 
-/// Who the server thinks the caller is, or the status code.
+/// Name and groups of the caller, as the server sees them, or the status code.
 async fn who(client: &mut Client, headers: &[(&str, &str)]) -> Result<(String, String), u16> {
     let mut request = Request::builder()
         .method("POST")

@@ -42,7 +42,7 @@ pub enum Peer {
     Certified(ClientCertificate),
 }
 
-/// What a client certificate proves. Nothing if no authority of the server signed it.
+/// The identities that a client certificate proves. None if no authority of the server signed it.
 #[derive(Debug, Clone, Default)]
 pub struct ClientCertificate {
     /// The user, if an authority of users signed it.
@@ -58,7 +58,7 @@ pub struct Authenticator {
     pub tokens: StaticTokens,
     /// The tokens of service accounts.
     pub accounts: ServiceAccountTokens,
-    /// Which headers of front proxies are believed.
+    /// The front proxies and their headers. `None` if there are none.
     pub request_header: Option<RequestHeaderOptions>,
     /// Whether requests without credentials are rejected with 401.
     pub rejects_anonymous: bool,
@@ -83,8 +83,8 @@ impl Authenticator {
     }
 }
 
-/// Authenticates the caller: by the headers of a front proxy, by client certificate, by token, or as
-/// anonymous. An unknown token or certificate is an error, unless something else names the user.
+/// Authenticates the caller: by the headers of a front proxy, by client certificate, by token, or
+/// as anonymous. An unknown token or certificate is an error, unless something else names the user.
 ///
 /// Over plain HTTP, a server without tokens trusts every program that reaches it. With tokens, a
 /// request without one is anonymous.

@@ -1,8 +1,8 @@
 //! Issues and verifies service account tokens.
 //!
-//! A token is a JSON Web Token with the claims of the real server. It is bound to a service account,
-//! and optionally to a further object. It is valid until it expires or one of these objects is
-//! deleted; their UIDs are compared.
+//! A token is a JSON Web Token with the claims of the real server. It is bound to a service
+//! account, and optionally to a further object. It is valid until it expires or one of these
+//! objects is deleted; their UIDs are compared.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -34,7 +34,8 @@ pub struct ServiceAccountOptions {
     pub issuers: Vec<String>,
     /// A PEM file with the private key that signs tokens. By default the server creates a key.
     pub signing_key_file: Option<PathBuf>,
-    /// PEM files with the keys and certificates that verify tokens. By default the signing key does.
+    /// PEM files with the keys and certificates that verify tokens. By default the signing key
+    /// does.
     pub key_files: Vec<PathBuf>,
     /// The audiences of the server. Its issuers by default.
     pub api_audiences: Vec<String>,

@@ -1,5 +1,5 @@
-//! Authorization: `system:masters` may do everything, all others what the modes of the server allow;
-//! by default, what their RBAC roles allow.
+//! Authorization: `system:masters` may do everything, all others what the modes of the server
+//! allow; by default, what their RBAC roles allow.
 //!
 //! Roles and bindings are ordinary objects, and are read for each decision. An index by subject
 //! finds the bindings of a user without a scan.

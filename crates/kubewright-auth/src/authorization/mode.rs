@@ -1,4 +1,4 @@
-//! Who decides about requests: RBAC, or one of the modes without rules.
+//! Authorization modes: RBAC, and the modes without rules.
 
 use std::str::FromStr;
 
@@ -56,8 +56,8 @@ impl Default for AuthorizationModes {
     }
 }
 
-/// What authorization reads: the modes, and the objects of RBAC.
+/// The inputs of authorization: the modes, and the objects of RBAC.
 pub trait AuthorizationReader: ObjectReader {
-    /// Who decides.
+    /// The modes of the server.
     fn authorization_modes(&self) -> &AuthorizationModes;
 }

@@ -1,7 +1,8 @@
 //! The program `kube-apiserver` of a folder for envtest: an API server in memory, with the flags of
 //! kube-apiserver 1.36.
 //!
-//! A flag is honoured, or known and without effect, which one log line says, or unknown and refused.
+//! A flag is honoured, or known and without effect, which one log line says, or unknown and
+//! refused.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

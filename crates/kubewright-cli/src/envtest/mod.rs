@@ -1,8 +1,8 @@
 //! `kubewright envtest`, and the programs that it installs: `kube-apiserver` and `etcd`.
 //!
 //! envtest starts two programs from a folder, `kube-apiserver` and `etcd`, and tells them by flags
-//! where to listen and which certificates to trust. Here both are links to this command, which looks
-//! at the name that it was called by. Go's tests run on it without a change:
+//! where to listen and which certificates to trust. Here both are links to this command, which
+//! looks at the name that it was called by. Go's tests run on it without a change:
 //! `KUBEBUILDER_ASSETS=DIR go test ./...`.
 
 mod etcd;
@@ -19,7 +19,7 @@ use clap::Args;
 
 use crate::{failure, output};
 
-/// What `kubewright envtest` prints after its help.
+/// Text after the help of `kubewright envtest`.
 pub const HELP: &str = "\
 Example:
   kubewright envtest ./assets

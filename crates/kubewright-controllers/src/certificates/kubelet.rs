@@ -10,7 +10,7 @@ const NODES: &str = "system:nodes";
 /// The common name is this prefix and the name of the node.
 const NODE: &str = "system:node:";
 
-/// Checks a request for the client certificate of a kubelet. Returns what is wrong.
+/// Checks a request for the client certificate of a kubelet. Returns the first problem.
 #[doc(alias = "ValidateKubeletClientCSR")]
 pub(super) fn check_client(request: &CertificateSigningRequestParams, usages: &[Str]) -> Result<(), String> {
     check_organization(request)?;
@@ -28,7 +28,7 @@ pub(super) fn check_client(request: &CertificateSigningRequestParams, usages: &[
     check_common_name(request)
 }
 
-/// Checks a request for the serving certificate of a kubelet. Returns what is wrong.
+/// Checks a request for the serving certificate of a kubelet. Returns the first problem.
 #[doc(alias = "ValidateKubeletServingCSR")]
 pub(super) fn check_serving(request: &CertificateSigningRequestParams, usages: &[Str]) -> Result<(), String> {
     check_organization(request)?;

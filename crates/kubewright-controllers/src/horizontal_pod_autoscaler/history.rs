@@ -1,4 +1,4 @@
-//! What an autoscaler remembers: recent recommendations and changes, which slow down further ones.
+//! The memory of an autoscaler: recent recommendations and changes, which slow down further ones.
 
 use std::time::Duration;
 

@@ -345,7 +345,7 @@ impl Autoscaling {
     }
 }
 
-/// What a metric asks for.
+/// The replicas that a metric recommends.
 struct Measured {
     replicas: i32,
     /// How messages name the metric.

@@ -48,7 +48,7 @@ pub(super) struct Target<'a> {
     pub(super) now: Time,
 }
 
-/// What a metric asks for.
+/// The replicas that a metric recommends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Proposal {
     pub(super) replicas: i32,

@@ -221,7 +221,7 @@ impl Paths<'_> {
         }
     }
 
-    /// What a method does with an object.
+    /// The description of a method of an object.
     fn description(&self, method: &str) -> String {
         let kind = &self.served.kind;
         match method {
@@ -233,7 +233,7 @@ impl Paths<'_> {
         }
     }
 
-    /// What a method does with a subresource.
+    /// The description of a method of a subresource.
     fn description_of(&self, subresource: &ServedSubresource, connects: bool, method: &str) -> String {
         let (kind, name) = (&self.served.kind, &subresource.name);
         if connects {
