@@ -2,6 +2,7 @@
 
 mod assertions;
 mod caches;
+mod clusters;
 mod controller;
 mod custom;
 mod custom_apply;
