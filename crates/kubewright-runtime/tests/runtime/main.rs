@@ -1,5 +1,6 @@
 //! The runtime of controllers over the embedded server.
 
+mod apply_controlled;
 mod assertions;
 mod caches;
 mod clusters;
