@@ -1,0 +1,8 @@
+//! Tests of the operators. Each one runs as its service account, with the permissions of its
+//! manifests and nothing else.
+
+mod support;
+
+#[path = "mirror/main.rs"]
+#[allow(dead_code, reason = "`main` is for the program")]
+mod mirror;
