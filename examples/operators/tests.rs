@@ -6,3 +6,7 @@ mod support;
 #[path = "mirror/main.rs"]
 #[allow(dead_code, reason = "`main` is for the program")]
 mod mirror;
+
+#[path = "namespace_labeller/main.rs"]
+#[allow(dead_code, reason = "`main` is for the program")]
+mod namespace_labeller;
