@@ -10,3 +10,7 @@ mod mirror;
 #[path = "namespace_labeller/main.rs"]
 #[allow(dead_code, reason = "`main` is for the program")]
 mod namespace_labeller;
+
+#[path = "certificate_issuer/main.rs"]
+#[allow(dead_code, reason = "`main` is for the program")]
+mod certificate_issuer;
