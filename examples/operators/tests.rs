@@ -14,3 +14,7 @@ mod namespace_labeller;
 #[path = "certificate_issuer/main.rs"]
 #[allow(dead_code, reason = "`main` is for the program")]
 mod certificate_issuer;
+
+#[path = "cache_cluster/main.rs"]
+#[allow(dead_code, reason = "`main` is for the program")]
+mod cache_cluster;
