@@ -18,3 +18,7 @@ mod certificate_issuer;
 #[path = "cache_cluster/main.rs"]
 #[allow(dead_code, reason = "`main` is for the program")]
 mod cache_cluster;
+
+#[path = "sharded_prober/main.rs"]
+#[allow(dead_code, reason = "`main` is for the program")]
+mod sharded_prober;
