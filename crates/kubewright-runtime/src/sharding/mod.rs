@@ -22,7 +22,6 @@ mod share;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
-use std::time::Duration;
 
 use kubewright_api::coordination::v1::Lease;
 use kubewright_cache::{InformerHandle, InformerScope, SharedIndexInformer, SharedInformerFactory};
@@ -40,10 +39,6 @@ use members::Members;
 use shard::OwnedShard;
 pub(crate) use shard::Permit;
 use share::{Cover, ShareListWatch, Terms};
-
-/// A replica acquires its shards one after the other. It looks for their keys once after this time,
-/// since each look covers all keys.
-const GAINED_TOGETHER: Duration = Duration::from_millis(50);
 
 /// The label of replica leases with the name of their group.
 const GROUP_LABEL: &str = "kubewright.io/sharding-group";
@@ -277,8 +272,6 @@ impl Sharding {
         changes.mark_changed();
         let mut told = Terms::new();
         while changes.changed().await.is_ok() {
-            sleep(GAINED_TOGETHER).await;
-            changes.mark_unchanged();
             let terms = self.inner.terms();
             let is_new = |shard: usize| terms[shard].is_some() && told.get(shard) != Some(&terms[shard]);
             if (0..terms.len()).any(is_new) {
