@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
+use kubewright_client::Client;
 use kubewright_core::{FieldSelector, GroupVersionResource, Object, Selector, Str};
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +81,8 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
 /// A request for an informer.
 pub(super) struct InformerRequest {
     pub(super) objects: TypeId,
+    /// The client of a new informer.
+    pub(super) client: Client,
     /// The name of the object type.
     pub(super) type_name: &'static str,
     pub(super) resource: GroupVersionResource,
@@ -109,7 +112,7 @@ impl SharedFactory {
     ) -> (Arc<dyn AnyInformer>, Arc<UsageGuard>) {
         let options = &self.options;
         let mut state = self.state();
-        let InformerRequest { objects, type_name, resource, is_metadata, scope } = request;
+        let InformerRequest { objects, client, type_name, resource, is_metadata, scope } = request;
         let of_type = options.which_of.get(&objects).cloned().unwrap_or_default();
         let namespaces = scope.namespaces.or(of_type.namespaces).unwrap_or_else(|| options.namespaces.clone());
         let or_all = |one: Option<Selector>| one.unwrap_or_else(|| options.label_selector.clone());
@@ -141,6 +144,7 @@ impl SharedFactory {
         let stop = self.stop.child_token();
         let lease = Arc::new(UsageGuard {
             stop: stop.clone(),
+            client,
             namespaces: namespaces.clone(),
             is_all: namespaces == options.namespaces,
             label_selector: labels.clone(),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use kubewright_client::Client;
 use kubewright_core::{FieldSelector, Object, Selector, Str};
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,8 @@ pub struct InformerHandle<T> {
 /// Held by every user of an informer; stops it when dropped.
 pub(super) struct UsageGuard {
     pub(super) stop: CancellationToken,
+    /// The client that the informer lists and watches with.
+    pub(super) client: Client,
     /// Namespaces that the informer watches; empty for all.
     pub(super) namespaces: Vec<Str>,
     /// Whether these are the factory's namespaces.
@@ -53,6 +56,11 @@ impl<T: Object> InformerHandle<T> {
     #[doc(alias = "Informer")]
     pub fn informer(&self) -> &SharedIndexInformer<T> {
         &self.informer
+    }
+
+    /// The client that the informer lists and watches with.
+    pub fn client(&self) -> &Client {
+        &self.lease.client
     }
 
     /// The namespaces that the informer watches, in order; empty for all namespaces or

@@ -168,7 +168,7 @@ impl SharedInformerFactory {
         if let Scope::Namespace(namespace) = api.scope() {
             which.scope.default_namespace(namespace);
         }
-        self.get_or_make(resource, false, which, |namespace| {
+        self.get_or_make(api.client(), resource, false, which, |namespace| {
             // A cluster-wide `api` is used as it is; a namespaced `api` is widened to all
             // namespaces.
             let is_as_asked = namespace == NamespaceScope::All && !matches!(api.scope(), Scope::Namespace(_));
@@ -185,7 +185,7 @@ impl SharedInformerFactory {
         which: InformerScope<PartialObjectMetadata>,
     ) -> InformerHandle<PartialObjectMetadata> {
         let api = self.shared.client.metadata(resource.clone());
-        self.get_or_make(resource, true, which, |namespace| {
+        self.get_or_make(api.client(), resource, true, which, |namespace| {
             let api = api.clone();
             ListWatch::of_metadata(if namespace == NamespaceScope::All { api } else { api.namespace(namespace) })
         })
@@ -193,6 +193,7 @@ impl SharedInformerFactory {
 
     fn get_or_make<T: Object>(
         &self,
+        client: &Client,
         resource: GroupVersionResource,
         is_metadata: bool,
         which: InformerScope<T>,
@@ -223,7 +224,7 @@ impl SharedInformerFactory {
             };
             Arc::new(SharedIndexInformer::over(sources, options.for_informer(&wanted.name, wanted.resource, transform)))
         });
-        let request = InformerRequest { objects, type_name, resource, is_metadata, scope };
+        let request = InformerRequest { objects, client: client.clone(), type_name, resource, is_metadata, scope };
         let (informer, lease) = self.shared.get_or_make(request, make);
         let informer = informer.as_any().downcast_ref::<SharedIndexInformer<T>>();
         InformerHandle::new(informer.expect("the key has the type").clone(), lease)

@@ -226,6 +226,12 @@ impl Client {
         &*self.transport
     }
 
+    /// Whether both clients send through one transport, because they are clones of one client.
+    /// Their settings may differ. Clients of different clusters never share a transport.
+    pub fn shares_transport(&self, other: &Client) -> bool {
+        Arc::ptr_eq(&self.transport, &other.transport)
+    }
+
     /// The namespace of requests without one: that of the kubeconfig's context, or of the pod.
     #[inline]
     pub fn default_namespace(&self) -> &str {

@@ -3,8 +3,33 @@
 use std::mem;
 use std::ops::{Deref, DerefMut};
 
-use crate::Time;
 use crate::meta::v1::Condition;
+use crate::{Object, Str, Time};
+
+impl Condition {
+    /// A condition that is `True` or `False`, with a reason (one CamelCase word) and a message.
+    ///
+    /// ```
+    /// use kubewright_core::meta::v1::Condition;
+    /// let condition = Condition::new("Ready", false, "NoReplicas", "0 of 3 replicas are ready");
+    /// assert_eq!(condition.status, "False");
+    /// ```
+    pub fn new(type_: impl Into<Str>, holds: bool, reason: impl Into<Str>, message: impl Into<Str>) -> Self {
+        Condition {
+            type_: type_.into(),
+            status: Str::from_static(if holds { "True" } else { "False" }),
+            reason: reason.into(),
+            message: message.into(),
+            ..Default::default()
+        }
+    }
+
+    /// Sets the observed generation to that of the object that the condition was computed from.
+    #[must_use]
+    pub fn observing(self, object: &impl Object) -> Self {
+        Condition { observed_generation: object.generation(), ..self }
+    }
+}
 
 /// The condition of this type.
 #[doc(alias = "FindStatusCondition")]

@@ -76,7 +76,11 @@ impl Context {
         self.own(self.client().cluster_api())
     }
 
-    /// Like [`api`](Self::api), over any `api`.
+    /// Like [`api`](Self::api), over any `api`, also of another cluster.
+    ///
+    /// Reads come from the caches of that cluster, and its writes are awaited in them, if the
+    /// controller watches an informer whose client is a clone of the client of `api`. Other reads
+    /// go to the server.
     pub fn own<K: Object>(&self, api: Api<K>) -> OwnApi<K> {
         OwnApi::new(api, self.clone())
     }
@@ -87,10 +91,11 @@ impl<K: Object> OwnApi<K> {
         let relations = context.shared().relations();
         let name = api.resource().group_resource().to_string();
         let namespace = namespace_of(&api);
+        // A controller may watch the same kind in two clusters.
+        let holds = |relation: &Arc<dyn Relation>| relation.is_of(api.client()) && relation.covers(&namespace);
         let is_of_type =
-            |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.informer().is::<InformerHandle<K>>();
-        let is_named =
-            |relation: &Arc<dyn Relation>| relation.covers(&namespace) && relation.health(false).name == name.as_str();
+            |relation: &Arc<dyn Relation>| holds(relation) && relation.informer().is::<InformerHandle<K>>();
+        let is_named = |relation: &Arc<dyn Relation>| holds(relation) && relation.health(false).name == name.as_str();
         let is_whole = |relation: &Arc<dyn Relation>| relation.cut().is_whole();
         let is_exact = |relation: &Arc<dyn Relation>| is_of_type(relation) && is_named(relation);
         // Prefers a relation with complete objects of the whole resource, then one with a part of

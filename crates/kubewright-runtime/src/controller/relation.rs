@@ -9,6 +9,7 @@ use kubewright_cache::{
     BoxFuture, Event, HandlerRegistration, Health, HealthState, InformerHandle, InformerScope, InformerStopped,
     Unsynced,
 };
+use kubewright_client::Client;
 use kubewright_core::{Object, ObjectKey, Str};
 
 use super::health::RelationHealth;
@@ -53,6 +54,8 @@ pub(crate) trait Relation: Send + Sync {
     /// Whether it covers this namespace; the empty name means all namespaces, or cluster
     /// scope.
     fn covers(&self, namespace: &str) -> bool;
+    /// Whether its objects are those of the server that `client` talks to, as far as is known.
+    fn is_of(&self, client: &Client) -> bool;
     /// The informer, for a downcast.
     fn informer(&self) -> &dyn Any;
     fn detach(&self);
@@ -339,6 +342,10 @@ impl<K: Object> Relation for Attached<K> {
 
     fn covers(&self, namespace: &str) -> bool {
         self.informer.covers(namespace)
+    }
+
+    fn is_of(&self, client: &Client) -> bool {
+        self.informer.client().shares_transport(client)
     }
 
     fn informer(&self) -> &dyn Any {

@@ -18,7 +18,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use kubewright_cache::{AddIndexersError, Indexers, SharedInformerFactory};
+use kubewright_cache::{AddIndexersError, FactoryOptions, Indexers, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
 use kubewright_client::rest::PrometheusMetrics;
@@ -36,7 +36,7 @@ pub use signals::shutdown_on_signals;
 use crate::controller::{
     BoxError, CacheSource, Controller, ControllerHandle, NamedInformer, Requests, RunnableController, Subject,
 };
-use crate::election::{LeaderElector, host_name};
+use crate::election::{InvalidElection, LeaderElectionOptions, LeaderElector, host_name, unique_identity};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
 use crate::sharding::Sharding;
 
@@ -73,6 +73,8 @@ pub struct Manager {
     sharding: Option<Sharding>,
     checks: Checks,
     events: Option<EventBroadcaster>,
+    /// The caches of other clusters.
+    clusters: Vec<SharedInformerFactory>,
     /// Informers with indices, which would be lost if the informers were dropped.
     indexed: Vec<Arc<dyn CacheSource>>,
     #[cfg(feature = "webhook")]
@@ -110,6 +112,7 @@ impl Manager {
             sharding: None,
             checks: Checks::default(),
             events: None,
+            clusters: Vec::new(),
             indexed: Vec::new(),
             #[cfg(feature = "webhook")]
             webhooks: Vec::new(),
@@ -170,6 +173,40 @@ impl Manager {
         let resource = GroupResource::new(T::RESOURCE.kind.group, T::RESOURCE.plural);
         self.indexed.push(Arc::new(NamedInformer { name: resource.to_string().into(), informer }));
         Ok(self)
+    }
+
+    /// Adds the caches of another cluster, for
+    /// [`Watches::informer`](crate::controller::RelationOptions::informer). They start and stop
+    /// with the caches of the manager.
+    ///
+    /// ```
+    /// # use kubewright_api::core::v1::ConfigMap;
+    /// # use kubewright_apiserver::ApiServer;
+    /// # use kubewright_core::Object;
+    /// # use kubewright_runtime::{Context, Freshness, Manager, Outcome, Watches};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (server, other) = (ApiServer::in_memory().start().await?, ApiServer::in_memory().start().await?);
+    /// # let (client, target) = (server.client(), other.client());
+    /// # let shutdown = tokio_util::sync::CancellationToken::new();
+    /// let mut manager = Manager::new(&client, Default::default());
+    /// let copies = manager.add_cluster(&target, Default::default()).informer::<ConfigMap>();
+    /// let controller = manager.controller::<ConfigMap>("copies");
+    /// let controller = controller.watches_with(Watches::informer("configmaps", copies, |map| [map.key()]));
+    /// manager.add(controller.reconciling_with(target, |map, context: Context, target| async move {
+    ///     // Reads the cache of the other cluster.
+    ///     let copy = context.own(target.api::<ConfigMap>(map.namespace())).get(map.name(), Freshness::Cached).await?;
+    ///     println!("{} is copied: {}", map.name(), copy.is_some());
+    ///     Ok(Outcome::Done)
+    /// }))?;
+    /// # shutdown.cancel();
+    /// manager.run(&shutdown).await?;
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias = "cluster.New")]
+    pub fn add_cluster(&mut self, client: &Client, options: FactoryOptions) -> SharedInformerFactory {
+        let factory = SharedInformerFactory::new(client, options);
+        self.clusters.push(factory.clone());
+        factory
     }
 
     /// The client.
@@ -324,6 +361,22 @@ impl Manager {
         elector.default_metrics(&self.metrics.elections);
         self.elector = Some(elector);
         self
+    }
+
+    /// Runs controllers only while this process leads, with the defaults of most operators: a lease
+    /// of this name in the namespace of the client, a [unique identity](unique_identity), and the
+    /// usual durations. Other choices are made with [`elect`](Self::elect).
+    ///
+    /// The program needs the permissions `create`, `get` and `update` of leases.
+    ///
+    /// # Errors
+    /// If the name is empty.
+    #[doc(alias = "LeaderElectionID")]
+    pub fn elect_by_lease(&mut self, name: impl Into<Str>) -> Result<&mut Self, InvalidElection> {
+        let client = self.client().clone();
+        let namespace = Str::from(client.default_namespace());
+        let options = LeaderElectionOptions::default();
+        Ok(self.elect(LeaderElector::new(&client, namespace, name, unique_identity(), options)?))
     }
 
     /// Distributes the keys of all controllers between replicas, instead of electing one leader.

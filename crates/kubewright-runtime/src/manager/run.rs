@@ -67,10 +67,13 @@ impl Manager {
         };
         let caches = CancellationToken::new();
         let own_caches = (!self.is_factory_shared).then(|| caches.clone().drop_guard());
+        let other_caches = CancellationToken::new();
+        let stop_other_caches = other_caches.clone().drop_guard();
         if let Some(sharding) = &self.sharding {
             self.controllers.iter().for_each(|controller| controller.share(sharding));
         }
         self.factory.start(&caches);
+        self.clusters.iter().for_each(|cluster| cluster.start(&other_caches));
         let handles = self.handles();
         let mut work = ManagerTasks::default();
         let result = tokio::select! {
@@ -112,6 +115,9 @@ impl Manager {
                 if own_caches.is_some() {
                     self.factory.shutdown().await;
                 }
+                for cluster in &self.clusters {
+                    cluster.shutdown().await;
+                }
                 webhooks.end().await.and(http.end().await)
             };
             let stopped = tokio::select! {
@@ -124,7 +130,7 @@ impl Manager {
             work.leading = TaskGroup::default();
             work.others = TaskGroup::default();
         }
-        drop((own_caches, webhooks, http));
+        drop((own_caches, stop_other_caches, webhooks, http));
         if let Some(events) = self.events.take() {
             events.shutdown(LAST_EVENTS).await;
         }

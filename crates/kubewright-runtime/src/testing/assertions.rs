@@ -13,6 +13,10 @@ use super::TestCluster;
 /// Time between two looks at an object.
 const PERIOD: Duration = Duration::from_millis(10);
 
+/// The most looks at an object. Over long times they are less frequent, because with a paused clock
+/// nothing else slows a test down.
+const MAX_LOOKS: u32 = 6000;
+
 impl TestCluster {
     /// Waits until an object satisfies a condition, and returns it. The namespace of a
     /// cluster-scoped object is empty.
@@ -111,7 +115,8 @@ impl TestCluster {
         let kind = &K::RESOURCE.kind;
         let resource = GroupVersionResource::new(kind.group, kind.version, K::RESOURCE.plural);
         let scope = if K::RESOURCE.namespaced { Scope::Namespace(namespace.into()) } else { Scope::Cluster };
-        let (objects, began) = (Api::<K>::new(&self.client(), resource, scope), Instant::now());
+        let objects = Api::<K>::new(&self.client(), resource, scope);
+        let (began, period) = (Instant::now(), PERIOD.max(time / MAX_LOOKS));
         loop {
             // A failed request, such as an injected fault, says nothing about the object.
             if let Ok(object) = objects.get_opt(name).await
@@ -122,7 +127,7 @@ impl TestCluster {
             if began.elapsed() >= time {
                 return None;
             }
-            sleep(PERIOD).await;
+            sleep(period).await;
         }
     }
 

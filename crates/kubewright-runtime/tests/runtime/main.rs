@@ -1,7 +1,9 @@
 //! The runtime of controllers over the embedded server.
 
+mod apply_controlled;
 mod assertions;
 mod caches;
+mod clusters;
 mod controller;
 mod custom;
 mod custom_apply;
