@@ -14,8 +14,8 @@ use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 
-/// `Retry-After` of an eviction that waits for the controller of its budget. An exhausted budget has
-/// none, since nothing tells when it allows a disruption again.
+/// `Retry-After` of an eviction that waits for the controller of its budget. An exhausted budget
+/// has none, since nothing tells when it allows a disruption again.
 const RETRY_SECONDS: i32 = 10;
 
 impl Registry {
