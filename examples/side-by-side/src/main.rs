@@ -58,14 +58,14 @@ programs! {
     metrics: "31-metrics",
 }
 
-#[cfg(test)]
-mod test {
-    include!("../30-test/kubewright.rs");
-}
-
 fn main() -> ExitCode {
     match run(&std::env::var("SIDE_BY_SIDE").unwrap_or_default()) {
         Ok(code) => code,
         Err(error) => Err::<(), _>(error).report(),
     }
+}
+
+#[cfg(test)]
+mod test {
+    include!("../30-test/kubewright.rs");
 }

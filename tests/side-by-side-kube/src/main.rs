@@ -57,14 +57,14 @@ programs! {
     metrics: "31-metrics",
 }
 
-#[cfg(test)]
-mod test {
-    include!("../../../examples/side-by-side/30-test/kube.rs");
-}
-
 fn main() -> ExitCode {
     match run(&std::env::var("SIDE_BY_SIDE").unwrap_or_default()) {
         Ok(code) => code,
         Err(error) => Err::<(), _>(error).report(),
     }
+}
+
+#[cfg(test)]
+mod test {
+    include!("../../../examples/side-by-side/30-test/kube.rs");
 }
