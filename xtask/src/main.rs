@@ -4,6 +4,7 @@
 //! `cargo xtask generate --check` fails if the committed code is not what it would write.
 //! `cargo xtask bench` compares kubewright with its peers; see `bench/README.md`.
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
+//! `cargo xtask side-by-side [--check]` does the same for the page of programs in the book.
 //! `cargo xtask layers --check` fails on dependencies that ARCHITECTURE.md does not list and on
 //! import cycles between folders; without `--check` it also shows cycles between files.
 //! `cargo xtask prose --check` fails on wide lines and on sentences without a subject.
@@ -14,6 +15,7 @@ mod generate;
 mod layers;
 mod names;
 mod prose;
+mod side_by_side;
 
 use std::process::ExitCode;
 
@@ -25,11 +27,16 @@ fn main() -> ExitCode {
         ["generate", "--check"] => generate::run(true),
         ["names"] => names::run(false),
         ["names", "--check"] => names::run(true),
+        ["side-by-side"] => side_by_side::run(false),
+        ["side-by-side", "--check"] => side_by_side::run(true),
         ["layers", "--check"] => layers::run(false),
         ["prose", "--check"] => prose::run(),
         ["layers"] => layers::run(true),
         ["bench", words @ ..] => bench::run(words),
-        _ => Err(format!("usage: cargo xtask generate|names|layers [--check]|prose --check, or {}", bench::USAGE)),
+        _ => Err(format!(
+            "usage: cargo xtask generate|names|side-by-side|layers [--check]|prose --check, or {}",
+            bench::USAGE
+        )),
     };
     match done {
         Ok(message) => {

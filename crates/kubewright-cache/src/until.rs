@@ -104,6 +104,24 @@ impl<T: Object> InformerWatcher<T> {
         self.informer.store()
     }
 
+    /// The next change; `None` after the informer has stopped. Cancel safe.
+    ///
+    /// Begins with the objects of the first list. There are no errors: the informer retries, and
+    /// its health has the reason. A deletion is reported even if its event was missed.
+    pub async fn next(&mut self) -> Option<WatchEvent<Arc<T>>> {
+        loop {
+            return Some(match self.events.recv().await? {
+                Event::Added { object, .. } => WatchEvent::Added(object),
+                Event::Updated { new, .. } => WatchEvent::Modified(new),
+                Event::Deleted(deleted) => match deleted.object() {
+                    Some(object) => WatchEvent::Deleted(object.clone()),
+                    // A tombstone without a state: an event needs an object.
+                    None => continue,
+                },
+            });
+        }
+    }
+
     /// The informer, for its health and its lister.
     pub fn informer(&self) -> &SharedIndexInformer<T> {
         &self.informer
@@ -126,17 +144,7 @@ impl<T: Object> InformerWatcher<T> {
 
 impl<T: Object> Events<Arc<T>> for InformerWatcher<T> {
     async fn next_event(&mut self) -> Option<Result<WatchEvent<Arc<T>>, Error>> {
-        loop {
-            return Some(Ok(match self.events.recv().await? {
-                Event::Added { object, .. } => WatchEvent::Added(object),
-                Event::Updated { new, .. } => WatchEvent::Modified(new),
-                Event::Deleted(deleted) => match deleted.object() {
-                    Some(object) => WatchEvent::Deleted(object.clone()),
-                    // A tombstone without a state: an event needs an object.
-                    None => continue,
-                },
-            }));
-        }
+        self.next().await.map(Ok)
     }
 }
 

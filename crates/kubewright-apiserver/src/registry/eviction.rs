@@ -14,7 +14,8 @@ use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::KeyRange;
 
-/// `Retry-After` of a rejected eviction.
+/// `Retry-After` of an eviction that waits for the controller of its budget. An exhausted budget
+/// has none, since nothing tells when it allows a disruption again.
 const RETRY_SECONDS: i32 = 10;
 
 impl Registry {
@@ -76,10 +77,10 @@ impl Registry {
     /// Takes one disruption from a budget, or rejects the eviction.
     fn charge_budget(&self, namespace: &str, budget: &Value, pod: &str, dry_run: bool) -> Result<(), Rejection> {
         let name = budget.name();
-        let refuse = |why: String| {
+        let refuse = |why: String, retry_seconds| {
             let message = "Cannot evict pod as it would violate the pod's disruption budget.";
             let cause = StatusCause { reason: Some("DisruptionBudget".into()), message: Some(why.into()), field: None };
-            Rejection::from(Status::too_many_requests(message, RETRY_SECONDS).with_cause(cause))
+            Rejection::from(Status::too_many_requests(message, retry_seconds).with_cause(cause))
         };
         let catalog = self.catalog();
         let Some(resource) = catalog.of_storage("poddisruptionbudgets.policy") else { return Ok(()) };
@@ -96,15 +97,15 @@ impl Registry {
         };
         self.update(&request, |budget| {
             if tree::int(budget, &["status", "observedGeneration"]).unwrap_or_default() < budget.generation() {
-                return Err(refuse(format!("The disruption budget {name} is still being processed by the server.")));
+                let why = format!("The disruption budget {name} is still being processed by the server.");
+                return Err(refuse(why, RETRY_SECONDS));
             }
             let allowed = tree::int(budget, &["status", "disruptionsAllowed"]).unwrap_or_default();
             if allowed <= 0 {
                 let need = tree::int(budget, &["status", "desiredHealthy"]).unwrap_or_default();
                 let have = tree::int(budget, &["status", "currentHealthy"]).unwrap_or_default();
-                return Err(refuse(format!(
-                    "The disruption budget {name} needs {need} healthy pods and has {have} currently"
-                )));
+                let why = format!("The disruption budget {name} needs {need} healthy pods and has {have} currently");
+                return Err(refuse(why, 0));
             }
             let mut budget = budget.clone();
             tree::set(&mut budget, &["status", "disruptionsAllowed"], allowed - 1);

@@ -259,7 +259,9 @@ async fn a_disruption_budget_does_not_protect_unhealthy_pods() {
     assert_eq!(client.call("PATCH", &status, &healthy(1)).await.0, 200);
     assert_eq!(evict(&mut client, "sick").await, 429, "too few are healthy");
     assert_eq!(client.call("PATCH", &status, &healthy(2)).await.0, 200);
-    assert_eq!(evict(&mut client, "ready").await, 429);
+    let (code, refused) = client.call("POST", &format!("{PODS}/ready/eviction"), &eviction("ready")).await;
+    assert_eq!(code, 429);
+    assert_eq!(text(&refused, "details/retryAfterSeconds"), "", "nothing tells when the budget allows it");
     assert_eq!(evict(&mut client, "sick").await, 201);
     let always = r#"{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}"#;
     assert_eq!(client.call("PATCH", &format!("{budgets}/b"), always).await.0, 200);

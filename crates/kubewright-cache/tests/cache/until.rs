@@ -6,7 +6,7 @@ use std::time::Duration;
 use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::ApiServer;
 use kubewright_cache::{InformerOptions, ListWatch, Store, indexer_informer_watcher, until_with_sync};
-use kubewright_client::watch::{Condition, Events, UntilError};
+use kubewright_client::watch::{Condition, UntilError};
 use kubewright_client::{Api, Error};
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{DynamicObject, Object};
@@ -85,13 +85,13 @@ async fn lost_connections_and_forgotten_versions_are_survived_and_the_newest_sta
         assert!(watcher.synced().await);
         let mut seen = Vec::new();
         for _ in 0..2 {
-            seen.push(shown(&watcher.next_event().await.expect("it goes on").expect("fine")));
+            seen.push(shown(&watcher.next().await.expect("it goes on")));
         }
         seen.sort();
         assert_eq!(seen, ["+a@1", "+b@2"]);
         server.cut();
         server.put("a");
-        assert_eq!(shown(&watcher.next_event().await.expect("it goes on").expect("fine")), "~a@3");
+        assert_eq!(shown(&watcher.next().await.expect("it goes on")), "~a@3");
         // Changes during an outage are seen as one change to the final state.
         settle().await;
         server.put("c");
@@ -103,8 +103,8 @@ async fn lost_connections_and_forgotten_versions_are_survived_and_the_newest_sta
         // Order is kept per object, not across objects, and a list may resync unchanged objects.
         let mut missing = vec!["~a@7", "-b@2"];
         while !missing.is_empty() {
-            let event = timeout(Duration::from_secs(600), watcher.next_event()).await.expect("it is seen in time");
-            let event = shown(&event.expect("it goes on").expect("fine"));
+            let event = timeout(Duration::from_secs(600), watcher.next()).await.expect("it is seen in time");
+            let event = shown(&event.expect("it goes on"));
             assert!(!event.contains('c'), "{event}: what came and went unseen stays unseen");
             missing.retain(|missing| *missing != event);
         }
