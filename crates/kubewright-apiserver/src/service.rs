@@ -14,6 +14,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
+use kubewright_net::transport::Transport;
 use tokio::time::{Instant, timeout};
 
 use crate::aggregation;
@@ -115,6 +116,11 @@ impl Service {
     fn trusted(&self, request: Request<Bytes>) -> BoxFuture<'_, io::Result<Response<ResponseBody>>> {
         let (parts, body) = request.into_parts();
         Box::pin(async move { self.serve(&Peer::Trusted, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
+    }
+
+    /// Connections to kubelets and pods.
+    pub(crate) fn connect_network(&self, network: Arc<dyn Transport>) {
+        self.shared.registry.set_network(network);
     }
 
     /// Connections to webhooks.
@@ -312,13 +318,15 @@ impl Service {
             user,
             info,
             method,
+            url: &parts.uri,
             query,
             headers,
             body,
             disk: self.shared.disk.as_deref(),
+            tunnel: parts.extensions.get(),
             warnings: Warnings::default(),
         };
-        if let Some(answer) = aggregation::answer(&call, &parts.uri).await {
+        if let Some(answer) = aggregation::answer(&call).await {
             return Ok(answer);
         }
         let answer = match &info.target {
