@@ -1,10 +1,11 @@
 //! One request, as the handlers see it.
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, Uri};
 use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
+use crate::http::Tunnel;
 use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
@@ -20,11 +21,14 @@ pub(crate) struct Call<'a> {
     pub(crate) user: &'a User,
     pub(crate) info: &'a RequestInfo,
     pub(crate) method: &'a Method,
+    pub(crate) url: &'a Uri,
     pub(crate) query: &'a QueryParameters,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: &'a Bytes,
     /// The data file, if objects are kept in one.
     pub(crate) disk: Option<&'a Disk>,
+    /// Where to put a connection that takes over that of the client, if it can.
+    pub(crate) tunnel: Option<&'a Tunnel>,
     /// Warnings for the client.
     pub(crate) warnings: Warnings,
 }

@@ -15,6 +15,7 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::QueryParameters;
+use kubewright_net::transport::Transport;
 use tokio::time::{Instant, timeout};
 
 use crate::aggregation::{self, Aggregation};
@@ -140,6 +141,11 @@ impl Service {
         let (parts, body) = request.into_parts();
         let remote = Remote { peer: Peer::Trusted, address: None };
         Box::pin(async move { self.serve(&remote, IncomingRequest::new(parts, RequestBody::Whole(body))).await })
+    }
+
+    /// Connections to kubelets and pods.
+    pub(crate) fn connect_network(&self, network: Arc<dyn Transport>) {
+        self.shared.registry.set_network(network);
     }
 
     /// Connections to webhooks.
@@ -366,13 +372,15 @@ impl Service {
             user,
             info,
             method,
+            url: &parts.uri,
             query,
             headers,
             body,
             disk: self.shared.disk.as_deref(),
+            tunnel: parts.extensions.get(),
             warnings: Warnings::default(),
         };
-        if let Some(answer) = aggregation::answer(&self.shared.aggregation, &call, &parts.uri).await {
+        if let Some(answer) = aggregation::answer(&self.shared.aggregation, &call).await {
             return Ok(answer);
         }
         let answer = match &info.target {

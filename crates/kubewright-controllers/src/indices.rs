@@ -69,7 +69,12 @@ pub(crate) fn by_address(informer: &InformerHandle<Pod>) {
 
 /// Whether a pod that has not ended has this address.
 pub(crate) fn has_address(pods: &Lister<Pod>, address: &str) -> bool {
-    pods.by_index(ADDRESS, address).is_ok_and(|pods| !pods.is_empty())
+    !of_address(pods, address).is_empty()
+}
+
+/// The pods with this address that have not ended.
+pub(crate) fn of_address(pods: &Lister<Pod>, address: &str) -> Vec<Arc<Pod>> {
+    pods.by_index(ADDRESS, address).unwrap_or_default()
 }
 
 /// Indexes assigned pods by the claims that they use.

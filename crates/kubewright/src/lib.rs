@@ -46,6 +46,7 @@ mod book {
         operations: "operations.md",
         performance: "performance.md",
         readme_in_chinese: "../../README.zh.md",
+        simulated_pods: "simulated-pods.md",
         testing: "testing.md"
     }
 }

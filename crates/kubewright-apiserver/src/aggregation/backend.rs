@@ -125,6 +125,11 @@ fn endpoint_slices(registry: &Registry, namespace: &str, service: &str) -> Vec<A
     slices.filter(|slice| slice.labels().get(SERVICE_NAME).is_some_and(|name| name == service)).collect()
 }
 
+/// Host and port of a ready endpoint of a Service, for the port of this name.
+pub(crate) fn endpoint_of(registry: &Registry, namespace: &str, service: &str, port_name: &str) -> Option<String> {
+    endpoint_slices(registry, namespace, service).iter().find_map(|slice| endpoint(slice, port_name))
+}
+
 /// Host and port of a ready endpoint with a port of this name.
 fn endpoint(slice: &Value, port_name: &str) -> Option<String> {
     let ports = tree::items(slice, &["ports"]);

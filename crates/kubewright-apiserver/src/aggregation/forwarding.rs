@@ -2,11 +2,9 @@
 
 use std::error::Error;
 
-use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, StatusCode};
+use kubewright_streaming::proxy::end_to_end;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{AggregatedServer, Aggregation};
@@ -14,52 +12,34 @@ use crate::call::Call;
 use crate::http::ApiResponse;
 use kubewright_auth::User;
 
-/// Headers of a connection, which are not forwarded.
-const HOP_BY_HOP: [HeaderName; 8] =
-    [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, CONTENT_LENGTH];
-
-/// Prefixes of headers that state an identity. Only this server may set them.
-const IDENTITY_PREFIXES: [&str; 2] = ["x-remote-", "impersonate-"];
-
 /// Characters that the names of extra attributes keep: those of HTTP tokens.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'!');
 
 /// Answers a call whose path belongs to an aggregated server. `None` if it belongs to this server.
-pub(crate) async fn answer(aggregation: &Aggregation, call: &Call<'_>, url: &hyper::Uri) -> Option<ApiResponse> {
+pub(crate) async fn answer(aggregation: &Aggregation, call: &Call<'_>) -> Option<ApiResponse> {
     let server = aggregation.find(&call.info.path)?;
-    Some(forward(&server, call, url).await)
+    Some(forward(&server, call).await)
 }
 
-async fn forward(server: &AggregatedServer, call: &Call<'_>, url: &hyper::Uri) -> ApiResponse {
+async fn forward(server: &AggregatedServer, call: &Call<'_>) -> ApiResponse {
     let unavailable = |message: &str| ApiResponse::text(StatusCode::SERVICE_UNAVAILABLE, format!("{message}\n"));
     let Some(connection) = &server.connection else { return unavailable("service unavailable") };
-    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let path = call.url.path_and_query().map_or("/", |path| path.as_str());
     let mut request = Request::new(call.body.clone());
     *request.method_mut() = call.method.clone();
     match path.parse() {
         Ok(path) => *request.uri_mut() = path,
         Err(_) => return ApiResponse::text(StatusCode::BAD_REQUEST, "the path cannot be forwarded\n"),
     }
-    *request.headers_mut() = forwarded(call.headers);
+    *request.headers_mut() = end_to_end(call.headers);
     add_identity(request.headers_mut(), call.user);
     match connection.transport.send(request).await {
         Ok(response) => {
             let (head, body) = response.into_parts();
-            ApiResponse::forwarded(head.status, forwarded(&head.headers), body)
+            ApiResponse::forwarded(head.status, end_to_end(&head.headers), body)
         }
         Err(error) => unavailable(&format!("error trying to reach service: {}", chain(&error))),
     }
-}
-
-/// The end-to-end headers, without credentials and identities.
-fn forwarded(headers: &HeaderMap) -> HeaderMap {
-    let is_forwarded = |name: &HeaderName| {
-        !HOP_BY_HOP.contains(name)
-            && *name != AUTHORIZATION
-            && *name != HOST
-            && !IDENTITY_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix))
-    };
-    headers.iter().filter(|(name, _)| is_forwarded(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// States the identity of the caller, which the server believes because of the client certificate.
@@ -105,7 +85,7 @@ mod tests {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        let mut sent = forwarded(&headers);
+        let mut sent = end_to_end(&headers);
         let user = User::authenticated("jane", "7", vec!["people".into()]).with_extra("Example.com/Team", "a");
         add_identity(&mut sent, &user);
         let mut shown: Vec<String> =

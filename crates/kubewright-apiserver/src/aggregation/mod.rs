@@ -22,6 +22,7 @@ use kubewright_net::transport::Transport;
 use kubewright_resources::discovery::RemoteVersion;
 
 use backend::Backend;
+pub(crate) use backend::endpoint_of;
 pub(crate) use controller::run;
 pub(crate) use forwarding::answer;
 pub(crate) use front_proxy::FrontProxy;

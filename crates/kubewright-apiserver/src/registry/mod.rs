@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
+use kubewright_net::transport::Transport;
 use tokio::sync::watch as channel;
 
 pub(crate) use create::CreateRequest;
@@ -96,6 +97,8 @@ pub(crate) struct Registry {
     pub(crate) policies: Policies,
     /// The configured webhooks and policies.
     pub(crate) hook_cache: HookCache,
+    /// Connections to kubelets and pods.
+    network: RwLock<Option<Arc<dyn Transport>>>,
     /// Connections to webhooks.
     pub(crate) webhook_clients: WebhookClients,
     /// The oldest revision that clients may list at.
@@ -131,12 +134,21 @@ impl Registry {
             quota: Mutex::new(()),
             policies: Policies::default(),
             hook_cache: HookCache::default(),
+            network: RwLock::default(),
             webhook_clients: WebhookClients::default(),
             list_horizon: ListHorizon::default(),
             offload: Offload::on_half_of_the_processors(),
             frames: Arc::default(),
             stop,
         }
+    }
+
+    pub(crate) fn network(&self) -> Option<Arc<dyn Transport>> {
+        self.network.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_network(&self, network: Arc<dyn Transport>) {
+        *self.network.write().unwrap_or_else(PoisonError::into_inner) = Some(network);
     }
 
     /// The revision of the definitions in the catalog. Readers wait until it is durable.

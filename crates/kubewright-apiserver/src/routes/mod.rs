@@ -31,6 +31,7 @@ use kubewright_resources::accept::{Format, Offer};
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::{self, ExpectedType};
 use kubewright_storage::Key;
+use kubewright_streaming::options::is_connection;
 
 /// Longer lists are encoded on a blocking thread.
 const OFFLOAD_THRESHOLD: usize = 200;
@@ -66,7 +67,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
         return Err(Rejection::no_such_method());
     }
     let control = match call.info.verb {
-        "get" | "list" | "watch" if !connect::is_connection(&target.subresource) => Control::without_hooks(call.user),
+        "get" | "list" | "watch" if !is_connection(&target.subresource) => Control::without_hooks(call.user),
         _ => Control::new(call.registry, call.user, resource, &target.subresource),
     };
     let mut endpoint = ResourceRequest { call, resource, target, control: &control };

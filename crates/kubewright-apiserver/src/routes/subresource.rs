@@ -8,7 +8,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{CreateOptions, PatchType, UpdateOptions};
 
 use super::patch::PatchAttempt;
-use super::{ResourceRequest, connect, done};
+use super::{ResourceRequest, done};
 use crate::admission::Part;
 use crate::admission::control::Operation;
 use crate::http::ApiResponse;
@@ -21,6 +21,7 @@ use kubewright_printers::{Printer, partial_object_metadata};
 use kubewright_resources::accept::{Form, Offer};
 use kubewright_resources::catalog::Subresource;
 use kubewright_resources::decoding::{self, ExpectedType};
+use kubewright_streaming::options::is_connection;
 
 impl ResourceRequest<'_, '_> {
     pub(super) async fn subresource(&mut self, subresource: &Subresource) -> Result<ApiResponse, Rejection> {
@@ -51,11 +52,8 @@ impl ResourceRequest<'_, '_> {
             ("resize", _) => self.pod_part(Part::Resize).await,
             ("approval", "update") => self.update(Part::Approval).await,
             ("approval", "patch") => self.patch(Part::Approval).await,
-            (name, _) if connect::is_connection(name) => self.connect(subresource).await,
-            ("log", _) => {
-                let object = self.find()?;
-                Err(Rejection::needs_node(&self.resource.plural, object.tree().name(), "log"))
-            }
+            (name, _) if is_connection(name) => self.connect(subresource).await,
+            ("log", _) => self.log().await,
             (name, _) => Err(Rejection::not_implemented(&format!("the subresource {name}"))),
         }
     }

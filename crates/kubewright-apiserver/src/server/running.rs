@@ -97,6 +97,13 @@ impl RunningServer {
         self.service.webhook_clients().connect(authority, None);
     }
 
+    /// Reaches kubelets and pods through `network`, which gets requests with absolute URLs: of
+    /// kubelets (`https://NODE:10250/containerLogs/…`) and of pods (`http://ADDRESS:PORT/…`).
+    /// Without it, logs, exec, attach, port-forward and proxies are answered with 501.
+    pub fn connect_network(&self, network: impl Transport) {
+        self.service.connect_network(Arc::new(network));
+    }
+
     /// Stops the server, and waits until all requests have ended.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);

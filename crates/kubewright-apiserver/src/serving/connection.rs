@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kubewright_core::meta::v1::Status;
 use kubewright_net::http2::drive;
+use kubewright_streaming::proxy::tunnel;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,7 +27,7 @@ use super::work::{AbortOnDrop, ConnectionRequests, PendingRequests, guarded};
 use super::{http2, preface};
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
-    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
+    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody, Tunnel,
 };
 use crate::service::{Remote, Service};
 use kubewright_objects::encoding::Wanted;
@@ -142,29 +144,52 @@ async fn serve(
     let stream = LingeringClose::new(stream, leftover.clone());
     // A client may read a watch as slowly as it likes, because the buffered data are bounded.
     let is_watch = &AtomicBool::new(false);
-    let respond = service_fn(move |request: Request<Incoming>| {
-        let (parts, body) = request.into_parts();
-        let (service, remote, leftover) = (service.clone(), remote.clone(), leftover.clone());
+    // The client's side of an upgrade, and the kubelet's.
+    let upgraded = &Mutex::new(None);
+    let respond = service_fn(move |mut request: Request<Incoming>| {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let (mut parts, body) = request.into_parts();
+        let (service, remote, leftover, tunnel) =
+            (service.clone(), remote.clone(), leftover.clone(), Tunnel::default());
+        parts.extensions.insert(tunnel.clone());
         let request = slot.begin_request();
         async move {
             let body = RequestBody::http1(body, leftover.clone());
             let mut response = respond(service, remote, parts, body, request, None).await?;
-            is_watch.store(response.body().is_watch(), Ordering::Relaxed);
-            if leftover.is_set() {
+            let backend = tunnel.take();
+            is_watch.store(response.body().is_watch() || backend.is_some(), Ordering::Relaxed);
+            if let Some(backend) = backend {
+                *upgraded.lock().unwrap_or_else(PoisonError::into_inner) = Some((upgrade, backend));
+            } else if leftover.is_set() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, io::Error>(response)
         }
     });
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond));
-    let mut stop = pin!(stop.wait_for(|stopped| *stopped));
-    let (mut has_stopped, mut stall) = (false, WriteDeadline::default());
-    poll_fn(|context| {
-        if !has_stopped && stop.as_mut().poll(context).is_ready() {
-            has_stopped = true;
-            connection.as_mut().graceful_shutdown();
+    let serving = async {
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), respond).with_upgrades());
+        let mut stopped = pin!(async { drop(stop.wait_for(|stopped| *stopped).await) });
+        tokio::select! {
+            _ = connection.as_mut() => {}
+            () = stopped.as_mut() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = connection.as_mut().await;
+                return;
+            }
         }
-        let state = driver.poll_with(connection.as_mut(), context);
+        let switched = upgraded.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((client, backend)) = switched
+            && let Ok(client) = client.await
+        {
+            tokio::select! {
+                _ = tunnel(TokioIo::new(client), backend) => {}
+                () = stopped => {}
+            }
+        }
+    };
+    let (mut serving, mut stall) = (pin!(serving), WriteDeadline::default());
+    poll_fn(|context| {
+        let state = driver.poll_with(serving.as_mut(), context);
         if state.is_ready() {
             return state;
         }

@@ -15,7 +15,7 @@ mod workloads;
 use std::error::Error;
 
 use clap::Args;
-use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority};
+use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority, nodes};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -53,8 +53,7 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         return Err("without nodes no pod of --demo would ever run; leave --nodes out".into());
     }
     let server = start(&options.server).await?;
-    let nodes = NodeOptions::default().count(options.nodes);
-    let mut controllers = ControllerSet::new(&server.client()).nodes(nodes);
+    let mut controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(options.nodes));
     if let Some(authority) = server.certificate_authority() {
         controllers = controllers.root_ca(authority);
         if let Some(key) = server.certificate_authority_key() {
@@ -64,6 +63,7 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     let mut controllers = controllers.start();
     let context = controllers.context().clone();
     if options.nodes > 0 {
+        server.connect_network(nodes::network(&context));
         server.connect_in_process(MetricsServer::AUTHORITY, MetricsServer::new(&context));
         MetricsServer::register(&server.client()).await?;
     }

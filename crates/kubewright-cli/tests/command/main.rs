@@ -9,6 +9,7 @@ mod get_and_proxy;
 mod get_as_kubectl;
 mod kubectl;
 mod open_file_limit;
+mod pods;
 mod process;
 mod run_controllers;
 mod scaffold;

@@ -20,7 +20,6 @@ mod listener;
 mod port_forward;
 mod process;
 mod spdy;
-mod tunnel;
 
 pub use error::RemoteError;
 pub use exec::{AttachOptions, ExecOptions, TerminalSize};

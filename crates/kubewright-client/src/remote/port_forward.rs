@@ -19,11 +19,11 @@ use tokio::time::sleep;
 
 use super::channel::{Channels, Receiver, Sender, side_by_side};
 use super::spdy::StreamOpening;
-use super::tunnel::Tunnel;
 use super::{Handshake, RemoteError};
 use crate::api::Api;
 use crate::error::{Error, Result};
 use crate::rest::Request;
+use kubewright_streaming::tunnel::{Role, Tunnel};
 
 /// SPDY tunnelled in WebSocket if supported, else WebSocket channels.
 const PROTOCOLS: &[&str] = &[TUNNEL, "v4.channel.k8s.io"];
@@ -101,7 +101,7 @@ impl PortForward {
     #[doc(alias = "NewSPDYOverWebsocketDialer")]
     pub fn over_tunnel(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ports: &[u16]) -> Self {
         let openings = openings(ports);
-        Self::start(async move { Channels::spdy(Tunnel::new(stream).await, openings) }, ports, true)
+        Self::start(async move { Channels::spdy(Tunnel::new(stream, Role::Client).await, openings) }, ports, true)
     }
 
     fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

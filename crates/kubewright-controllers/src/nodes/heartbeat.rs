@@ -10,7 +10,7 @@ use kubewright_core::options::Patch;
 use kubewright_core::{MicroTime, Object};
 use tokio_util::sync::CancellationToken;
 
-use super::options::FAILED_ANNOTATION;
+use super::options::{FAILED_ANNOTATION, SLOWDOWN_ANNOTATION};
 use super::{Nodes, registration};
 use crate::error::Error;
 use crate::node_lifecycle::{LEASES, is_ready};
@@ -20,9 +20,18 @@ const LEASE_SECONDS: i32 = 40;
 /// How often it is renewed: four times in this time.
 const PERIOD: Duration = Duration::from_secs(LEASE_SECONDS as u64 / 4);
 
+const SLOWDOWN_MIN: f64 = 0.001;
+const SLOWDOWN_MAX: f64 = 1000.0;
+
 /// Whether a node is annotated as failed: it then writes nothing, and its pods do not change.
 pub(super) fn has_failed(node: &Node) -> bool {
     node.metadata.annotations.get(FAILED_ANNOTATION).is_some_and(|failed| *failed == "true")
+}
+
+/// How many times longer everything takes on a node, by its annotation.
+pub(super) fn slowdown(node: &Node) -> f64 {
+    let annotated = node.metadata.annotations.get(SLOWDOWN_ANNOTATION).and_then(|factor| factor.trim().parse().ok());
+    annotated.filter(|factor: &f64| (SLOWDOWN_MIN..=SLOWDOWN_MAX).contains(factor)).unwrap_or(1.0)
 }
 
 impl Nodes {

@@ -4,96 +4,197 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Pod, PodStatus};
+use kubewright_api::core::v1::{Container, Pod, PodSpec, PodStatus};
 use kubewright_client::Api;
 use kubewright_client::clock;
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, Time};
+use kubewright_kubelet::behaviour::{self, Behaviour, ReadyDelay};
+use kubewright_kubelet::plan::{End, Plan};
 
-use super::options::EXIT_CODE_ANNOTATION;
+use super::heartbeat::slowdown;
 use super::registration::pod_network;
-use super::timers::PodStep;
+use super::scheduler::is_sidecar;
+use super::timers::{PodStep, Step};
 use super::{NodeOptions, Nodes, pod_status};
 use crate::indices;
-use crate::owner_events::controller;
-use crate::pods::{is_finished, is_ready, node_name, phase, restarts};
+use crate::pods::{is_finished, is_ready, node_name, phase};
 use crate::worker::Synced;
 
 /// Size of a node's pod network.
 const ADDRESSES: usize = 256 * 254;
 /// Retry delay when all addresses are in use.
 const NO_ADDRESS: Duration = Duration::from_secs(5);
+/// Pods are looked at again after this time, even if they wait for years.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+/// Maximum number of events about malformed annotations of a pod.
+const PROBLEMS_MAX: usize = 10;
 /// The exit code of a stopped container: by SIGTERM.
 const STOPPED: i32 = 128 + 15;
 
 impl Nodes {
-    /// Performs the next step of an assigned pod when it is due.
+    /// Performs the due steps of an assigned pod.
     pub(super) async fn move_on(&self, pod: &Arc<Pod>) -> Synced {
-        let Some((step, delay)) = self.next_step(pod) else { return Ok(None) };
-        if let Some(wait) = self.timers.wait(&pod.key(), pod.uid(), step, delay) {
-            return Ok(Some(wait));
+        let Some(spec) = pod.spec.as_ref() else { return Ok(None) };
+        let mut status = pod.status.clone().unwrap_or_default();
+        let (due, next) = self.timers.due(&pod.key(), pod.uid(), &self.pending_steps(pod, spec, &status));
+        if due.is_empty() {
+            return Ok(next.map(|wait| wait.min(LONGEST_WAIT)));
         }
         let now = clock::now();
-        let spec = pod.spec.as_ref();
-        let mut status = pod.status.clone().unwrap_or_default();
-        match step {
-            PodStep::Start => {
-                let (Some(address), host) = self.addresses(pod) else { return Ok(Some(NO_ADDRESS)) };
-                pod_status::start(spec, &mut status, &address, &host, now);
-                if self.options.ready_delay.is_zero() {
-                    pod_status::become_ready(spec, &mut status, now);
+        for step in due {
+            match step.kind {
+                PodStep::Start => {
+                    let (Some(address), host) = self.addresses(pod) else { return Ok(Some(NO_ADDRESS)) };
+                    behaviour::problems(pod).into_iter().take(PROBLEMS_MAX).for_each(|problem| {
+                        self.kubelet_events.warning(&**pod, "InvalidBehaviour", problem);
+                    });
+                    pod_status::start(spec, &mut status, &address, &host, now, |one| self.ends_at_once(pod, one));
+                    self.become_ready_at_once(pod, spec, &mut status, now);
                 }
+                PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, &step.container, now),
+                PodStep::End => {
+                    self.end(pod, spec, &mut status, &step, now);
+                    self.become_ready_at_once(pod, spec, &mut status, now);
+                }
+                PodStep::Restart => {
+                    pod_status::restart(&mut status, &step.container, now);
+                    self.become_ready_at_once(pod, spec, &mut status, now);
+                }
+                PodStep::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
+                // A holder of a finalizer may wait for the end of the pod.
+                PodStep::Stop => pod_status::stop(spec, &mut status, STOPPED, now),
             }
-            PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, now),
-            PodStep::End => self.end(pod, &mut status, now),
-            PodStep::Restart => pod_status::restart(&mut status, now),
-            PodStep::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
-            // A holder of a finalizer may wait for the end of the pod.
-            PodStep::Stop => pod_status::end(&mut status, STOPPED, now),
         }
         self.write(pod, status).await
     }
 
-    /// The next step of a pod and its delay.
-    fn next_step(&self, pod: &Arc<Pod>) -> Option<(PodStep, Duration)> {
+    /// The steps that a pod waits for, with their delays.
+    fn pending_steps(&self, pod: &Pod, spec: &PodSpec, status: &PodStatus) -> Vec<(Step, Duration)> {
         if pod.is_being_deleted() {
             // A pod held by a finalizer is done once its end is recorded.
             let is_held = pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty();
             if is_held && is_finished(pod) {
-                return None;
+                return Vec::new();
             }
             let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
             let grace = Duration::from_secs(grace.unwrap_or_default());
-            return Some((PodStep::Stop, self.options.stop_delay.min(grace)));
+            return vec![(Step::of_pod(PodStep::Stop), self.slowed(pod, self.options.stop_delay).min(grace))];
         }
         if is_finished(pod) {
-            return None;
+            return Vec::new();
         }
-        if phase(pod) != "Running" {
-            return Some((PodStep::Start, self.options.start_delay));
+        let is_running = phase(pod) == "Running";
+        if !is_running && status.container_statuses.is_empty() {
+            let delay = Behaviour::of(pod, "").start_delay.unwrap_or(self.options.start_delay);
+            return vec![(Step::of_pod(PodStep::Start), self.slowed(pod, delay))];
         }
-        if let Some(restarts) = pod_status::backing_off(pod) {
-            return Some((PodStep::Restart, pod_status::back_off(restarts)));
+        let mut steps = Vec::new();
+        let statuses = status.init_container_statuses.iter().chain(&status.container_statuses);
+        for container in statuses {
+            let specs = spec.init_containers.iter().chain(&spec.containers);
+            let Some(of) = specs.into_iter().find(|one| one.name == container.name) else { continue };
+            let (name, restarts) = (container.name.clone(), container.restart_count);
+            let mut add = |kind, delay| steps.push((Step { kind, container: name.clone(), restarts }, delay));
+            if pod_status::is_backing_off(container) {
+                add(PodStep::Restart, pod_status::back_off(restarts));
+            } else if pod_status::is_running(container) {
+                if !container.ready
+                    && is_running
+                    && let Some(delay) = self.ready_delay(pod, &container.name)
+                {
+                    add(PodStep::BecomeReady, delay);
+                }
+                if let Some(end) = self.planned_end(pod, spec, of, restarts) {
+                    add(PodStep::End, end.after);
+                }
+            }
         }
-        if !is_ready(pod) {
-            return Some((PodStep::BecomeReady, self.options.ready_delay));
+        // A status that somebody else wrote may lack containers or conditions.
+        if is_running && !is_ready(pod) && status.container_statuses.iter().all(|container| container.ready) {
+            steps.push((Step::of_pod(PodStep::BecomeReady), self.slowed(pod, self.options.ready_delay)));
         }
-        let is_of_job = controller(pod).is_some_and(|reference| reference.kind == "Job");
-        let ends = is_of_job || exit_code(pod).is_some();
-        ends.then_some((PodStep::End, self.options.run_time))
+        steps
     }
 
-    /// Ends the containers, and the pod with them unless its restart policy restarts them.
-    fn end(&self, pod: &Pod, status: &mut PodStatus, now: Time) {
-        let code = exit_code(pod).unwrap_or_default();
-        let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
+    /// Marks containers as ready that are so without a delay.
+    fn become_ready_at_once(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, now: Time) {
+        let running = status.container_statuses.iter().filter(|one| pod_status::is_running(one) && !one.ready);
+        let names: Vec<_> = running.map(|container| container.name.clone()).collect();
+        for name in names.iter().filter(|name| self.ready_delay(pod, name).is_some_and(|delay| delay.is_zero())) {
+            pod_status::become_ready(spec, status, name, now);
+        }
+    }
+
+    /// The delay until a running container is ready. `None` if it never is.
+    fn ready_delay(&self, pod: &Pod, container: &str) -> Option<Duration> {
+        match Behaviour::of(pod, container).ready_delay {
+            Some(ReadyDelay::Never) => None,
+            Some(ReadyDelay::After(delay)) => Some(self.slowed(pod, delay)),
+            None => Some(self.slowed(pod, self.options.ready_delay)),
+        }
+    }
+
+    /// How a container ends, if it does.
+    fn planned_end(&self, pod: &Pod, spec: &PodSpec, container: &Container, restarts: i32) -> Option<End> {
+        let is_of_job = || {
+            let owners = &pod.metadata.owner_references;
+            owners.iter().any(|reference| reference.controller == Some(true) && reference.kind == "Job")
+        };
+        let is_init = spec.init_containers.iter().any(|one| one.name == container.name);
+        let default = match is_init {
+            true if is_sidecar(container) => None,
+            true => Some(Duration::ZERO),
+            false => is_of_job().then_some(self.options.run_time),
+        };
+        let restarts = u32::try_from(restarts).unwrap_or_default();
+        let plan = Plan::new(pod, container, restarts).slowed(self.slowdown_of(pod));
+        plan.end(default, self.options.run_time)
+    }
+
+    /// Whether an init container succeeds in no time.
+    fn ends_at_once(&self, pod: &Pod, container: &Container) -> bool {
+        let Some(spec) = &pod.spec else { return true };
+        let end = self.planned_end(pod, spec, container, 0);
+        end.is_some_and(|end| end.code == 0 && end.after.is_zero())
+    }
+
+    /// A time, as it is on the node of the pod.
+    fn slowed(&self, pod: &Pod, time: Duration) -> Duration {
+        Duration::try_from_secs_f64(time.as_secs_f64() * self.slowdown_of(pod)).unwrap_or(Duration::MAX)
+    }
+
+    fn slowdown_of(&self, pod: &Pod) -> f64 {
+        self.nodes.get(node_name(pod)).map_or(1.0, |node| slowdown(&node))
+    }
+
+    /// Ends a container, and the pod with it unless its restart policy restarts it.
+    fn end(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, step: &Step, now: Time) {
+        let (name, restarts) = (&*step.container, step.restarts);
+        let Some(container) = spec.init_containers.iter().chain(&spec.containers).find(|one| one.name == *name) else {
+            return;
+        };
+        let Some(End { code, .. }) = self.planned_end(pod, spec, container, restarts) else { return };
+        let is_init = spec.init_containers.iter().any(|one| one.name == container.name);
+        let of_pod = spec.restart_policy.as_deref().unwrap_or("Always");
+        let policy = match container.restart_policy.as_deref() {
+            Some(policy) => policy,
+            // Init containers run until they succeed once.
+            None if is_init && of_pod == "Always" => "OnFailure",
+            None => of_pod,
+        };
         match (policy, code) {
-            ("Never", _) | ("OnFailure", 0) => pod_status::end(status, code, now),
+            ("Never", _) | ("OnFailure", 0) => {
+                pod_status::end(spec, status, name, code, now);
+                if is_init && code == 0 {
+                    pod_status::initialize(spec, status, now, |one| self.ends_at_once(pod, one));
+                }
+            }
             _ => {
-                pod_status::crash(pod, status, code, now);
+                pod_status::crash(pod, status, name, code, now);
                 // As by a kubelet, the first restart does not wait.
-                if restarts(pod) == 0 {
-                    pod_status::restart(status, now);
+                if restarts == 0 {
+                    pod_status::restart(status, name, now);
                 }
             }
         }
@@ -130,10 +231,6 @@ impl Nodes {
 fn free_address(network: u32, next: impl Fn() -> usize, is_taken: impl Fn(&str) -> bool) -> Option<String> {
     let address = |number: usize| format!("10.{network}.{}.{}", number / 254 % 256, number % 254 + 1);
     (0..ADDRESSES).map(|_| address(next())).find(|address| !is_taken(address))
-}
-
-fn exit_code(pod: &Pod) -> Option<i32> {
-    pod.annotations().get(EXIT_CODE_ANNOTATION)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,13 +2,14 @@
 //!
 //! Nodes are ordinary objects that can be cordoned, tainted and labelled. `scheduler` chooses a
 //! node, `lifecycle` advances the pod, `eviction` removes it from tainted or missing nodes, and
-//! `pod_status` writes what a kubelet would. Only pods on simulated nodes are touched, including
-//! those of an earlier start with more nodes.
+//! `pod_status` writes what a kubelet would. What containers do is computed by `kubewright-kubelet`
+//! from annotations and commands; `network` connects it with an API server. Only pods on simulated
+//! nodes are touched, including those of an earlier start with more nodes.
 
-mod behaviour;
 mod eviction;
 mod heartbeat;
 mod lifecycle;
+mod network;
 mod options;
 mod pod_status;
 mod registration;
@@ -37,8 +38,10 @@ use crate::worker::{self, Reconcile, Synced, work};
 use scheduler::{Placements, WaitingPods};
 use timers::Timers;
 
-pub use behaviour::{CPU_USAGE_ANNOTATION, ContainerUsage, MEMORY_USAGE_ANNOTATION, usage};
-pub use options::{EXIT_CODE_ANNOTATION, FAILED_ANNOTATION, NodeOptions};
+pub use kubewright_kubelet::behaviour::{CPU_USAGE_ANNOTATION, EXIT_CODE_ANNOTATION, MEMORY_USAGE_ANNOTATION};
+pub use kubewright_kubelet::{ContainerUsage, usage};
+pub use network::network;
+pub use options::{FAILED_ANNOTATION, NodeOptions, SLOWDOWN_ANNOTATION};
 
 struct Nodes {
     client: Client,
@@ -49,6 +52,7 @@ struct Nodes {
     budgets: Lister<PodDisruptionBudget>,
     events: EventRecorder,
     taint_events: EventRecorder,
+    kubelet_events: EventRecorder,
     timers: Timers,
     /// Deadlines of tainted pods.
     evictions: Timers,
@@ -91,6 +95,7 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
         budgets: budgets.lister(),
         events: context.recorder("default-scheduler"),
         taint_events: context.recorder("taint-eviction-controller"),
+        kubelet_events: context.recorder("kubelet"),
         timers: Timers::default(),
         evictions: Timers::default(),
         placements: Mutex::default(),
@@ -124,7 +129,8 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
             let has_no_execute_taint = matches!(event, Event::Deleted(_))
                 || before.into_iter().chain(after).any(|node| eviction::has_no_execute_taint(node));
             let has_recovered = before.is_some_and(|node| heartbeat::has_failed(node));
-            if has_no_execute_taint || has_recovered {
+            let slowdowns = [before, after].map(|node| node.map(|node| heartbeat::slowdown(node)));
+            if has_no_execute_taint || has_recovered || slowdowns[0] != slowdowns[1] {
                 let pods = pods.snapshot();
                 let is_there = pods.iter().filter(|pod| node_name(pod) == &**key.name());
                 is_there.for_each(|pod| queue.add(pod.key()));
@@ -145,8 +151,10 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
 fn is_heartbeat(event: &Event<Node>) -> bool {
     let Event::Updated { old, new } = event else { return false };
     let has_recovered = heartbeat::has_failed(old) && !heartbeat::has_failed(new);
+    let is_as_fast = heartbeat::slowdown(old) == heartbeat::slowdown(new);
     let allocatable = |node: &Node| node.status.as_ref().map(|status| status.allocatable.clone());
     !has_recovered
+        && is_as_fast
         && old.spec == new.spec
         && old.metadata.labels == new.metadata.labels
         && allocatable(old) == allocatable(new)

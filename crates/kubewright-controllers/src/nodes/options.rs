@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-/// Pods with this annotation end with this exit code: `kubewright.dev/exit-code: "1"`.
-pub const EXIT_CODE_ANNOTATION: &str = "kubewright.dev/exit-code";
-
 /// A simulated node with this annotation is silent, as if it had failed:
 /// `kubewright.dev/failed: "true"`.
 pub const FAILED_ANNOTATION: &str = "kubewright.dev/failed";
+
+/// A simulated node with this annotation is slow: all delays and run times of its pods are
+/// multiplied by the value, from 0.001 to 1000. `kubewright.dev/slowdown: "5"`.
+pub const SLOWDOWN_ANNOTATION: &str = "kubewright.dev/slowdown";
 
 /// Options of simulated nodes.
 #[derive(Debug, Clone)]

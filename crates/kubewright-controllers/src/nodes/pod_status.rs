@@ -13,27 +13,27 @@ use crate::pods::new_condition;
 
 /// The reason of a container that waits for its restart.
 const CRASHED: &str = "CrashLoopBackOff";
+/// The reason of a container that waits for the init containers.
+const INITIALIZING: &str = "PodInitializing";
 
-/// The containers run, but are not ready yet.
-pub(super) fn start(spec: Option<&PodSpec>, status: &mut PodStatus, address: &str, host: &str, now: Time) {
-    status.phase = Some("Running".into());
+/// The pod is on its node. Init containers of which `ends_at_once` holds have ended; the first other
+/// one runs. Without one, all containers run, but are not ready yet.
+pub(super) fn start(
+    spec: &PodSpec,
+    status: &mut PodStatus,
+    address: &str,
+    host: &str,
+    now: Time,
+    ends_at_once: impl Fn(&Container) -> bool,
+) {
     status.start_time = Some(status.start_time.unwrap_or(now));
     status.host_ip = Some(host.into());
     status.host_ips = [HostIP { ip: host.into() }].into();
-    let is_on_host = spec.is_some_and(|spec| spec.host_network == Some(true));
-    let address = if is_on_host { host } else { address };
+    let address = if spec.host_network == Some(true) { host } else { address };
     status.pod_ip = Some(address.into());
     status.pod_ips = [PodIP { ip: address.into() }].into();
-    let containers = spec.map(|spec| &spec.containers[..]).unwrap_or_default();
-    status.container_statuses = containers.iter().map(|container| running(container, now)).collect();
-    let first = spec.map(|spec| &spec.init_containers[..]).unwrap_or_default();
-    if !first.is_empty() {
-        let started = |container: &Container| match is_sidecar(container) {
-            true => ContainerStatus { ready: true, ..running(container, now) },
-            false => initialized(container, now),
-        };
-        status.init_container_statuses = first.iter().map(started).collect();
-    }
+    status.container_statuses = spec.containers.iter().map(initializing).collect();
+    status.init_container_statuses = spec.init_containers.iter().map(initializing).collect();
     for (type_, is_true) in [
         ("PodReadyToStartContainers", true),
         ("Initialized", true),
@@ -43,82 +43,177 @@ pub(super) fn start(spec: Option<&PodSpec>, status: &mut PodStatus, address: &st
     ] {
         set_condition(status, type_, is_true, now);
     }
+    initialize(spec, status, now, ends_at_once);
 }
 
-/// All containers are ready.
-pub(super) fn become_ready(spec: Option<&PodSpec>, status: &mut PodStatus, now: Time) {
+/// Starts the next init container, or all containers after the last one.
+pub(super) fn initialize(spec: &PodSpec, status: &mut PodStatus, now: Time, ends_at_once: impl Fn(&Container) -> bool) {
+    for (container, status) in spec.init_containers.iter().zip(&mut status.init_container_statuses) {
+        if !is_initializing(status) {
+            continue;
+        }
+        *status = running(container, now);
+        if is_sidecar(container) {
+            status.ready = true;
+        } else if ends_at_once(container) {
+            complete(status, 0, now);
+            status.ready = true;
+        } else {
+            break;
+        }
+    }
+    let is_initialized = has_initialized(spec, status);
+    if is_initialized {
+        for (container, status) in spec.containers.iter().zip(&mut status.container_statuses) {
+            *status = running(container, now);
+        }
+    }
+    status.phase = Some(Str::from(if is_initialized { "Running" } else { "Pending" }));
+    set_condition(status, "Initialized", is_initialized, now);
+    if !is_initialized {
+        for condition in status.conditions.iter_mut().filter(|condition| condition.type_ == "Initialized") {
+            condition.reason = Some("ContainersNotInitialized".into());
+        }
+    }
+}
+
+/// Whether all init containers have ended or, if they are sidecars, started.
+pub(super) fn has_initialized(spec: &PodSpec, status: &PodStatus) -> bool {
+    spec.init_containers.iter().all(|container| {
+        let status = status.init_container_statuses.iter().find(|status| status.name == container.name);
+        status.is_some_and(|status| match is_sidecar(container) {
+            true => !is_initializing(status),
+            false => exit_code(status) == Some(0),
+        })
+    })
+}
+
+/// The container is ready, and the pod if all are. Without a name, the whole pod is.
+pub(super) fn become_ready(spec: &PodSpec, status: &mut PodStatus, name: &str, now: Time) {
     if status.container_statuses.is_empty() {
-        let containers = spec.map(|spec| &spec.containers[..]).unwrap_or_default();
-        status.container_statuses = containers.iter().map(|container| running(container, now)).collect();
+        status.container_statuses = spec.containers.iter().map(|container| running(container, now)).collect();
     }
     for container in &mut status.container_statuses {
-        container.ready = true;
+        if name.is_empty() || container.name == *name {
+            container.ready = is_running(container);
+        }
     }
-    set_condition(status, "ContainersReady", true, now);
-    set_condition(status, "Ready", true, now);
+    let sidecars = status.init_container_statuses.iter_mut().filter(|container| container.name == *name);
+    sidecars.for_each(|container| container.ready = true);
+    let sidecars = status
+        .init_container_statuses
+        .iter()
+        .filter(|container| spec.init_containers.iter().any(|one| one.name == container.name && is_sidecar(one)));
+    if status.container_statuses.iter().chain(sidecars).all(|container| container.ready) {
+        set_condition(status, "ContainersReady", true, now);
+        set_condition(status, "Ready", true, now);
+    }
 }
 
-/// All containers have ended with this code, and the pod with them.
-pub(super) fn end(status: &mut PodStatus, code: i32, now: Time) {
-    status.phase = Some(Str::from(if code == 0 { "Succeeded" } else { "Failed" }));
+/// All containers are stopped with this code, and the pod with them.
+pub(super) fn stop(spec: &PodSpec, status: &mut PodStatus, code: i32, now: Time) {
     for container in &mut status.container_statuses {
-        container.state = Some(terminated(container, code, now));
-        container.ready = false;
-        container.started = Some(false);
+        if exit_code(container).is_none() {
+            complete(container, code, now);
+        }
     }
+    finish(spec, status, now);
+}
+
+/// A container has ended with this code, and is not started again. Ends the pod if it was the last.
+pub(super) fn end(spec: &PodSpec, status: &mut PodStatus, name: &str, code: i32, now: Time) {
+    let Some(container) = find_mut(status, name) else { return };
+    complete(container, code, now);
+    let init = spec.init_containers.iter().find(|container| container.name == *name);
+    match init {
+        Some(container) if is_sidecar(container) => {}
+        // A completed init container counts as ready.
+        Some(_) if code == 0 => {
+            container.ready = true;
+            return;
+        }
+        Some(_) => return finish(spec, status, now),
+        None if status.container_statuses.iter().all(|container| exit_code(container).is_some()) => {
+            return finish(spec, status, now);
+        }
+        None => {}
+    }
+    unready(status, now);
+}
+
+/// The pod has ended.
+fn finish(spec: &PodSpec, status: &mut PodStatus, now: Time) {
     // Sidecars are stopped when the containers have ended.
-    for sidecar in status.init_container_statuses.iter_mut().filter(|container| is_now_running(container)) {
-        sidecar.state = Some(terminated(sidecar, 0, now));
-        sidecar.ready = false;
-        sidecar.started = Some(false);
+    for sidecar in status.init_container_statuses.iter_mut().filter(|container| is_running(container)) {
+        complete(sidecar, 0, now);
     }
-    set_condition(status, "Ready", false, now);
-    set_condition(status, "ContainersReady", false, now);
-    let reason: Str = if code == 0 { "PodCompleted".into() } else { "PodFailed".into() };
+    let has_succeeded = has_initialized(spec, status)
+        && status.container_statuses.iter().all(|container| exit_code(container) == Some(0));
+    status.phase = Some(Str::from(if has_succeeded { "Succeeded" } else { "Failed" }));
+    unready(status, now);
+    let reason: Str = if has_succeeded { "PodCompleted".into() } else { "PodFailed".into() };
     for condition in status.conditions.iter_mut().filter(|one| matches!(&*one.type_, "Ready" | "ContainersReady")) {
         condition.reason = Some(reason.clone());
     }
 }
 
-/// The containers have ended with this code, and wait to be started again. Sidecars keep running.
-pub(super) fn crash(pod: &Pod, status: &mut PodStatus, code: i32, now: Time) {
-    for container in &mut status.container_statuses {
-        let delay = back_off(container.restart_count).as_secs();
-        let delay = if delay < 60 { format!("{delay}s") } else { format!("{}m{}s", delay / 60, delay % 60) };
-        let message = format!(
-            "back-off {delay} restarting failed container={} pod={}_{}({})",
-            container.name,
-            pod.name(),
-            pod.namespace(),
-            pod.uid()
-        );
-        container.last_state = Some(terminated(container, code, now));
-        let waiting = ContainerStateWaiting { reason: Some(CRASHED.into()), message: Some(message.into()) };
-        container.state = Some(ContainerState { waiting: Some(waiting.into()), ..Default::default() });
-        container.ready = false;
-        container.started = Some(false);
+/// A container has ended with this code, and waits to be started again.
+pub(super) fn crash(pod: &Pod, status: &mut PodStatus, name: &str, code: i32, now: Time) {
+    let Some(container) = find_mut(status, name) else { return };
+    let delay = back_off(container.restart_count).as_secs();
+    let delay = if delay < 60 { format!("{delay}s") } else { format!("{}m{}s", delay / 60, delay % 60) };
+    let message = format!(
+        "back-off {delay} restarting failed container={} pod={}_{}({})",
+        container.name,
+        pod.name(),
+        pod.namespace(),
+        pod.uid()
+    );
+    container.last_state = Some(terminated(container, code, now));
+    let waiting = ContainerStateWaiting { reason: Some(CRASHED.into()), message: Some(message.into()) };
+    container.state = Some(ContainerState { waiting: Some(waiting.into()), ..Default::default() });
+    container.ready = false;
+    container.started = Some(false);
+    unready(status, now);
+}
+
+/// A container was started again.
+pub(super) fn restart(status: &mut PodStatus, name: &str, now: Time) {
+    let Some(container) = find_mut(status, name) else { return };
+    container.restart_count += 1;
+    container.container_id = Some(container_id(&container.name, container.restart_count));
+    container.state = Some(runs_since(now));
+    container.started = Some(true);
+}
+
+/// Whether a container waits for its restart.
+pub(super) fn is_backing_off(container: &ContainerStatus) -> bool {
+    waits_because(container) == Some(CRASHED)
+}
+
+fn is_initializing(container: &ContainerStatus) -> bool {
+    waits_because(container) == Some(INITIALIZING)
+}
+
+fn waits_because(container: &ContainerStatus) -> Option<&str> {
+    container.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
+}
+
+/// The exit code of a container that has ended.
+fn exit_code(container: &ContainerStatus) -> Option<i32> {
+    Some(container.state.as_ref()?.terminated.as_ref()?.exit_code)
+}
+
+fn find_mut<'a>(status: &'a mut PodStatus, name: &str) -> Option<&'a mut ContainerStatus> {
+    if status.container_statuses.iter().any(|container| container.name == *name) {
+        return status.container_statuses.iter_mut().find(|container| container.name == *name);
     }
+    status.init_container_statuses.iter_mut().find(|container| container.name == *name)
+}
+
+fn unready(status: &mut PodStatus, now: Time) {
     set_condition(status, "ContainersReady", false, now);
     set_condition(status, "Ready", false, now);
-}
-
-/// The containers were started again.
-pub(super) fn restart(status: &mut PodStatus, now: Time) {
-    for container in &mut status.container_statuses {
-        container.restart_count += 1;
-        container.state = Some(is_running(now));
-        container.started = Some(true);
-    }
-}
-
-/// The number of restarts of a pod whose containers wait for the next one.
-pub(super) fn backing_off(pod: &Pod) -> Option<i32> {
-    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter());
-    let waiting = statuses.filter(|container| {
-        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
-        waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some(CRASHED))
-    });
-    waiting.map(|container| container.restart_count).max()
 }
 
 /// The delay of the next restart: ten seconds, doubled up to five minutes.
@@ -141,28 +236,46 @@ fn running(container: &Container, now: Time) -> ContainerStatus {
     let image = container.image.clone().unwrap_or_default();
     ContainerStatus {
         name: container.name.clone(),
-        state: Some(is_running(now)),
+        state: Some(runs_since(now)),
         image_id: format!("simulated://{image}").into(),
         image,
-        container_id: Some(format!("simulated://{}", container.name).into()),
+        container_id: Some(container_id(&container.name, 0)),
         started: Some(true),
         ..Default::default()
     }
 }
 
-fn initialized(container: &Container, now: Time) -> ContainerStatus {
-    let mut status = running(container, now);
-    status.state = Some(terminated(&status, 0, now));
-    status.ready = true;
-    status.started = Some(false);
-    status
+/// A container that waits for the init containers.
+fn initializing(container: &Container) -> ContainerStatus {
+    let waiting = ContainerStateWaiting { reason: Some(INITIALIZING.into()), ..Default::default() };
+    ContainerStatus {
+        name: container.name.clone(),
+        state: Some(ContainerState { waiting: Some(waiting.into()), ..Default::default() }),
+        image: container.image.clone().unwrap_or_default(),
+        started: Some(false),
+        ..Default::default()
+    }
 }
 
-fn is_now_running(container: &ContainerStatus) -> bool {
+fn container_id(name: &str, restarts: i32) -> Str {
+    match restarts {
+        0 => format!("simulated://{name}").into(),
+        restarts => format!("simulated://{name}-{restarts}").into(),
+    }
+}
+
+/// Marks a container as ended.
+fn complete(container: &mut ContainerStatus, code: i32, now: Time) {
+    container.state = Some(terminated(container, code, now));
+    container.ready = false;
+    container.started = Some(false);
+}
+
+pub(super) fn is_running(container: &ContainerStatus) -> bool {
     container.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
-fn is_running(now: Time) -> ContainerState {
+fn runs_since(now: Time) -> ContainerState {
     ContainerState { running: Some(ContainerStateRunning { started_at: Some(now) }), ..Default::default() }
 }
 
@@ -213,15 +326,37 @@ mod tests {
             };
             all.map(text).collect::<Vec<_>>().join(" ")
         };
-        start(Some(&spec), &mut status, "10.0.0.1", "10.0.0.2", now);
-        assert_eq!(states(&status), "0 running running");
-        crash(&pod, &mut status, 3, now);
+        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| false);
+        assert_eq!(
+            (states(&status).as_str(), status.phase.as_deref()),
+            ("running PodInitializing PodInitializing", Some("Pending"))
+        );
+        end(&spec, &mut status, "first", 0, now);
+        initialize(&spec, &mut status, now, |_| false);
+        assert_eq!((states(&status).as_str(), status.phase.as_deref()), ("0 running running", Some("Running")));
+        let at_once = &mut PodStatus::default();
+        start(&spec, at_once, "10.0.0.1", "10.0.0.2", now, |_| true);
+        assert_eq!(states(at_once), "0 running running");
+        become_ready(&spec, &mut status, "main", now);
+        assert!(status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
+        crash(&pod, &mut status, "main", 3, now);
         assert_eq!(states(&status), "0 running CrashLoopBackOff");
-        let crashed = Pod { status: Some(status.clone()), ..pod.clone() };
-        assert_eq!(backing_off(&crashed), Some(0));
-        restart(&mut status, now);
+        restart(&mut status, "main", now);
         assert_eq!((states(&status).as_str(), status.container_statuses[0].restart_count), ("0 running running", 1));
-        end(&mut status, 0, now);
-        assert_eq!(states(&status), "0 0 0");
+        end(&spec, &mut status, "main", 0, now);
+        assert_eq!((states(&status).as_str(), status.phase.as_deref()), ("0 0 0", Some("Succeeded")));
+    }
+
+    #[test]
+    fn an_init_container_that_fails_fails_the_pod() {
+        let now = Time::now();
+        let container = |name: &str| Container { name: name.into(), ..Default::default() };
+        let mut spec = PodSpec { containers: [container("main")].into(), ..Default::default() };
+        spec.init_containers = [container("first")].into();
+        let mut status = PodStatus::default();
+        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| false);
+        end(&spec, &mut status, "first", 2, now);
+        assert_eq!(status.phase.as_deref(), Some("Failed"));
+        assert!(is_initializing(&status.container_statuses[0]));
     }
 }

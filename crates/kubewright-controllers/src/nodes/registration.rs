@@ -1,6 +1,8 @@
 //! Creates node objects, keeps them ready, and deletes surplus ones.
 
-use kubewright_api::core::v1::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, NodeSystemInfo};
+use kubewright_api::core::v1::{
+    DaemonEndpoint, Node, NodeAddress, NodeCondition, NodeDaemonEndpoints, NodeSpec, NodeStatus, NodeSystemInfo,
+};
 use kubewright_client::{Api, Client};
 use kubewright_core::options::ListOptions;
 use kubewright_core::{List, Map, Object, Quantity, Str, Time};
@@ -11,7 +13,10 @@ use crate::error::Error;
 use kubewright_client::clock;
 
 /// The label of simulated nodes.
-const SIMULATED: &str = "kubewright.dev/simulated";
+pub(super) const SIMULATED: &str = "kubewright.dev/simulated";
+
+/// The port of kubelets.
+const KUBELET_PORT: i32 = 10250;
 
 /// Creates missing nodes, makes all of them ready, and deletes surplus ones of an earlier start.
 pub(super) async fn register(client: &Client, options: &NodeOptions) -> Result<(), Error> {
@@ -76,6 +81,9 @@ fn status(name: &str, number: u32, now: Time) -> NodeStatus {
         capacity: resources.clone(),
         allocatable: resources,
         conditions: conditions(now),
+        daemon_endpoints: Some(
+            NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port: KUBELET_PORT }.into()) }.into(),
+        ),
         addresses: [address("InternalIP", NodeOptions::address_of(number).into()), address("Hostname", name.into())]
             .into(),
         node_info: Some(

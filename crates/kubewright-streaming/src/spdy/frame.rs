@@ -1,13 +1,14 @@
-//! SPDY/3.1 frames needed for exec and port-forward.
+//! SPDY/3.1 frames needed for exec and port-forward, at both ends.
+
+use std::fmt;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-
-use crate::remote::error::RemoteError;
 
 const HEAD: usize = 8;
 /// Control bit and version.
 const CONTROL: u16 = 0x8003;
 const SYN_STREAM: u16 = 1;
+const SYN_REPLY: u16 = 2;
 const RST_STREAM: u16 = 3;
 const PING: u16 = 6;
 const GOAWAY: u16 = 7;
@@ -15,29 +16,84 @@ const GOAWAY: u16 = 7;
 const FIN: u8 = 1;
 /// Maximum of a 24-bit length.
 const LONGEST: usize = 0x00ff_ffff;
+/// Longer control frames are refused, before they are in memory.
+const CONTROL_MAX: usize = 256 << 10;
+/// The status of a stream that is not accepted.
+pub const REFUSED_STREAM: u32 = 3;
+
+/// Why a frame cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrameError(String);
+
+impl FrameError {
+    pub(super) fn new(message: &str) -> Self {
+        FrameError(message.to_owned())
+    }
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+impl From<FrameError> for std::io::Error {
+    fn from(error: FrameError) -> Self {
+        std::io::Error::new(std::io::ErrorKind::InvalidData, error)
+    }
+}
 
 /// A received frame.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub enum Frame {
     /// Data of a stream.
-    Data { stream: u32, last: bool, bytes: Bytes },
+    Data {
+        /// The stream.
+        stream: u32,
+        /// Whether the peer sends no more on it.
+        last: bool,
+        /// The bytes.
+        bytes: Bytes,
+    },
+    /// The peer opened a stream.
+    Open {
+        /// The stream.
+        stream: u32,
+        /// Whether the peer sends nothing on it.
+        last: bool,
+        /// Its headers, compressed.
+        headers: Bytes,
+    },
     /// A stream was reset.
-    Reset { stream: u32, status: u32 },
+    Reset {
+        /// The stream.
+        stream: u32,
+        /// Why.
+        status: u32,
+    },
     /// A ping, or the reply to ours.
     Ping(u32),
     /// No more frames follow.
     GoAway,
-    /// An irrelevant frame: headers, settings, window updates.
+    /// An irrelevant frame: replies, headers, settings, window updates.
     Other,
 }
 
 impl Frame {
     /// Takes a frame from the buffer, if it is complete.
-    pub(super) fn take(buffer: &mut BytesMut) -> Result<Option<Frame>, RemoteError> {
+    ///
+    /// # Errors
+    /// If it is malformed, or of another version.
+    pub fn take(buffer: &mut BytesMut) -> Result<Option<Frame>, FrameError> {
         let Some(head) = buffer.first_chunk::<HEAD>() else { return Ok(None) };
         let word = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
         let flags = head[4];
         let length = u32::from_be_bytes([0, head[5], head[6], head[7]]) as usize;
+        if word >> 31 == 1 && length > CONTROL_MAX {
+            return Err(FrameError(format!("a control frame of SPDY has {length} bytes")));
+        }
         if buffer.len() < HEAD + length {
             return Ok(None);
         }
@@ -47,10 +103,17 @@ impl Frame {
             return Ok(Some(Frame::Data { stream: word, last: flags & FIN != 0, bytes }));
         }
         if word >> 16 != u32::from(CONTROL) {
-            return Err(RemoteError::Protocol(format!("unsupported SPDY version {}", (word >> 16) & 0x7fff)));
+            return Err(FrameError(format!("unsupported SPDY version {}", (word >> 16) & 0x7fff)));
         }
-        let short = || RemoteError::Protocol("a frame of SPDY is too short".to_owned());
+        let short = || FrameError("a frame of SPDY is too short".to_owned());
         Ok(Some(match word as u16 {
+            SYN_STREAM if bytes.len() < 10 => return Err(short()),
+            SYN_STREAM => {
+                let stream = bytes.get_u32() & !(1 << 31);
+                // The associated stream, the priority and the slot.
+                bytes.advance(6);
+                Frame::Open { stream, last: flags & FIN != 0, headers: bytes }
+            }
             RST_STREAM if bytes.len() < 8 => return Err(short()),
             RST_STREAM => Frame::Reset { stream: bytes.get_u32() & !(1 << 31), status: bytes.get_u32() },
             PING if bytes.len() < 4 => return Err(short()),
@@ -62,7 +125,7 @@ impl Frame {
 }
 
 /// A data frame.
-pub(super) fn data(stream: u32, last: bool, bytes: &[u8]) -> BytesMut {
+pub fn data(stream: u32, last: bool, bytes: &[u8]) -> BytesMut {
     debug_assert!(bytes.len() <= LONGEST, "callers send pieces of some kilobytes");
     let mut frame = BytesMut::with_capacity(HEAD + bytes.len());
     frame.put_u32(stream);
@@ -72,7 +135,7 @@ pub(super) fn data(stream: u32, last: bool, bytes: &[u8]) -> BytesMut {
 }
 
 /// Opens a stream; `headers` are compressed.
-pub(super) fn syn_stream(stream: u32, headers: &[u8]) -> BytesMut {
+pub fn syn_stream(stream: u32, headers: &[u8]) -> BytesMut {
     let mut frame = control(SYN_STREAM, 10 + headers.len());
     frame.put_u32(stream);
     // No associated stream, highest priority, no slot.
@@ -82,13 +145,31 @@ pub(super) fn syn_stream(stream: u32, headers: &[u8]) -> BytesMut {
     frame
 }
 
-pub(super) fn ping(id: u32) -> BytesMut {
+/// Accepts a stream of the peer; `headers` are compressed.
+pub fn syn_reply(stream: u32, headers: &[u8]) -> BytesMut {
+    let mut frame = control(SYN_REPLY, 4 + headers.len());
+    frame.put_u32(stream);
+    frame.put_slice(headers);
+    frame
+}
+
+/// Resets a stream.
+pub fn reset(stream: u32, status: u32) -> BytesMut {
+    let mut frame = control(RST_STREAM, 8);
+    frame.put_u32(stream);
+    frame.put_u32(status);
+    frame
+}
+
+/// A ping, or its answer.
+pub fn ping(id: u32) -> BytesMut {
     let mut frame = control(PING, 4);
     frame.put_u32(id);
     frame
 }
 
-pub(super) fn go_away() -> BytesMut {
+/// The end of a connection.
+pub fn go_away() -> BytesMut {
     let mut frame = control(GOAWAY, 8);
     // No peer stream was accepted; status OK.
     frame.put_u64(0);
@@ -118,7 +199,7 @@ mod tests {
         let expected = [
             Frame::Data { stream: 5, last: true, bytes: Bytes::from_static(b"hello") },
             Frame::Ping(2),
-            Frame::Other,
+            Frame::Open { stream: 1, last: false, headers: Bytes::from_static(b"...") },
             Frame::Data { stream: 7, last: false, bytes: Bytes::new() },
             Frame::GoAway,
         ];
@@ -131,5 +212,7 @@ mod tests {
         assert!(Frame::take(&mut version_2).unwrap_err().to_string().contains("version 2"));
         let mut short = BytesMut::from(&[0x80, 3, 0, 3, 0, 0, 0, 1, 0][..]);
         assert!(Frame::take(&mut short).is_err());
+        let mut long = BytesMut::from(&[0x80, 3, 0, 1, 0, 0xff, 0xff, 0xff][..]);
+        assert!(Frame::take(&mut long).is_err());
     }
 }

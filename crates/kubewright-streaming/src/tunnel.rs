@@ -9,20 +9,20 @@ use futures_core::Stream;
 use futures_util::Sink;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::protocol::Role;
+pub use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// Reads consecutive WebSocket messages, and writes each chunk as one message.
-pub(super) struct Tunnel<S> {
+pub struct Tunnel<S> {
     socket: WebSocketStream<S>,
     /// Received but unread bytes.
     rest: Bytes,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Tunnel<S> {
-    /// Over a stream after a WebSocket handshake.
-    pub(super) async fn new(stream: S) -> Self {
-        let socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
+    /// Over a stream after a WebSocket handshake, at this end of it.
+    pub async fn new(stream: S, role: Role) -> Self {
+        let socket = WebSocketStream::from_raw_socket(stream, role, None).await;
         Tunnel { socket, rest: Bytes::new() }
     }
 }

@@ -1,22 +1,9 @@
-//! Annotations that set the behaviour of simulated pods.
-//!
-//! `kubewright.dev/NAME` applies to each container of a pod. `NAME.kubewright.dev/CONTAINER`
-//! applies to one container and takes precedence. A value that cannot be parsed counts as absent.
+//! The resource usage of simulated containers.
 
 use kubewright_api::core::v1::{Container, ContainerStatus, Pod};
-use kubewright_core::{Object, Quantity, Str};
+use kubewright_core::{Quantity, Str};
 
-/// CPU usage of each container: a quantity, or a percentage of its request.
-///
-/// `kubewright.dev/cpu-usage: 250m` or `kubewright.dev/cpu-usage: 80%`. For one container:
-/// `cpu-usage.kubewright.dev/CONTAINER`.
-pub const CPU_USAGE_ANNOTATION: &str = "kubewright.dev/cpu-usage";
-
-/// Memory usage of each container: a quantity, or a percentage of its request.
-///
-/// `kubewright.dev/memory-usage: 64Mi` or `kubewright.dev/memory-usage: 50%`. For one container:
-/// `memory-usage.kubewright.dev/CONTAINER`.
-pub const MEMORY_USAGE_ANNOTATION: &str = "kubewright.dev/memory-usage";
+use crate::behaviour::{Amount, Behaviour};
 
 /// CPU usage in millicores without an annotation.
 const IDLE_MILLICORES: i64 = 1;
@@ -59,26 +46,21 @@ trait ZipRunning<'a>: Iterator<Item = &'a Container> + Sized {
 impl<'a, I: Iterator<Item = &'a Container>> ZipRunning<'a> for I {}
 
 fn usage_of(pod: &Pod, container: &Container) -> ContainerUsage {
+    let behaviour = Behaviour::of(pod, &container.name);
     let request = |resource: &str| container.resources.as_ref()?.requests.get(resource);
-    let amount = |annotation: &str, resource: &str| {
-        let text = annotation_of(pod, annotation, &container.name)?.trim();
-        match text.strip_suffix('%') {
-            Some(percent) => share_of(request(resource)?, percent),
-            None => text.parse::<Quantity>().ok().filter(|amount| amount.signum() >= 0),
-        }
+    let amount = |amount: Option<Amount>, resource: &str| match amount? {
+        Amount::Percent(percent) => Some(share_of(request(resource)?, percent)),
+        Amount::Quantity(quantity) => Some(quantity),
     };
-    let cpu = amount(CPU_USAGE_ANNOTATION, "cpu");
-    let memory = amount(MEMORY_USAGE_ANNOTATION, "memory");
     ContainerUsage {
         container: container.name.clone(),
-        cpu: cpu.unwrap_or_else(|| Quantity::from_scaled(IDLE_MILLICORES, -3)),
-        memory: memory.unwrap_or_else(|| Quantity::from(IDLE_MEMORY)),
+        cpu: amount(behaviour.cpu_usage, "cpu").unwrap_or_else(|| Quantity::from_scaled(IDLE_MILLICORES, -3)),
+        memory: amount(behaviour.memory_usage, "memory").unwrap_or_else(|| Quantity::from(IDLE_MEMORY)),
     }
 }
 
 /// A percentage of a request, in thousandths for small requests and in units for large ones.
-fn share_of(request: &Quantity, percent: &str) -> Option<Quantity> {
-    let percent = percent.trim().parse::<f64>().ok().filter(|percent| percent.is_finite() && *percent >= 0.0)?;
+fn share_of(request: &Quantity, percent: f64) -> Quantity {
     let amount = request.to_f64() * percent / 100.0;
     let format = request.format();
     // Go's quantities print thousandths as `250m`; bytes have none.
@@ -87,19 +69,8 @@ fn share_of(request: &Quantity, percent: &str) -> Option<Quantity> {
     } else {
         Quantity::from(amount.round() as i64)
     };
-    Some(quantity.with_format(format))
+    quantity.with_format(format)
 }
-
-/// The value of an annotation for a container.
-pub(super) fn annotation_of<'a>(pod: &'a Pod, annotation: &str, container: &str) -> Option<&'a str> {
-    let name = annotation.strip_prefix(PREFIX).unwrap_or(annotation);
-    let specific = format!("{name}.{DOMAIN}/{container}");
-    let annotations = pod.annotations();
-    annotations.get(&specific).or_else(|| annotations.get(annotation))
-}
-
-const PREFIX: &str = "kubewright.dev/";
-const DOMAIN: &str = "kubewright.dev";
 
 #[cfg(test)]
 mod tests {

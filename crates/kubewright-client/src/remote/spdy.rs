@@ -4,8 +4,6 @@
 //! Kubernetes servers do not use flow control. Headers are compressed without SPDY's standard
 //! dictionary; the zlib header tells the reader.
 
-mod frame;
-
 use std::future::pending;
 
 use bytes::{Bytes, BytesMut};
@@ -16,8 +14,8 @@ use tokio::time::timeout;
 
 use super::error::{RemoteError, lost};
 use super::limits::{CLOSE_TIMEOUT, SILENCE_TIMEOUT, WRITE_TIMEOUT};
-use frame::Frame;
 use kubewright_net::transport::TransportErrorKind;
+use kubewright_streaming::spdy::frame::{self, Frame};
 
 /// Maximum number of unanswered pings of the peer.
 const PINGS_MAX: usize = 16;
@@ -83,7 +81,9 @@ impl<S: AsyncRead> SpdyReceiver<S> {
     /// The next bytes and their channel; `None` when all read streams have ended.
     pub(super) async fn receive(&mut self) -> Result<Option<(u8, Bytes)>, RemoteError> {
         loop {
-            while let Some(frame) = Frame::take(&mut self.incoming)? {
+            while let Some(frame) =
+                Frame::take(&mut self.incoming).map_err(|error| RemoteError::Protocol(error.to_string()))?
+            {
                 if let Some(message) = self.hear(frame)? {
                     return Ok(Some(message));
                 }
@@ -120,7 +120,7 @@ impl<S: AsyncRead> SpdyReceiver<S> {
             // them.
             Frame::Ping(id) if id % 2 == 0 => drop(self.pinged.try_send(id)),
             Frame::GoAway => self.streams.iter_mut().for_each(|stream| stream.has_ended = true),
-            Frame::Ping(_) | Frame::Other => {}
+            Frame::Ping(_) | Frame::Open { .. } | Frame::Other => {}
         }
         Ok(None)
     }

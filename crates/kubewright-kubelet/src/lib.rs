@@ -1,0 +1,30 @@
+//! Simulated kubelets.
+//!
+//! A simulated container runs no image. It does what annotations of its pod say ([`behaviour`]),
+//! or what its command would do as far as a small shell knows it ([`plan`]). [`ClusterNetwork`]
+//! answers requests to kubelets and pods: logs, exec, attach, port-forward, HTTP.
+
+pub mod behaviour;
+pub mod environment;
+pub mod files;
+pub mod plan;
+mod server;
+mod shell;
+mod usage;
+
+pub use server::{ClusterNetwork, ClusterView};
+pub use usage::{ContainerUsage, usage};
+
+#[cfg(test)]
+mod tests {
+    use kubewright_api::core::v1::Pod;
+    use kubewright_core::Decoder;
+    use kubewright_core::json::Reader;
+
+    /// A pod of this JSON.
+    pub(crate) fn pod(text: &str) -> Pod {
+        let (mut decoder, mut pod) = (Decoder::default(), Pod::default());
+        Reader::new(text.as_bytes(), &mut decoder).message(&mut pod).expect("a valid pod");
+        pod
+    }
+}
