@@ -205,6 +205,27 @@ async fn a_mutating_webhook_changes_objects() {
     assert_eq!((code, text(&changed, "data/by").as_str()), (200, "webhook"));
 }
 
+/// Go reads bytes from base64 and from arrays of numbers. kube-rs writes arrays.
+#[tokio::test]
+async fn the_patch_of_a_webhook_may_be_an_array_of_bytes() {
+    for (patch, code) in [
+        (format!("{:?}", r#"[{"op":"add","path":"/data","value":{"by":"webhook"}}]"#.as_bytes()), 201),
+        ("[]".to_owned(), 201),
+        ("[256]".to_owned(), 500),
+        ("{}".to_owned(), 500),
+    ] {
+        let (_server, mut client) = server().await;
+        let answer = format!(r#""allowed":true,"patchType":"JSONPatch","patch":{patch}"#);
+        let hook = Hook::start(move |_| answer.clone()).await;
+        hook.register(&mut client, "Mutating", "").await;
+        let (found, made) = client.call("POST", CONFIG_MAPS, &config_map("a", "")).await;
+        assert_eq!(found, code, "{patch}: {made}");
+        if patch.len() > 10 {
+            assert_eq!(text(&made, "data/by"), "webhook");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_webhook_is_matched_against_earlier_changes() {
     let (_server, mut client) = server().await;

@@ -256,17 +256,32 @@ impl ReviewResponse {
         if !tree::is_true(response, &["allowed"]) {
             return Ok(ReviewResponse { refusal: Some(response.get("status").cloned()), changed: None, warnings });
         }
-        let changed = match (response.get("patch").and_then(Value::as_str), tree::text(response, &["patchType"])) {
-            (None, _) => None,
-            (Some(patch), "JSONPatch") => {
-                let patch = ByteString::from_base64(patch.as_bytes()).map_err(|error| invalid(&error.to_string()))?;
-                let patch = Value::from_json(&patch).map_err(|error| ReviewError::Patch(error.to_string()))?;
+        let patch = response.get("patch").map_or(Ok(Vec::new()), bytes).map_err(|why| invalid(&why))?;
+        let changed = match (&patch[..], tree::text(response, &["patchType"])) {
+            ([], _) => None,
+            (patch, "JSONPatch") => {
+                let patch = Value::from_json(patch).map_err(|error| ReviewError::Patch(error.to_string()))?;
                 let changed = json_patch(object, &patch);
                 Some(changed.map_err(|error| ReviewError::Patch(Status::from(error).to_string()))?)
             }
-            (Some(_), other) => return Err(invalid(&format!("unsupported patch type {other:?}"))),
+            (_, other) => return Err(invalid(&format!("unsupported patch type {other:?}"))),
         };
         Ok(ReviewResponse { refusal: None, changed: changed.filter(|changed| changed != object), warnings })
+    }
+}
+
+/// The bytes of a value: base64, or an array of numbers, as Go reads them. kube-rs writes arrays.
+fn bytes(value: &Value) -> Result<Vec<u8>, String> {
+    let numbers = || -> Option<Vec<u8>> {
+        let byte = |number: &Value| number.as_i64().and_then(|number| u8::try_from(number).ok());
+        value.as_array()?.iter().map(byte).collect()
+    };
+    match value {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) => {
+            ByteString::from_base64(text.as_bytes()).map(|bytes| bytes.to_vec()).map_err(|error| error.to_string())
+        }
+        _ => numbers().ok_or_else(|| "response.patch must be a string in base64".to_owned()),
     }
 }
 
