@@ -31,7 +31,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The number of shards, which all replicas must agree on. A few for each replica are enough.
-const SHARDS: usize = 16;
+const SHARDS: usize = 8;
 /// The number of concurrent probes of a replica.
 const PROBES: usize = 64;
 /// An endpoint that does not answer in this time is down.
