@@ -111,8 +111,10 @@ async fn reconcile(
     set_status_condition(&mut status.conditions, condition);
     if changed.status != cluster.status {
         context.api::<CacheCluster>(cluster.namespace()).update_status(&changed).await?;
-        let record = if ensured.is_ok() { EventRecorder::normal } else { EventRecorder::warning };
-        record(&events, &*cluster, reason, message);
+        match ensured {
+            Ok(_) => events.normal(&*cluster, reason, message),
+            Err(_) => events.warning(&*cluster, reason, message),
+        }
     }
     ensured.map(|_| Outcome::Done)
 }

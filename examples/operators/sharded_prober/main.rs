@@ -31,7 +31,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// The number of shards, which all replicas must agree on. A few for each replica are enough.
-const SHARDS: usize = 16;
+const SHARDS: usize = 8;
 /// The number of concurrent probes of a replica.
 const PROBES: usize = 64;
 /// An endpoint that does not answer in this time is down.
@@ -106,8 +106,11 @@ async fn reconcile(
         let condition = Condition::new("Up", is_up, reason, message).observing(&*endpoint);
         set_status_condition(&mut changed.status.get_or_insert_default().conditions, condition);
         context.api::<Endpoint>(context.key().namespace()).update_status(&changed).await?;
-        let record = if is_up { EventRecorder::normal } else { EventRecorder::warning };
-        record(events, &*endpoint, reason, message);
+        if is_up {
+            events.normal(&*endpoint, reason, message);
+        } else {
+            events.warning(&*endpoint, reason, message);
+        }
     }
     Ok(Outcome::requeue_after(Duration::from_secs(endpoint.spec.interval_seconds.into())))
 }

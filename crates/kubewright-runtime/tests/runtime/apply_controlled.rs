@@ -1,10 +1,10 @@
 //! Server-side apply of objects that the reconciled object controls.
 
-use kubewright_api::core::v1::{ConfigMap, Secret, SecretApply};
+use kubewright_api::core::v1::{Secret, SecretApply};
 use kubewright_apiserver::RunningServer;
 use kubewright_client::Api;
-use kubewright_core::Object;
 use kubewright_core::options::ApplyOptions;
+use kubewright_core::{ByteString, Object};
 use kubewright_runtime::ownership::is_controlled_by;
 use kubewright_runtime::{Context, Outcome};
 
@@ -18,8 +18,8 @@ fn secrets(server: &RunningServer) -> Api<Secret> {
 fn start(server: &RunningServer, journal: &Journal, namespace: &'static str) -> Running {
     let controller = controller(server).owns::<Secret>();
     Running::start(controller.reconciling_with(journal.clone(), move |map, context: Context, journal| async move {
-        let data = map.data.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let wanted = SecretApply::new(map.name()).string_data(data);
+        let data = map.data.iter().map(|(name, value)| (name.as_str(), ByteString::from(value.as_bytes().to_vec())));
+        let wanted = SecretApply::new(map.name()).data(data);
         let options = ApplyOptions::new("test-controller").force();
         let applied = context.api::<Secret>(namespace).apply_controlled(&*map, &wanted, &options).await;
         journal.note(applied.map_or_else(|error| error.to_string(), |secret| secret.resource_version().to_owned()));
