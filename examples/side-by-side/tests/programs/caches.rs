@@ -40,7 +40,7 @@ async fn changes_of_phases_are_printed() {
     pods.delete_with("a", &DeleteOptions::default().grace_period_seconds(0)).await.expect("it exists");
     program.prints("a: deleted").await;
     assert!(program.unmatched().is_empty(), "{:?}", program.unmatched());
-    program.stop().await;
+    drop(program);
 }
 
 #[tokio::test(flavor = "multi_thread")]
