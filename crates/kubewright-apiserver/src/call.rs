@@ -6,10 +6,10 @@ use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
 use crate::authentication::Authenticator;
-use crate::http::Tunnel;
 use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
+use crate::tunnel::Tunnel;
 use crate::user::User;
 use crate::warnings::Warnings;
 

@@ -49,6 +49,7 @@ mod routes;
 mod server;
 mod service;
 mod serving;
+mod tunnel;
 mod user;
 mod warnings;
 

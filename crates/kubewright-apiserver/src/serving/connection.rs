@@ -28,9 +28,10 @@ use super::{http2, preface};
 use crate::authentication::Peer;
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
-    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody, Tunnel,
+    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
 use crate::service::Service;
+use crate::tunnel::Tunnel;
 use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.
