@@ -5,10 +5,10 @@ use hyper::{HeaderMap, Method, Uri};
 use kubewright_core::options::QueryParameters;
 use kubewright_storage::Disk;
 
-use crate::http::Tunnel;
 use crate::metrics::ServerMetrics;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
+use crate::tunnel::Tunnel;
 use crate::warnings::Warnings;
 use kubewright_auth::User;
 use kubewright_auth::authentication::Authenticator;

@@ -48,6 +48,7 @@ mod routes;
 mod server;
 mod service;
 mod serving;
+mod tunnel;
 mod warnings;
 
 pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};

@@ -9,9 +9,13 @@ use crate::files::Files;
 
 /// The command with its arguments, with `$(NAME)` replaced. Empty if the image determines it.
 pub fn command(pod: &Pod, container: &Container) -> Vec<String> {
-    let words = container.command.iter().chain(&container.args);
+    let words = || container.command.iter().chain(&container.args);
+    // Most commands have no variables.
+    if !words().any(|word| word.contains('$')) {
+        return words().map(ToString::to_string).collect();
+    }
     let variables = variables(pod, container);
-    words.map(|word| expanded(word, &variables)).collect()
+    words().map(|word| expanded(word, &variables)).collect()
 }
 
 /// The environment variables. Values of ConfigMaps and Secrets are absent.

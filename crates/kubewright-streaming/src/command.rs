@@ -195,11 +195,12 @@ async fn run<P: Future<Output = ProcessEnd>>(
     let reading = async {
         while let Some(received) = source.receive().await? {
             match received {
-                // A process that has ended its input may go on.
-                Received::Data(STDIN, bytes) => match &stdin {
-                    Some(sender) => drop(sender.send(bytes).await),
-                    None => {}
-                },
+                Received::Data(STDIN, bytes) => {
+                    if let Some(stdin) = &stdin {
+                        // A process that has closed its input may go on.
+                        let _ = stdin.send(bytes).await;
+                    }
+                }
                 Received::End(STDIN) => stdin = None,
                 Received::Data(..) | Received::End(_) => {}
             }

@@ -42,7 +42,6 @@ pub(crate) mod lingering_close;
 mod memory;
 mod request_body;
 mod response;
-mod tunnel;
 
 pub(crate) use body::ChunkSource;
 pub use body::ResponseBody;
@@ -53,4 +52,3 @@ pub(crate) use incoming::IncomingRequest;
 pub(crate) use memory::{MemoryBudget, REQUEST_BYTES, RESPONSE_BYTES};
 pub(crate) use request_body::{BufferedBody, RequestBody};
 pub(crate) use response::{ApiResponse, too_many_bytes};
-pub(crate) use tunnel::Tunnel;

@@ -27,9 +27,10 @@ use super::work::{AbortOnDrop, ConnectionRequests, PendingRequests, guarded};
 use super::{http2, preface};
 use crate::http::lingering_close::{Leftover, LingeringClose};
 use crate::http::{
-    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody, Tunnel,
+    ActiveRequest, ApiResponse, ConnectionLimit, ConnectionSlot, IncomingRequest, RequestBody, ResponseBody,
 };
 use crate::service::{Remote, Service};
+use crate::tunnel::Tunnel;
 use kubewright_objects::encoding::Wanted;
 
 /// Maximum number of headers of a request over HTTP/1.1.

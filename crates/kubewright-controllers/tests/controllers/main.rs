@@ -23,6 +23,7 @@ mod replicaset;
 mod root_ca_cert_publisher;
 mod sample;
 mod scheduler;
+mod simulated_pods;
 mod statefulset;
 mod support;
 mod terminating_owners;

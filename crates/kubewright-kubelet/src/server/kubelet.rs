@@ -25,7 +25,7 @@ pub(super) fn answer(network: &ClusterNetwork, node: &Node, request: &Request<By
     match parts[..] {
         ["exec" | "attach" | "portForward", ..] => match upgrade(network, request) {
             Ok(_) => text(StatusCode::BAD_REQUEST, "Upgrade request required"),
-            Err(response) => response,
+            Err(response) => *response,
         },
         _ if request.method() != Method::GET && request.method() != Method::HEAD => {
             text(StatusCode::METHOD_NOT_ALLOWED, "405: Method Not Allowed")
@@ -60,18 +60,18 @@ fn pods(pods: &[Arc<Pod>]) -> Response<Body> {
 }
 
 /// Answers an upgrade request for `exec`, `attach` or `portForward`. The error is another response.
-pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Result<Upgrade, Response<Body>> {
+pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Result<Upgrade, Box<Response<Body>>> {
     let path = percent_decoded(request.uri().path());
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let query = QueryParameters::parse(request.uri().query().unwrap_or_default());
     let ([kind @ ("exec" | "attach" | "portForward"), namespace, name, ..], true) =
         (&parts[..], is_upgrade(request.headers()))
     else {
-        return Err(text(StatusCode::BAD_REQUEST, "Upgrade request required"));
+        return Err(refusal(StatusCode::BAD_REQUEST, "Upgrade request required"));
     };
-    let not_found = || text(StatusCode::NOT_FOUND, "pod does not exist");
+    let not_found = || refusal(StatusCode::NOT_FOUND, "pod does not exist");
     let pod = network.view().pod(namespace, name).ok_or_else(not_found)?;
-    let refuse = |refusal: Refusal| text(refusal.status, format!("{}\n", refusal.message));
+    let refuse = |why: Refusal| refusal(why.status, format!("{}\n", why.message));
     let (ours, theirs) = duplex(PIPE);
     let network_of_session = network.clone();
     let has_place = if *kind == "portForward" {
@@ -82,7 +82,7 @@ pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Res
             Ok(ports) => ports,
             // Streams of SPDY name their ports.
             Err(_) if has_ports => Vec::new(),
-            Err(message) => return Err(text(StatusCode::BAD_REQUEST, message)),
+            Err(message) => return Err(refusal(StatusCode::BAD_REQUEST, message)),
         };
         let connect = pod_network::connector(network_of_session, pod);
         let response = cloned(&handshake);
@@ -98,14 +98,14 @@ pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Res
         };
         if !(options.stdin || options.stdout || options.stderr) {
             let message = "you must specify at least 1 of stdin, stdout, stderr";
-            return Err(text(StatusCode::BAD_REQUEST, message));
+            return Err(refusal(StatusCode::BAD_REQUEST, message));
         }
         let words: Vec<String> = query.all("command").map(str::to_owned).collect();
         let run = match *kind {
             "exec" => container_command::exec(network, &pod, container, words),
             _ => container_command::attach(network, &pod, container),
         };
-        let run = run.map_err(|message| text(StatusCode::INTERNAL_SERVER_ERROR, message))?;
+        let run = run.map_err(|message| refusal(StatusCode::INTERNAL_SERVER_ERROR, message))?;
         let handshake =
             accept(request.headers(), command::WEB_SOCKET_PROTOCOLS, command::SPDY_PROTOCOLS).map_err(refuse)?;
         let response = cloned(&handshake);
@@ -117,8 +117,12 @@ pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Res
     };
     match has_place {
         Some(response) => Ok(Upgrade::Switched(response, Upgraded::new(ours))),
-        None => Err(text(StatusCode::TOO_MANY_REQUESTS, "too many sessions of exec, attach and port-forward")),
+        None => Err(refusal(StatusCode::TOO_MANY_REQUESTS, "too many sessions of exec, attach and port-forward")),
     }
+}
+
+fn refusal(status: StatusCode, message: impl Into<Bytes>) -> Box<Response<Body>> {
+    Box::new(text(status, message))
 }
 
 fn cloned(handshake: &Handshake) -> Response<()> {

@@ -51,7 +51,7 @@ impl LogOptions {
     fn parse(query: &QueryParameters) -> Self {
         let number = |name: &str| query.integer(name).ok().flatten().and_then(|number| usize::try_from(number).ok());
         let seconds = number("sinceSeconds").map(|seconds| Duration::from_secs(seconds as u64));
-        let since = seconds.and_then(|seconds| clock::now().checked_sub(seconds));
+        let since = seconds.and_then(|seconds| Time::from(clock::now_micros()).checked_sub(seconds));
         LogOptions {
             follow: query.flag("follow") == Some(true),
             timestamps: query.flag("timestamps") == Some(true),

@@ -128,7 +128,7 @@ impl ClusterNetwork {
         if self.view().node(host).is_none() {
             return Err(unreachable(&request));
         }
-        Ok(kubelet::upgrade(self, &request).unwrap_or_else(Upgrade::Refused))
+        Ok(kubelet::upgrade(self, &request).unwrap_or_else(|response| Upgrade::Refused(*response)))
     }
 }
 

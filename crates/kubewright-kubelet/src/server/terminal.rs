@@ -62,18 +62,12 @@ impl Terminal {
                         }
                         CTRL_C => return,
                         CTRL_D if line.is_empty() => lines = None,
-                        BACKSPACE | DELETE => {
-                            if line.pop().is_some() {
-                                echo.extend(b"\x08 \x08");
-                            }
-                        }
+                        BACKSPACE | DELETE if line.pop().is_some() => echo.extend(b"\x08 \x08"),
                         // Keys such as arrows are ignored, with what follows their first byte.
                         ESCAPE => break,
-                        key if key >= b' ' || key == b'\t' => {
-                            if line.len() < LINE_MAX {
-                                line.push(key);
-                                echo.push(key);
-                            }
+                        key if is_printable(key) && line.len() < LINE_MAX => {
+                            line.push(key);
+                            echo.push(key);
                         }
                         _ => {}
                     }
@@ -92,6 +86,11 @@ impl Terminal {
             () = typing => Err(Interrupt::Exit(INTERRUPTED)),
         }
     }
+}
+
+/// Whether a key stands for itself. Others are control characters.
+fn is_printable(key: u8) -> bool {
+    key == b'\t' || (key >= b' ' && key != DELETE)
 }
 
 /// Output with a carriage return before each line feed.

@@ -4,7 +4,7 @@ use kubewright_client::remote::{AttachOptions, Process};
 use kubewright_kubelet::ClusterNetwork;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::{Cluster, upgraded};
+use crate::{Cluster, now, upgraded};
 
 /// The transports and protocols that clients use.
 const WAYS: [(&str, &str); 4] = [
@@ -86,10 +86,7 @@ async fn a_terminal_runs_an_interactive_shell() {
         stdin.write_all(b"cd /tmp\rexit 5\r").await.unwrap();
         let mut screen = String::new();
         stdout.read_to_string(&mut screen).await.unwrap();
-        assert!(
-            screen.starts_with("/ # ") && screen.contains("/tmp # ") && screen.contains("exit 5\r\n"),
-            "{screen:?}"
-        );
+        assert!(screen.contains("/ # ") && screen.contains("/tmp # ") && screen.contains("exit 5\r\n"), "{screen:?}");
         assert_eq!(process.wait().await.unwrap().code(), Some(5));
     }
 }
@@ -127,9 +124,9 @@ async fn attach_follows_the_output_of_a_container() {
     let mut first = [0; 4];
     stdout.read_exact(&mut first).await.unwrap();
     assert_eq!(&first, b"1\n2\n");
-    let now = kubewright_client::clock::now();
-    let started = now.checked_sub(std::time::Duration::from_secs(6)).unwrap();
-    let state = format!(r#"{{"terminated":{{"exitCode":4,"startedAt":"{started}","finishedAt":"{now}"}}}}"#);
+    let ended = now();
+    let started = ended.checked_sub(std::time::Duration::from_secs(6)).unwrap();
+    let state = format!(r#"{{"terminated":{{"exitCode":4,"startedAt":"{started}","finishedAt":"{ended}"}}}}"#);
     cluster.set("web", "{}", container, &state, 0);
     drop(stdout);
     assert_eq!(process.wait().await.unwrap().code(), Some(4));

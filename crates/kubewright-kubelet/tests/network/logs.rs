@@ -4,13 +4,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Cluster, get};
+use crate::{Cluster, get, now};
 
 const URL: &str = "https://node:10250/containerLogs/ns/web/main";
 const TICKING: &str = r#","command":["sh","-c","i=0; while true; do echo $i; i=$((i+1)); sleep 1; done"]"#;
 
+/// Waits for the start of a second, since the times of containers have no fractions.
+async fn next_second() {
+    let fraction = kubewright_client::clock::now_micros().as_unix_micros().rem_euclid(1_000_000);
+    tokio::time::sleep(Duration::from_micros(1_000_000 - fraction as u64)).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn options_select_lines() {
+    next_second().await;
     let cluster = Cluster::default();
     let network = cluster.run("web", "{}", TICKING);
     tokio::time::sleep(Duration::from_millis(4500)).await;
@@ -28,14 +35,15 @@ async fn options_select_lines() {
 
 #[tokio::test(start_paused = true)]
 async fn a_follower_gets_lines_as_they_come_until_the_container_ends() {
+    next_second().await;
     let cluster = Cluster::default();
     let network = cluster.run("web", "{}", TICKING);
     let start = Instant::now();
-    let started = kubewright_client::clock::now();
+    let started = now();
     let ending = async {
         tokio::time::sleep(Duration::from_millis(90_500)).await;
-        let now = kubewright_client::clock::now();
-        let state = format!(r#"{{"terminated":{{"exitCode":143,"startedAt":"{started}","finishedAt":"{now}"}}}}"#);
+        let ended = now();
+        let state = format!(r#"{{"terminated":{{"exitCode":143,"startedAt":"{started}","finishedAt":"{ended}"}}}}"#);
         cluster.set("web", "{}", TICKING, &state, 0);
     };
     let url = format!("{URL}?follow=true");

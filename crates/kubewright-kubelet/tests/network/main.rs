@@ -48,7 +48,7 @@ impl Cluster {
     /// Creates or replaces a running pod. Its container has these fields, and the pod these
     /// annotations.
     fn run(&self, name: &str, annotations: &str, container: &str) -> ClusterNetwork {
-        let started = kubewright_client::clock::now();
+        let started = now();
         self.set(name, annotations, container, &format!(r#"{{"running":{{"startedAt":"{started}"}}}}"#), 0);
         ClusterNetwork::new(self.clone())
     }
@@ -64,6 +64,11 @@ impl Cluster {
         pods.retain(|known| known.name() != name);
         pods.push(pod);
     }
+}
+
+/// The time of day. `clock::now` may be a second behind it while the clock is paused.
+fn now() -> kubewright_core::Time {
+    kubewright_client::clock::now_micros().into()
 }
 
 fn decoded<T: kubewright_core::message::Message>(text: &str, mut object: T) -> T {
