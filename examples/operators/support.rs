@@ -125,8 +125,8 @@ impl Audit {
                 let of_resource = |group: &str, resource: &str, verb: &str| {
                     allowed.iter().any(|action| {
                         let namespace = object.namespace();
-                        // Each way to read is granted with the others: a list of older servers, and the
-                        // reads after a conflict.
+                        // Each way to read is granted with the others: a list of older servers, and
+                        // the reads after a conflict.
                         let is_read = |verb: &str| ["get", "list", "watch"].contains(&verb);
                         let is_verb = action.verb == verb || (is_read(verb) && is_read(action.verb));
                         let is_here = namespace.is_empty() || action.namespace == namespace;

@@ -1,8 +1,8 @@
 //! The server's side of exec and attach.
 //!
 //! Over WebSocket the channels have fixed numbers: 0 to 2 are the standard streams, 3 reports the
-//! end, 4 is the size of the terminal. Over SPDY the client opens a stream for each of them. The end
-//! is a Status in the protocols from version 4 on, and else a text about an error.
+//! end, 4 is the size of the terminal. Over SPDY the client opens a stream for each of them. The
+//! end is a Status in the protocols from version 4 on, and else a text about an error.
 
 use std::io;
 use std::pin::pin;

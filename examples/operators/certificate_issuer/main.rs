@@ -4,8 +4,8 @@
 //!
 //! For each `Certificate` the operator sends a signing request to the authority, and writes key and
 //! certificate into a Secret. The key is in no request, log, event, status or `Debug` output. The
-//! authority files certificates under the uid of their object. So the finalizer can revoke them all,
-//! even one that was issued just before the process crashed.
+//! authority files certificates under the uid of their object. So the finalizer can revoke them
+//! all, even one that was issued just before the process crashed.
 
 use std::{sync::Arc, time::Duration};
 

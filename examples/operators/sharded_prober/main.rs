@@ -2,11 +2,11 @@
 //!
 //! `cargo run -p kubewright-examples --example sharded_prober`
 //!
-//! A hash of its name puts each endpoint into a shard, and each shard has a lease. Its holder probes
-//! the endpoints of the shard, under the rules of leader election: a replica that stops finishes its
-//! probes before it releases its leases. One that dies or is cut off stops before its leases expire,
-//! and others take them only afterwards. So no two replicas work on one endpoint at the same time,
-//! and for the time in between none does.
+//! A hash of its name puts each endpoint into a shard, and each shard has a lease. Its holder
+//! probes the endpoints of the shard, under the rules of leader election: a replica that stops
+//! finishes its probes before it releases its leases. One that dies or is cut off stops before its
+//! leases expire, and others take them only afterwards. So no two replicas work on one endpoint at
+//! the same time, and for the time in between none does.
 //!
 //! Each replica caches all endpoints. Where the server divides lists and watches by itself
 //! (Kubernetes 1.36, feature gate `ShardedListAndWatch`), use the cache of `Sharding::informer`.

@@ -120,7 +120,16 @@ impl CronJobs {
         let Some(schedule) = self.schedule_of(cron) else { return Ok(None) };
         let now = clock::now();
         let timing = timing(cron, &schedule, now);
-        let Some(due) = timing.due else { return Ok(timing.wait) };
+        let Some(due) = timing.due else {
+            // A date such as February 31 never comes. The words are those of
+            // kube-controller-manager.
+            if timing.wait.is_none() {
+                let why = "time difference between two schedules is less than 1 second";
+                let message = format!("invalid schedule: {} : {why}", cron.spec.schedule);
+                self.events.warning(&*cron, "InvalidSchedule", message);
+            }
+            return Ok(timing.wait);
+        };
         if timing.has_missed_many {
             let message =
                 "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";

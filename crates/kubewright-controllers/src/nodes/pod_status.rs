@@ -16,8 +16,8 @@ const CRASHED: &str = "CrashLoopBackOff";
 /// The reason of a container that waits for the init containers.
 const INITIALIZING: &str = "PodInitializing";
 
-/// The pod is on its node. Init containers of which `ends_at_once` holds have ended; the first other
-/// one runs. Without one, all containers run, but are not ready yet.
+/// The pod is on its node. Init containers of which `ends_at_once` holds have ended; the first
+/// other one runs. Without one, all containers run, but are not ready yet.
 pub(super) fn start(
     spec: &PodSpec,
     status: &mut PodStatus,

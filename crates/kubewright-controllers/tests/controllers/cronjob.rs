@@ -136,6 +136,18 @@ async fn a_suspended_cron_job_creates_no_jobs() {
     cluster.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_schedule_that_never_comes_is_reported() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut cron = minutely(CronJobSpec::default());
+    // February 31.
+    cron.spec.schedule = "59 23 31 2 *".into();
+    cluster.create(&cron).await;
+    assert!(has_event(&cluster, "InvalidSchedule").await);
+    assert!(jobs(&cluster).await.is_empty());
+    cluster.stop().await;
+}
+
 fn status(cron: &CronJob) -> kubewright_api::batch::v1::CronJobStatus {
     cron.status.clone().unwrap_or_default()
 }

@@ -1,8 +1,8 @@
 //! The HTTP servers of simulated pods, for port-forward and the proxies of the API server.
 //!
 //! A running container answers every request with the annotations `http-status` and
-//! `http-response`; without them, with the name of its pod. It listens on its ports. If no container
-//! of the pod names a port, the first one listens on all.
+//! `http-response`; without them, with the name of its pod. It listens on its ports. If no
+//! container of the pod names a port, the first one listens on all.
 
 use std::sync::Arc;
 

@@ -12,7 +12,11 @@ const ALL: &[(&str, &str, &str)] = &[
     ("continue", "string", "Continues a list where the answer with this token ended. A token expires after minutes."),
     ("dryRun", "string", "Runs all checks without a change. The only value is All."),
     ("fieldManager", "string", "Name of the party that makes the change, in at most 128 characters."),
-    ("fieldSelector", "string", "Restricts the objects to those whose fields have these values. Defaults to all."),
+    (
+        "fieldSelector",
+        "string",
+        "Restricts the list of returned objects by the values of their fields. Defaults to all.",
+    ),
     (
         "fieldValidation",
         "string",
@@ -55,7 +59,7 @@ const ALL: &[(&str, &str, &str)] = &[
     ),
     ("shardSelector", "string", "Restricts the objects to a shard, by a hash of a field."),
     ("timeoutSeconds", "integer", "Seconds after which the call ends."),
-    ("watch", "boolean", "Streams changes as events instead of a list."),
+    ("watch", "boolean", "Watch for changes to the described resources, as events instead of a list."),
 ];
 
 /// Query parameters of lists and watches.

@@ -88,8 +88,8 @@ pub(super) fn list_schema(item: &str, kind: &GroupVersionKind) -> Value {
     let mut metadata = by_value(&format!("{META}.ListMeta"));
     describe(&mut metadata, "Resource version and continuation of the list.");
     let mut items = tree::map([("type", Value::from("array")), ("items", by_value(item))]);
-    describe(&mut items, "The objects of the list.");
     let item = item.rsplit('.').next().unwrap_or(item);
+    tree::set(&mut items, &["description"], format!("List of {}.", plural(item)));
     tree::map([
         ("type", Value::from("object")),
         ("description", format!("A list of {item} objects.").into()),
@@ -105,6 +105,17 @@ pub(super) fn list_schema(item: &str, kind: &GroupVersionKind) -> Value {
         ),
         ("x-kubernetes-group-version-kind", tree::array([kind_extension(kind)])),
     ])
+}
+
+/// The plural of a kind, in a description.
+fn plural(kind: &str) -> String {
+    let name = kind.to_ascii_lowercase();
+    match name.as_bytes() {
+        _ if name == "endpoints" => name,
+        [.., b's' | b'x'] => format!("{name}es"),
+        [.., before, b'y'] if !b"aeiou".contains(before) => format!("{}ies", &name[..name.len() - 1]),
+        _ => format!("{name}s"),
+    }
 }
 
 /// The schema of a scalar type, if it is one.
