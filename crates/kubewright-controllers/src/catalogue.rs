@@ -292,6 +292,6 @@ mod tests {
             assert_eq!(shipped.to_string().parse(), Ok(shipped));
         }
         let unknown = "unicorn".parse::<Shipped>().unwrap_err().to_string();
-        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are cronjob, "), "{unknown}");
+        assert!(unknown.starts_with("there is no controller \"unicorn\"; there are csr-approving, "), "{unknown}");
     }
 }

@@ -77,7 +77,7 @@ impl Controller {
         self.list();
         loop {
             tokio::select! {
-                event = definitions.next() => { let event = event?; self.definition(&event) },
+                event = definitions.next() => { let event = event?; self.definition(&event).await },
                 event = api_services.next() => { let event = event?; self.api_service(&event) },
                 event = next_if(&mut services, !self.backends.is_empty()) => self.endpoint_changed(event?),
                 event = next_if(&mut slices, !self.backends.is_empty()) => self.endpoint_changed(event?),
@@ -97,7 +97,8 @@ impl Controller {
     }
 
     /// A definition was written: its versions may need an APIService, or need none any more.
-    fn definition(&self, event: &StoreEvent<StoredObject>) {
+    async fn definition(&self, event: &StoreEvent<StoredObject>) {
+        self.registry.catalog_reaches(event.revision).await;
         let definition = event.object.tree();
         let group = tree::text(&definition, &["spec", "group"]);
         let versions = tree::items(&definition, &["spec", "versions"]);

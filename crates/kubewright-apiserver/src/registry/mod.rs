@@ -81,6 +81,8 @@ pub(crate) struct Registry {
     /// Secondary indices.
     pub(crate) indices: Arc<Indices>,
     catalog: RwLock<Arc<Catalog>>,
+    /// The catalog has all definitions up to this revision.
+    catalog_reached: channel::Sender<u64>,
     /// Serializes catalog updates, so that an older catalog never replaces a newer one.
     custom: Mutex<CustomResources>,
     /// Serializes allocations of cluster IPs and node ports.
@@ -126,6 +128,7 @@ impl Registry {
             unreadable: UnreadableObjects::default(),
             catalog_revision: AtomicU64::new(0),
             catalog: RwLock::new(Arc::new(Catalog::new([]))),
+            catalog_reached: channel::Sender::new(0),
             custom: Mutex::default(),
             allocation: Mutex::new(()),
             plugins: EnabledPlugins::default(),
@@ -177,13 +180,22 @@ impl Registry {
     /// Updates the catalog after a definition was written or deleted.
     fn refresh_catalog(&self, name: &str) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
-        self.catalog_revision.store(self.store.newest_revision(), Ordering::Release);
+        let revision = self.store.newest_revision();
+        self.catalog_revision.store(revision, Ordering::Release);
         let definition = self.store.newest(&Key::cluster(DEFINITIONS, name));
         let definition = definition.as_ref().map(|entry| (entry.revision, entry.object.value()));
         if let Some(Replacement { before, after }) = custom.set(name, definition) {
             let catalog = Arc::new(self.catalog().with(&before, &after));
             *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
         }
+        self.catalog_reached.send_replace(revision);
+    }
+
+    /// Waits until the catalog has the definition that was written at this revision. A watch may
+    /// show the write a moment earlier.
+    pub(crate) async fn catalog_reaches(&self, revision: u64) {
+        // Fails only if the registry is gone.
+        let _ = self.catalog_reached.subscribe().wait_for(|reached| *reached >= revision).await;
     }
 
     /// Sets the versions of aggregated API servers that discovery lists.

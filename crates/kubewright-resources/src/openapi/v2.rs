@@ -47,7 +47,7 @@ fn path_item(item: &Value) -> Value {
 fn parameter(parameter: &Value) -> Value {
     let mut converted =
         tree::map([("type", tree::text(parameter, &["schema", "type"]).into()), ("uniqueItems", true.into())]);
-    for key in ["name", "in", "required"] {
+    for key in ["name", "in", "required", "description"] {
         if let Some(value) = parameter.get(key) {
             tree::set(&mut converted, &[key], value.clone());
         }
