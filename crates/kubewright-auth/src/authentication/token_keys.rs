@@ -64,7 +64,7 @@ pub(super) struct SigningKey {
 }
 
 enum SigningPair {
-    Elliptic(EcdsaKeyPair),
+    Elliptic(Box<EcdsaKeyPair>),
     Rsa(Box<RsaKeyPair>),
 }
 
@@ -114,7 +114,7 @@ impl SigningKey {
     fn elliptic(pair: EcdsaKeyPair, algorithm: SignatureAlgorithm, curve: &[u8]) -> Self {
         let kind = [der::element(OBJECT_IDENTIFIER, ELLIPTIC), der::element(OBJECT_IDENTIFIER, curve)].concat();
         let public = VerificationKey::new(algorithm, &kind, pair.public_key().as_ref());
-        SigningKey { pair: SigningPair::Elliptic(pair), public, random: SystemRandom::new() }
+        SigningKey { pair: SigningPair::Elliptic(Box::new(pair)), public, random: SystemRandom::new() }
     }
 
     fn rsa(pair: RsaKeyPair) -> Self {
@@ -346,7 +346,7 @@ mod tests {
         assert!(refused("").contains("there is no private key"), "{}", refused(""));
         let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         assert!(refused(broken).contains("only keys of P-256"), "{}", refused(broken));
-        let error = VerificationKey::all_from_pem(b"").err().expect("no key").to_string();
+        let error = VerificationKey::all_from_pem(b"").expect_err("no key").to_string();
         assert!(error.contains("no public key"), "{error}");
     }
 }

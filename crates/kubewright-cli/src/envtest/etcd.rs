@@ -48,7 +48,7 @@ pub(super) async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     };
     let flags = Flags::parse("etcd", arguments, kind)?;
     if flags.has("help") || flags.has("h") {
-        return Ok(output::print(HELP.to_owned())?);
+        return Ok(output::print(HELP)?);
     }
     if flags.has("version") {
         return Ok(output::print(format!("kubewright {}\n", env!("CARGO_PKG_VERSION")))?);

@@ -39,6 +39,7 @@ pub struct EnvtestOptions {
 }
 
 /// Installs the programs.
+#[allow(clippy::print_stderr)]
 pub fn install(options: &EnvtestOptions) -> Result<(), Box<dyn Error>> {
     let directory = &options.directory;
     let about = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
@@ -93,6 +94,7 @@ pub async fn run_by_name(mut arguments: impl Iterator<Item = OsString>) -> Optio
 }
 
 /// Errors begin as those of Go's commands.
+#[allow(clippy::print_stderr)]
 fn report(result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -29,7 +29,7 @@ fn controllers_that_the_cluster_already_runs_require_force() {
     let (code, said) = run(&["sample"]);
     assert!(code == Some(1) && said.contains("--install creates it"), "{said}");
     let (code, said) = run(&["unicorn"]);
-    assert!(code == Some(2) && said.contains("there are cronjob, daemonset"), "{said}");
+    assert!(code == Some(2) && said.contains("there are csr-approving, "), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use kubewright_net::Secret;
 use kubewright_net::config::{CertificateSource, EnvironmentVariables};
 use kubewright_net::credentials::{ClientCertificate, KeySource};
 use kubewright_net::transport::{Transport, TransportError, TransportErrorKind, Upgrade};
-use kubewright_net::{Config, Secret};
 
 use crate::authorities::pass;
 use crate::directory::Directory;
@@ -154,15 +154,21 @@ async fn certificates_that_are_no_good_are_named_without_their_content() {
 // TR-4
 #[tokio::test]
 async fn a_rejected_client_certificate_is_reported() {
-    let (_server, config) = secure_server().await;
-    let stranger = Authority::new();
-    let mut config: Config = config;
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    // It rejects the certificate in the handshake.
+    let scripted = server(&authority).await;
+    let mut config = scripted.config(Some(&authority));
     config.credentials.client_certificate = Some(data(&stranger.sign("jane")));
     for variable in ["DISABLE_HTTP2", "NOTHING"] {
         config.environment = EnvironmentVariables::of([(variable, "1")]);
         let error = config.connect().expect("fine").send(get("/api/v1/pods")).await.expect_err("it is not believed");
         assert_eq!(error.kind(), TransportErrorKind::Tls, "{error:?}");
     }
+    // An API server answers with 401.
+    let (_server, mut config) = secure_server().await;
+    config.credentials.client_certificate = Some(data(&stranger.sign("jane")));
+    let unknown = ask(&config.connect().expect("fine"), get("/api/v1/pods")).await.0;
+    assert_eq!(unknown, StatusCode::UNAUTHORIZED);
     config.credentials.client_certificate = None;
     let anonymous = ask(&config.connect().expect("fine"), get("/api/v1/pods")).await.0;
     assert_eq!(anonymous, StatusCode::FORBIDDEN);

@@ -6,7 +6,7 @@ use kubewright_net::config::{ConfigError, EnvironmentVariables, Kubeconfig, Over
 use kubewright_net::transport::{Transport, TransportErrorKind};
 
 use crate::directory::Directory;
-use crate::requests::{get, secure_server};
+use crate::requests::get;
 use crate::scripted::{Authority, Pair, Script, Scripted};
 
 /// A kubeconfig for a server, with these fields of the cluster and of the user.
@@ -84,14 +84,8 @@ async fn untrusted_servers_and_rejected_clients_are_distinguished() {
     );
     assert_eq!(error.to_string(), expected);
 
-    let (_server, embedded) = secure_server().await;
     let jane = stranger.sign("jane");
-    let config = config(
-        &directory,
-        &embedded.server.to_string(),
-        "insecure-skip-tls-verify: true",
-        &pair(&jane.certificate, &jane.key),
-    );
+    let config = config(&directory, &url, "insecure-skip-tls-verify: true", &pair(&jane.certificate, &jane.key));
     for variable in ["DISABLE_HTTP2", "NOTHING"] {
         let mut config = config.as_ref().expect("fine").clone();
         config.environment = EnvironmentVariables::of([(variable, "1")]);
