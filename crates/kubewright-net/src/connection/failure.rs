@@ -59,7 +59,9 @@ pub(super) fn certificate_at_fault(error: &TransportError) -> Option<FaultyCerti
             | Alert::CertificateUnknown
             | Alert::CertificateRequired
             | Alert::UnknownCA
-            | Alert::AccessDenied,
+            | Alert::AccessDenied
+            // The server trusts another authority of the same name.
+            | Alert::DecryptError,
         ) => Some(FaultyCertificate::Ours),
         _ => None,
     }
