@@ -128,7 +128,11 @@ impl Audit {
                         // Each way to read is granted with the others: a list of older servers, and
                         // the reads after a conflict.
                         let is_read = |verb: &str| ["get", "list", "watch"].contains(&verb);
-                        let is_verb = action.verb == verb || (is_read(verb) && is_read(action.verb));
+                        // A recorder changes an event only if it repeats soon after.
+                        let is_event = |verb: &str| resource == "events" && ["create", "patch"].contains(&verb);
+                        let is_verb = action.verb == verb
+                            || (is_read(verb) && is_read(action.verb))
+                            || (is_event(verb) && is_event(action.verb));
                         let is_here = namespace.is_empty() || action.namespace == namespace;
                         is_verb && is_here && action.group == group && action.resource == resource
                     })
