@@ -182,7 +182,8 @@ impl<'a> Plan<'a> {
         (files, is_known)
     }
 
-    /// The files at the start: those of the image, and what earlier runs left in `emptyDir` volumes.
+    /// The files at the start: those of the image, and what earlier runs left in `emptyDir`
+    /// volumes.
     fn initial_files(&self) -> Files {
         let of_image = || environment::files(self.pod, self.container);
         let (mut files, command) = (of_image(), self.command());
