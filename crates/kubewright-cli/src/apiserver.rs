@@ -134,7 +134,7 @@ pub fn announce(options: &ServerOptions, server: &RunningServer) -> Result<(), B
 }
 
 /// Parses a Go duration, as Kubernetes flags use.
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub fn parse_span(text: &str) -> Result<Duration, String> {
     let span: kubewright_core::Duration = text.parse().map_err(|error| format!("{error}"))?;
     span.try_into().map_err(|error| format!("{error}"))
 }

@@ -15,6 +15,7 @@ use kubewright_apiserver::{
 
 use super::flags::{FlagKind, Flags};
 use super::kube_apiserver_flags::{ABSENT_PLUGINS, FLAGS};
+use crate::apiserver::parse_span;
 use crate::files::raise_limit;
 use crate::log::Verbosity;
 use crate::output;
@@ -106,7 +107,7 @@ fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
     server = server.authorization_modes(authorization_modes(&modes)?);
     server = admission_plugins(server, flags)?;
     server = audit(server, flags)?;
-    if let Some(ttl) = flags.parsed("event-ttl", duration)? {
+    if let Some(ttl) = flags.parsed("event-ttl", parse_span)? {
         server = server.event_ttl(ttl);
     }
     // A second range is for the other family of addresses.
@@ -247,11 +248,6 @@ fn log_flags_without_effect(flags: &Flags) {
 
 fn number(text: &str) -> Result<i64, String> {
     text.parse().map_err(|_| format!("strconv.ParseInt: parsing {text:?}: invalid syntax"))
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let duration: kubewright_core::Duration = text.parse().map_err(|error| format!("{error}"))?;
-    duration.try_into().map_err(|error| format!("{error}"))
 }
 
 #[cfg(test)]
