@@ -124,6 +124,9 @@ impl ApiServer {
             self.auditor.clone(),
         );
         let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
+        if let Some(auditor) = &self.auditor {
+            tasks.extend(auditor.senders(&stopped).map(tokio::spawn));
+        }
         let mut front_proxy = None;
         let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);
         if let Some(wanted) = self.listen {
