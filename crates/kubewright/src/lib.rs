@@ -41,6 +41,7 @@ mod book {
     chapters! {
         control_loop: "control-loop.md",
         controllers: "controllers.md",
+        envtest: "envtest.md",
         from_controller_runtime: "from-controller-runtime.md",
         from_kube_rs: "from-kube-rs.md",
         operations: "operations.md",
