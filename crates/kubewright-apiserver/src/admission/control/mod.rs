@@ -170,7 +170,7 @@ impl<'a> Control<'a> {
     /// Ends the write until a webhook has answered.
     fn wait_for(&self, awaited: Awaited) -> Rejection {
         let mut current = self.awaited();
-        // What follows from an expression that could not be evaluated is not true.
+        // A review that was built on an unanswered expression must not be sent.
         if !matches!(*current, Some(Awaited::Authorization(_))) {
             *current = Some(awaited);
         }

@@ -1,4 +1,4 @@
-//! What the pods of a node use.
+//! The references from the pods of a node to secrets, config maps, claims, volumes and accounts.
 
 use kubewright_core::{Str, Value};
 use kubewright_objects::lookup::{IndexTerm, ObjectReader};
