@@ -108,7 +108,7 @@ async fn apply(service: &DashboardService, manifest: &str) -> Result<String, Ref
     }
     let mut applied = Vec::new();
     for mut object in objects {
-        // What a shown object has and an applied one must not have.
+        // A shown object has these fields, and a server refuses to apply them.
         object.metadata.managed_fields = Default::default();
         object.metadata.resource_version = Default::default();
         object.remove(&["status"]);

@@ -7,11 +7,11 @@
 //! snapshot has the first few keys of each queue and counts of the rest, so its size depends on the
 //! number of controllers and not on that of objects.
 //!
-//! - [`observed`]: what is observed, and the latest reconciles of each controller.
+//! - [`observed`]: the observed parts, and the latest reconciles of each controller.
 //! - [`pipeline`]: the snapshot.
 //! - [`object_view`], [`owners`]: an object with its versions, reconciles and owner tree.
 //! - [`actions`]: writes, which are off unless the owner of the server allows them.
-//! - [`server`]: HTTP, and who may ask.
+//! - [`server`]: HTTP, and its access checks.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -106,15 +106,15 @@ impl Dashboard {
         self
     }
 
-    /// Allows the page to apply, scale, cordon and delete objects. Off by default. Meant for servers
-    /// that hold nothing but tests.
+    /// Allows the page to apply, scale, cordon and delete objects. Off by default. Meant for
+    /// servers that hold nothing but tests.
     pub fn allow_actions(mut self) -> Self {
         self.allows_actions = true;
         self
     }
 
-    /// Shows the controllers and caches of a manager, and serves the page while the manager runs. Add
-    /// the controllers first. The URL is written to the log, at the level `info`.
+    /// Shows the controllers and caches of a manager, and serves the page while the manager runs.
+    /// Add the controllers first. The URL is written to the log, at the level `info`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! What a dashboard observes, and the latest reconciles of each controller.
+//! The observed informers and queues, and the latest reconciles of each controller.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

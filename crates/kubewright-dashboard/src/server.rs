@@ -1,9 +1,9 @@
-//! The HTTP server of the page, and who may ask.
+//! The HTTP server of the page, and its access checks.
 //!
-//! A request needs the token of the URL: in the header `Authorization`, or in the query of the event
-//! stream, because browsers send no headers with it. The files of the page contain no secrets and
-//! need none. A request for another host is refused, so that a foreign name that resolves to this
-//! address reaches nothing. A write from the page of another origin is refused.
+//! A request needs the token of the URL: in the header `Authorization`, or in the query of the
+//! event stream, because browsers send no headers with it. The files of the page contain no secrets
+//! and need none. A request for another host is refused, so that a foreign name that resolves to
+//! this address reaches nothing. A write from the page of another origin is refused.
 
 use std::convert::Infallible;
 use std::io;
@@ -254,7 +254,7 @@ impl DashboardService {
     }
 }
 
-/// What the page may do.
+/// The permissions of the page.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Settings {

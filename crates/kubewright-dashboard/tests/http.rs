@@ -215,7 +215,7 @@ metadata: {name: n1}
     assert!(shown.contains("replicas: 3"), "{shown}");
     assert_eq!(observed.act("cordon", r#"{"resource":"nodes","key":"n1","cordoned":true}"#).await.0, 200);
     assert!(yaml("/api/object?resource=nodes&key=n1").await.contains("unschedulable: true"));
-    // What the page shows can be applied again.
+    // The shown YAML can be applied again.
     let (code, done) = observed.act("apply", &shown.replace("replicas: 3", "replicas: 2")).await;
     assert_eq!(code, 200, "{done}");
     assert_eq!(observed.act("delete", r#"{"resource":"deployments","key":"default/web"}"#).await.0, 200);
