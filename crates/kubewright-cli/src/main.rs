@@ -8,6 +8,7 @@ mod backup;
 mod completion;
 mod connection;
 mod crd;
+mod dashboard;
 mod envtest;
 mod export;
 mod failure;

@@ -12,6 +12,7 @@ use super::SharedFactory;
 use super::handle::UsageGuard;
 use super::options::ScopeOptions;
 use crate::informer::SharedIndexInformer;
+use crate::metrics::InformerSample;
 use crate::queue::BoxFuture;
 use crate::reflector::Health;
 
@@ -48,7 +49,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn synced(&self) -> BoxFuture<'_, bool>;
     fn has_synced(&self) -> bool;
     fn health(&self) -> Option<Health>;
-    fn len(&self) -> usize;
+    fn observe(&self) -> InformerSample;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -69,8 +70,8 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
         SharedIndexInformer::health(self)
     }
 
-    fn len(&self) -> usize {
-        self.store().len()
+    fn observe(&self) -> InformerSample {
+        SharedIndexInformer::observe(self)
     }
 
     fn as_any(&self) -> &dyn Any {
