@@ -100,7 +100,6 @@ impl ManagerOptions {
     /// ```
     #[cfg(feature = "profiling")]
     #[doc(alias = "PprofBindAddress")]
-    #[doc(alias = "pprof")]
     #[must_use]
     pub fn profiles(self) -> Self {
         self.handler("/debug/pprof/profile", super::profiles::cpu).handler("/debug/pprof/heap", super::profiles::heap)
