@@ -1,7 +1,7 @@
 //! A factory of shared informers.
 //!
-//! There is one informer per type, resource, scope, selector and transform. It lives as long as it
-//! is in use.
+//! There is one informer per type, resource, client, scope, selector and transform. It lives as
+//! long as it is in use.
 
 mod entry;
 mod generated;
@@ -174,7 +174,7 @@ impl SharedInformerFactory {
 
     /// The informer of a resource that is only known at run time.
     #[doc(alias = "NewDynamicSharedInformerFactory")]
-    #[inline] // Compiled where it is request for, as those by name.
+    #[inline] // Compiled where it is called, as those by name.
     pub fn dynamic(
         &self,
         resource: GroupVersionResource,
@@ -186,7 +186,8 @@ impl SharedInformerFactory {
     /// The informer of a resource whose objects are decoded as the type of `api`: a partial type
     /// with few fields, or [`Compact`](crate::Compact).
     ///
-    /// The namespace is that of `which`, else that of `api`, else that of the factory.
+    /// The namespace is that of `which`, else that of `api`, else that of the factory. An `api` of
+    /// another cluster, or of another impersonated user, has an informer of its own.
     pub fn of_api<T: Object>(&self, api: Api<T>, mut which: InformerScope<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
         if let Scope::Namespace(namespace) = api.scope() {
