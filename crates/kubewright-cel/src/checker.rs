@@ -9,6 +9,7 @@ use kubewright_core::Str;
 use crate::ast::{BinaryOperator, Comprehension, ComprehensionKind, Expression, Node};
 use crate::error::CompileError;
 use crate::functions;
+use crate::identifiers::escaped_word;
 use crate::overloads::{self, Resolution};
 use crate::types::Type;
 use crate::value::Value;
@@ -209,7 +210,7 @@ impl<'a> Checker<'a> {
             Type::Dyn => Ok(Type::Dyn),
             Type::Optional(inner) => self.field(expression, inner, field),
             Type::Map(_, values) => Ok(Type::clone(values)),
-            Type::Object(fields) => match fields.get(field) {
+            Type::Object(fields) => match fields.get(field).or_else(|| fields.get(&escaped_word(field)?)) {
                 Some(field) => Ok(field.ty.clone()),
                 None => Err(self.error(expression, format!("undefined field '{field}'"))),
             },
