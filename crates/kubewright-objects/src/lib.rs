@@ -10,6 +10,7 @@
 
 pub mod conversion;
 pub mod encoding;
+pub mod etcd;
 pub mod lookup;
 pub mod object;
 pub mod random;
