@@ -9,6 +9,8 @@ mod completion;
 mod connection;
 mod crd;
 mod envtest;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod export;
 mod failure;
 mod files;

@@ -208,6 +208,7 @@ impl Client {
     async fn call(&self, method: &str, message: Bytes, repetition: Repetition) -> Result<Bytes, EtcdError> {
         let deadline = Instant::now() + self.shared.timeout;
         let mut attempts = 0;
+        let mut unreachable = None;
         loop {
             let index = self.preferred();
             let until = match repetition {
@@ -217,6 +218,10 @@ impl Client {
             let work = async { self.channel(index).await?.unary(method, message.clone()).await };
             let error = match timeout_at(until, work).await.unwrap_or(Err(EtcdError::TimedOut)) {
                 Ok(response) => return Ok(response),
+                // The deadline says less than the reason why earlier attempts failed.
+                Err(EtcdError::TimedOut) if repetition == Repetition::Harmless => {
+                    unreachable.take().unwrap_or(EtcdError::TimedOut)
+                }
                 Err(error) => error,
             };
             if error.is_transient() {
@@ -236,6 +241,7 @@ impl Client {
                 }
                 sleep(PAUSE).await;
             }
+            unreachable = matches!(error, EtcdError::Unreachable { .. }).then_some(error);
         }
     }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use kubewright_etcd::{EtcdError, KeyValue, RangeRequest, prefix_end};
 use kubewright_net::task;
 use kubewright_objects::etcd;
-use kubewright_objects::object::StoredObject;
+use kubewright_objects::object::{ObjectDraft, StoredObject};
 use kubewright_resources::catalog::Catalog;
 use kubewright_storage::{Key, VersionedValue};
 
 use super::EtcdOptions;
 use super::database::{EtcdDatabase, chain};
+use crate::admission;
 use crate::registry::ListedObjects;
 
 /// The number of keys that are read at a time.
@@ -71,7 +72,12 @@ impl EtcdDatabase {
         let key = self.layout.decode(&entry.key)?;
         let plain = self.encryption.decrypt(key.resource(), &entry.key, &entry.value);
         let object = plain.map_err(|error| error.to_string()).and_then(|plain| {
-            let object = etcd::decode(&plain, entry.mod_revision, catalog)?;
+            let mut value = etcd::decode(&plain, catalog)?;
+            // kube-apiserver sets defaults when it reads, and stores some objects without them.
+            if let Some(resource) = catalog.of_storage(key.resource()).filter(|resource| !resource.is_custom()) {
+                admission::set_stored_defaults(resource, &mut value);
+            }
+            let object = ObjectDraft::new(value).stamp(entry.mod_revision);
             Ok(VersionedValue { object: Arc::new(object), revision: entry.mod_revision })
         });
         Some((key, object))

@@ -2,8 +2,8 @@
 //!
 //! The store is then a watch cache. A [follower] applies all writes under the prefix, of this
 //! server and of others, in the order of etcd's revisions. A write of this server is a transaction
-//! that compares the revision of the key ([`primary`]). It returns when the store shows its result, so
-//! that clients read their own writes.
+//! that compares the revision of the key ([`primary`]). It returns when the store shows its result,
+//! so that clients read their own writes.
 //!
 //! # Blocking writes
 //!

@@ -92,6 +92,7 @@ impl ApiServer {
         }
         let recovery = disk.as_ref().map(|disk| disk.recovery());
         let faults = Faults::new(Arc::clone(&registry));
+        self.create_key_directory()?;
         let accounts = ServiceAccountTokens::new(&self.service_account_tokens, self.key_directory());
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
         let tokens = self.tokens.len();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kubewright_objects::object::StoredObject;
-use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions};
+use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions, private_file};
 use tokio::sync::watch;
 
 use super::{ApiServer, StartError, bootstrap};
@@ -26,6 +26,13 @@ impl ApiServer {
     /// The directory of the certificate authority and the keys of tokens. `None` for memory.
     pub(super) fn key_directory(&self) -> Option<&Path> {
         self.pki.as_deref().or(self.data.as_deref())
+    }
+
+    /// Creates the directory of keys, if there is to be one.
+    pub(super) fn create_key_directory(&self) -> Result<(), StartError> {
+        let Some(directory) = &self.pki else { return Ok(()) };
+        let created = private_file::directory(directory);
+        created.map_err(|error| StartError::Certificates(format!("{}: {error}", directory.display()).into()))
     }
 
     /// Opens the storage.

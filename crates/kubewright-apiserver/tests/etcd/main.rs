@@ -3,7 +3,9 @@
 #[path = "../server/client.rs"]
 #[allow(dead_code)]
 mod client;
+mod history;
 mod outage;
+mod recorded;
 mod several;
 mod single;
 

@@ -1,9 +1,10 @@
 //! Several servers over one etcd.
 
+use kubewright_apiserver::ApiServer;
 use kubewright_testing::EtcdCluster;
 
 use crate::client::{CONFIG_MAPS, config_map, text};
-use crate::{Events, start, version};
+use crate::{Events, start, start_with, version};
 
 #[tokio::test]
 async fn each_server_shows_the_writes_of_the_others() {
@@ -88,6 +89,31 @@ async fn a_definition_is_served_by_all_servers() {
     assert_eq!(text(&one.call("GET", &format!("{widgets}/w"), "").await.1, "metadata/name"), "w");
     first.stop().await;
     second.stop().await;
+}
+
+#[tokio::test]
+async fn servers_with_the_same_keys_accept_each_others_credentials() {
+    let Some(cluster) = EtcdCluster::start(1) else { return };
+    let directory = std::env::temp_dir().join(format!("kubewright-pki-{}", std::process::id()));
+    let listen = "127.0.0.1:0".parse().expect("it is an address");
+    let set = |server: ApiServer| server.pki_directory(&directory).listen(listen);
+    let (first, mut client) = start_with(&cluster, set).await;
+    let (second, mut other) = start_with(&cluster, set).await;
+    assert!(first.certificate_authority().is_some());
+    assert_eq!(first.certificate_authority(), second.certificate_authority());
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"a"}}"#;
+    assert_eq!(client.call("POST", accounts, account).await.0, 201);
+    let (code, token) = client.call("POST", &format!("{accounts}/a/token"), r#"{"spec":{}}"#).await;
+    assert_eq!(code, 201, "{token}");
+    let token = text(&token, "status/token");
+    let review =
+        format!(r#"{{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","spec":{{"token":"{token}"}}}}"#);
+    let (_, answer) = other.call("POST", "/apis/authentication.k8s.io/v1/tokenreviews", &review).await;
+    assert_eq!(text(&answer, "status/user/username"), "system:serviceaccount:default:a", "{answer}");
+    first.stop().await;
+    second.stop().await;
+    std::fs::remove_dir_all(&directory).expect("it exists");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use kubewright_resources::catalog::{Catalog, type_entry};
 use super::definition;
 use super::layout::GROUPS_IN_KEYS;
 use crate::conversion;
-use crate::object::{Meta, ObjectDraft, StoredObject, to_json, tree};
+use crate::object::{Meta, StoredObject, to_json, tree};
 
 /// The value of an object.
 ///
@@ -43,11 +43,12 @@ pub fn encode(object: &StoredObject, is_custom: bool) -> Result<Vec<u8>, String>
     Ok(out)
 }
 
-/// The object of a value.
+/// The object of a value, without a resource version. Defaults of fields that its writer did not
+/// know are missing.
 ///
 /// # Errors
 /// The value is no object, of an unknown kind, or incomplete.
-pub fn decode(bytes: &[u8], revision: u64, catalog: &Catalog) -> Result<StoredObject, String> {
+pub fn decode(bytes: &[u8], catalog: &Catalog) -> Result<Value, String> {
     let mut value = if bytes.starts_with(&MAGIC) { from_protobuf(bytes)? } else { from_json(bytes)? };
     if value.name().is_empty() {
         return Err("the object has no name".to_owned());
@@ -58,7 +59,8 @@ pub fn decode(bytes: &[u8], revision: u64, catalog: &Catalog) -> Result<StoredOb
     if let Some(resource) = catalog.of_kind(text(&value, "apiVersion"), text(&value, "kind")).map(Arc::clone) {
         value = conversion::to_stored(&resource, value);
     }
-    Ok(ObjectDraft::new(value).stamp(revision))
+    value.remove_meta("resourceVersion");
+    Ok(value)
 }
 
 fn from_protobuf(bytes: &[u8]) -> Result<Value, String> {
