@@ -139,7 +139,7 @@ impl<'a> VariableScope<'a> {
         }
         let operand = self.evaluate(operand, budget)?;
         let select = |value: &Value| match value {
-            Value::Map(_) => Ok(value.field(field).cloned()),
+            Value::Map(_) => Ok(value.selected(field).cloned()),
             _ => Err(EvaluationError::no_overload()),
         };
         access(operand, is_optional, select, || EvaluationError::new(format!("no such key: {field}")))
@@ -319,7 +319,7 @@ impl<'a> VariableScope<'a> {
 
 fn has(value: &Value, field: &str) -> EvaluationResult {
     match value {
-        Value::Map(_) => Ok(Value::Bool(value.field(field).is_some())),
+        Value::Map(_) => Ok(Value::Bool(value.selected(field).is_some())),
         _ => Err(EvaluationError::no_overload()),
     }
 }

@@ -68,6 +68,14 @@ pub fn escape_field_name(name: &str) -> Option<Str> {
     Some(name.replace('-', "__dash__").replace('/', "__slash__").into())
 }
 
+/// The escaped name of a field that is selected by a reserved word.
+///
+/// Selections such as `object.metadata.namespace` need no escaping: after a dot, the grammar allows
+/// reserved words. Kubernetes accepts both forms.
+pub(crate) fn escaped_word(name: &str) -> Option<Str> {
+    is_reserved(name).then(|| format!("__{name}__").into())
+}
+
 /// The inverse of [`escape_field_name`].
 pub(crate) fn unescape_field_name(name: &str) -> Str {
     let word = name.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));

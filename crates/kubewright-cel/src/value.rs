@@ -9,7 +9,7 @@ use kubewright_core::{ByteString, Quantity, Str, Value as Json};
 use crate::authorization::{AuthorizationCheck, AuthorizationDecision};
 use crate::cidr::Cidr;
 use crate::error::EvaluationError;
-use crate::identifiers::escape_field_name;
+use crate::identifiers::{escape_field_name, escaped_word};
 use crate::string_format::parse_duration;
 use crate::timestamp;
 use crate::types::{ListKind, Type};
@@ -217,6 +217,11 @@ impl Value {
             Value::Map(entries) => entries.get(&MapKey::String(name.into())),
             _ => None,
         }
+    }
+
+    /// The field of an object or the entry of a map that an expression selects.
+    pub(crate) fn selected(&self, name: &str) -> Option<&Value> {
+        self.field(name).or_else(|| self.field(&escaped_word(name)?))
     }
 
     /// The number of characters or items, for cost accounting.

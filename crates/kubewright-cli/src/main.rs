@@ -8,6 +8,7 @@ mod backup;
 mod completion;
 mod connection;
 mod crd;
+mod dashboard;
 mod envtest;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -17,6 +18,7 @@ mod files;
 mod get;
 mod import;
 mod log;
+mod logs;
 mod new;
 mod output;
 mod private_file;
@@ -82,6 +84,9 @@ enum Command {
     /// Prints objects, then each change.
     #[command(after_help = "Examples:\n  kubewright watch pods -l app=web\n  kubewright watch deployment web")]
     Watch(get::GetCommandOptions),
+    /// Prints the logs of containers.
+    #[command(after_help = logs::HELP)]
+    Logs(logs::LogsOptions),
     /// Prints the resources that a cluster serves.
     ApiResources(connection::Connection),
     /// Prints the groups and versions that a cluster serves.
@@ -134,6 +139,7 @@ async fn main() -> ExitCode {
         Command::New(options) => new::new(&options),
         Command::Get(options) => get::get(&options).await,
         Command::Watch(options) => get::watch(&options).await,
+        Command::Logs(options) => logs::logs(&options).await,
         Command::ApiResources(connection) => resources::resources(&connection).await,
         Command::ApiVersions(connection) => resources::versions(&connection).await,
         Command::Proxy(options) => proxy::run(&options).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_core::Str;
+use kubewright_kubelet::ContainerFiles;
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder};
 
 use crate::activity::Activity;
@@ -27,6 +28,8 @@ pub struct ControllerContext {
     pub(crate) queue_metrics: Option<kubewright_workqueue::QueueMetrics>,
     pub(crate) root_ca: Option<Str>,
     pub(crate) signing_authority: Option<SigningAuthority>,
+    /// The files of simulated containers, which commands change and probes see.
+    pub(crate) container_files: Arc<ContainerFiles>,
     events: Arc<EventBroadcaster>,
 }
 
@@ -46,6 +49,7 @@ impl ControllerContext {
             queue_metrics: None,
             root_ca: None,
             signing_authority: None,
+            container_files: Arc::default(),
             events: Arc::new(EventBroadcaster::start(factory.client(), EventOptions::default().queue(EVENTS))),
         }
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use kubewright_api::core::v1::Pod;
 use kubewright_core::{Object, Quantity};
 
+use crate::files::resolve;
+
 /// Delay until a scheduled pod starts: `kubewright.dev/start-delay: 5s`.
 pub const START_DELAY_ANNOTATION: &str = "kubewright.dev/start-delay";
 /// Delay until a running container is ready, or `never`: `kubewright.dev/ready-delay: 10s`.
@@ -29,6 +31,11 @@ pub const LOG_INTERVAL_ANNOTATION: &str = "kubewright.dev/log-interval";
 pub const HTTP_RESPONSE_ANNOTATION: &str = "kubewright.dev/http-response";
 /// The status code of HTTP responses of a container: `kubewright.dev/http-status: "503"`.
 pub const HTTP_STATUS_ANNOTATION: &str = "kubewright.dev/http-status";
+/// The folder whose files a container serves over HTTP: `kubewright.dev/http-files: /srv/www`.
+pub const HTTP_FILES_ANNOTATION: &str = "kubewright.dev/http-files";
+/// Whether images can be pulled: `ok`, `not-found` or `denied`.
+/// `kubewright.dev/image-pull: denied`.
+pub const IMAGE_PULL_ANNOTATION: &str = "kubewright.dev/image-pull";
 /// CPU usage of each container: a quantity, or a percentage of its request.
 ///
 /// `kubewright.dev/cpu-usage: 250m` or `kubewright.dev/cpu-usage: 80%`. For one container:
@@ -70,6 +77,10 @@ pub struct Behaviour {
     pub http_response: Option<String>,
     /// The status code of its HTTP responses.
     pub http_status: Option<u16>,
+    /// The folder whose files it serves over HTTP.
+    pub http_files: Option<String>,
+    /// Whether its image can be pulled.
+    pub image_pull: Option<ImagePull>,
     /// Its CPU usage.
     pub cpu_usage: Option<Amount>,
     /// Its memory usage.
@@ -83,6 +94,17 @@ pub enum ReadyDelay {
     After(Duration),
     /// Never.
     Never,
+}
+
+/// Whether an image can be pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImagePull {
+    /// It can.
+    Succeeds,
+    /// The registry does not have it.
+    NotFound,
+    /// The registry does not give it.
+    Denied,
 }
 
 /// How long a container runs.
@@ -142,6 +164,16 @@ impl Behaviour {
             },
             "http-response" => self.http_response = Some(value.to_owned()),
             "http-status" => self.http_status = Some(number(value, 200..=599)? as u16),
+            "http-files" if value.starts_with('/') => self.http_files = Some(resolve("/", value)),
+            "http-files" => return Err("must be an absolute path".to_owned()),
+            "image-pull" => {
+                self.image_pull = Some(match value {
+                    "ok" => ImagePull::Succeeds,
+                    "not-found" => ImagePull::NotFound,
+                    "denied" => ImagePull::Denied,
+                    _ => return Err("must be ok, not-found or denied".to_owned()),
+                });
+            }
             "cpu-usage" => self.cpu_usage = Some(amount(value)?),
             "memory-usage" => self.memory_usage = Some(amount(value)?),
             _ => return Err("there is no such behaviour".to_owned()),

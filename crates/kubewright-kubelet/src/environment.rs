@@ -6,6 +6,7 @@ use kubewright_api::core::v1::{Container, Pod};
 use kubewright_core::Object;
 
 use crate::files::Files;
+use crate::image;
 
 /// The command with its arguments, with `$(NAME)` replaced. Empty if the image determines it.
 pub fn command(pod: &Pod, container: &Container) -> Vec<String> {
@@ -47,7 +48,9 @@ pub fn variables(pod: &Pod, container: &Container) -> BTreeMap<String, String> {
 pub fn files(pod: &Pod, container: &Container) -> Files {
     let address = pod.status.as_ref().and_then(|status| status.pod_ip.as_deref()).unwrap_or_default();
     let mounts = container.volume_mounts.iter().map(|mount| mount.mount_path.as_str());
-    Files::new(hostname(pod), address, mounts.chain(container.working_dir.as_deref()))
+    let mut files = Files::new(hostname(pod), address, mounts.chain(container.working_dir.as_deref()));
+    image::create_files(pod, container, &mut files);
+    files
 }
 
 fn hostname(pod: &Pod) -> &str {

@@ -142,6 +142,16 @@ impl Files {
         true
     }
 
+    /// Copies everything below a folder from other files, as far as there is room.
+    pub fn copy_below(&mut self, other: &Files, folder: &str) {
+        for (path, file) in other.below(folder) {
+            let _ = match file {
+                File::Folder => self.create_folders(path),
+                File::Regular { content, mode } => self.write(path, content.clone(), *mode),
+            };
+        }
+    }
+
     /// Everything below a folder, in the order of paths.
     pub fn below(&self, folder: &str) -> impl Iterator<Item = (&str, &File)> {
         let prefix = format!("{}/", folder.trim_end_matches('/'));

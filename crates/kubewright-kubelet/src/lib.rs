@@ -2,16 +2,22 @@
 //!
 //! A simulated container runs no image. It does what annotations of its pod say ([`behaviour`]),
 //! or what its command would do as far as a small shell knows it ([`plan`]). [`ClusterNetwork`]
-//! answers requests to kubelets and pods: logs, exec, attach, port-forward, HTTP.
+//! answers requests to kubelets and pods: logs, exec, attach, port-forward, HTTP. [`image`] says
+//! which images can be pulled, and [`ProbedContainer`] runs probes.
 
 pub mod behaviour;
+mod container_files;
 pub mod environment;
 pub mod files;
+pub mod image;
 pub mod plan;
+mod probes;
 mod server;
 mod shell;
 mod usage;
 
+pub use container_files::ContainerFiles;
+pub use probes::ProbedContainer;
 pub use server::{ClusterNetwork, ClusterView};
 pub use usage::{ContainerUsage, usage};
 

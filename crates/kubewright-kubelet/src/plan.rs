@@ -4,7 +4,7 @@
 //! has no state: logs and ends are computed from the time since the start of the container, so they
 //! are the same after a restart of the controllers.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use kubewright_core::{Object, Time};
 
 use crate::behaviour::{Behaviour, RunTime};
 use crate::environment;
+use crate::files::Files;
 use crate::shell::{Input, Interrupt, Output, Recording, Shell, ShellClock, Streams};
 
 /// How many commands of a program are played to find its end. One that has not ended by then is
@@ -21,6 +22,8 @@ use crate::shell::{Input, Interrupt, Output, Recording, Shell, ShellClock, Strea
 const STEPS_TO_END: u32 = 1000;
 /// So is one that takes longer.
 const TIME_TO_END: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+/// How many earlier runs are played for what they left in volumes.
+const RUNS_REPLAYED: u32 = 8;
 /// How many commands of a program are played for its log.
 const STEPS_OF_LOG: u32 = 200_000;
 /// Maximum number of lines of a log.
@@ -164,9 +167,57 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The files of the container at this time since its start, and whether its program is known so
+    /// far. Of a program that is not known, the files of the image are.
+    pub fn files(&self, until: Duration) -> (Files, bool) {
+        let command = self.command();
+        let files = Arc::new(Mutex::new(self.initial_files()));
+        let is_known = command.first().is_some_and(|name| Shell::knows(name)) && {
+            let until = Duration::try_from_secs_f64(until.as_secs_f64() / self.slowdown).unwrap_or(Duration::MAX);
+            let mut shell = self.shell_over(Arc::clone(&files), until, STEPS_TO_END);
+            let played = shell.run(&command, &Streams::null()).now_or_never();
+            !matches!(played, Some(Err(Interrupt::Unknown)))
+        };
+        let files = files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        (files, is_known)
+    }
+
+    /// The files at the start: those of the image, and what earlier runs left in `emptyDir`
+    /// volumes.
+    fn initial_files(&self) -> Files {
+        let of_image = || environment::files(self.pod, self.container);
+        let (mut files, command) = (of_image(), self.command());
+        let kept: Vec<&str> = self.kept_folders().collect();
+        if kept.is_empty() || !command.first().is_some_and(|name| Shell::knows(name)) {
+            return files;
+        }
+        for _ in self.restarts.saturating_sub(RUNS_REPLAYED)..self.restarts {
+            let run = Arc::new(Mutex::new(files));
+            let mut shell = self.shell_over(Arc::clone(&run), TIME_TO_END, STEPS_TO_END);
+            let _ = shell.run(&command, &Streams::null()).now_or_never();
+            files = of_image();
+            let left = run.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.iter().for_each(|folder| files.copy_below(&left, folder));
+        }
+        files
+    }
+
+    /// The folders at which `emptyDir` volumes are mounted.
+    fn kept_folders(&self) -> impl Iterator<Item = &str> {
+        let volumes = self.pod.spec.iter().flat_map(|spec| spec.volumes.iter());
+        let is_kept =
+            move |name: &str| volumes.clone().any(|volume| volume.name == *name && volume.empty_dir.is_some());
+        let mounts = self.container.volume_mounts.iter().filter(move |mount| is_kept(&mount.name));
+        mounts.map(|mount| mount.mount_path.trim_end_matches('/'))
+    }
+
     fn shell(&self, until: Duration, steps: u32) -> Shell {
+        let files = Arc::new(Mutex::new(self.initial_files()));
+        self.shell_over(files, until, steps)
+    }
+
+    fn shell_over(&self, files: Arc<Mutex<Files>>, until: Duration, steps: u32) -> Shell {
         let clock = ShellClock::Virtual { start: self.pod.creation_timestamp().unwrap_or(Time::ZERO), until };
-        let files = Arc::new(Mutex::new(environment::files(self.pod, self.container)));
         let shell = Shell::new(files, environment::variables(self.pod, self.container), clock, steps);
         shell.in_folder(self.container.working_dir.as_deref().unwrap_or("/"))
     }
@@ -309,6 +360,21 @@ mod tests {
         check(recovering, "Always", "[]", 2, None);
         check(recovering, "OnFailure", r#"["sh","-c","exit 4"]"#, 1, Some((0, 4)));
         check(recovering, "OnFailure", r#"["sh","-c","exit 4"]"#, 2, Some((0, 0)));
+    }
+
+    #[test]
+    fn an_empty_dir_outlives_a_run() {
+        let of_volume = |source: &str, restarts: u32| {
+            let script = "if [[ -r /data/foo ]]; then exit 0; else touch /data/foo; exit 1; fi";
+            let pod = pod(&format!(
+                r#"{{"metadata":{{"name":"p"}},"spec":{{"restartPolicy":"OnFailure","volumes":[{{"name":"v",{source}}}],
+                "containers":[{{"name":"a","command":["sh","-c","{script}"],"volumeMounts":[{{"name":"v","mountPath":"/data"}}]}}]}}}}"#
+            ));
+            Plan::new(&pod, &pod.spec.as_ref().unwrap().containers[0], restarts).end(None, SECOND).map(|end| end.code)
+        };
+        let empty_dir = r#""emptyDir":{}"#;
+        assert_eq!([0, 1, 100].map(|restarts| of_volume(empty_dir, restarts)), [Some(1), Some(0), Some(0)]);
+        assert_eq!(of_volume(r#""configMap":{"name":"m"}"#, 1), Some(1));
     }
 
     #[test]

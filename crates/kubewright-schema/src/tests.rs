@@ -1,6 +1,6 @@
 //! Properties of arbitrary schemas and objects.
 
-use kubewright_core::{Map, Value};
+use kubewright_core::{Map, Value, json};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
@@ -42,6 +42,30 @@ fn schema(ty: &str, field: &str, value: Value) -> Value {
 
 fn map(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
     Value::Object(fields.into_iter().collect())
+}
+
+#[test]
+fn rules_select_fields_named_by_reserved_words_in_both_ways() {
+    let rules = [
+        "self.claims.all(c, !has(c.namespace) || size(c.namespace) == 0)",
+        "self.claims.all(c, !has(c.__namespace__))",
+    ];
+    for rule in rules {
+        let definition = json!({"type": "object", "properties": {"spec": {
+            "type": "object",
+            "properties": {"claims": {"type": "array", "maxItems": 5, "items": {
+                "type": "object",
+                "properties": {"namespace": {"type": "string", "maxLength": 60}},
+            }}},
+            "x-kubernetes-validations": [{"rule": rule, "message": "no namespace"}],
+        }}});
+        let causes = crate::validate_schema("openAPIV3Schema", &definition);
+        assert!(causes.is_empty(), "{rule}: {causes:?}");
+        let schema = Schema::parse(&definition);
+        assert!(schema.validate(&json!({"spec": {"claims": [{}]}}), None).causes.is_empty(), "{rule}");
+        let invalid = schema.validate(&json!({"spec": {"claims": [{"namespace": "x"}]}}), None).causes;
+        assert_eq!(invalid.len(), 1, "{rule}: {invalid:?}");
+    }
 }
 
 proptest! {

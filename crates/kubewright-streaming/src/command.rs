@@ -8,7 +8,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use kubewright_core::meta::v1::Status;
@@ -21,15 +21,17 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role};
 use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 
+use crate::channels::ChannelEncoding;
 use crate::handshake::{Handshake, StreamTransport};
 use crate::spdy::{self, SpdyEvent, SpdyReceiver, SpdySender};
 
 /// The protocols over WebSocket.
-pub const WEB_SOCKET_PROTOCOLS: &[&str] = &[V5, V4, "channel.k8s.io"];
+pub const WEB_SOCKET_PROTOCOLS: &[&str] = &[V5, V4, V4_BASE64, "channel.k8s.io", "base64.channel.k8s.io"];
 /// The protocols over SPDY.
 pub const SPDY_PROTOCOLS: &[&str] = &[V4, "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"];
 const V5: &str = "v5.channel.k8s.io";
 const V4: &str = "v4.channel.k8s.io";
+const V4_BASE64: &str = "v4.base64.channel.k8s.io";
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -100,7 +102,9 @@ where
     match handshake.transport {
         StreamTransport::WebSocket => {
             let (sink, source) = WebSocketStream::from_raw_socket(stream, Role::Server, None).await.split();
-            let (mut sink, mut source) = (WebSocketSink(sink), WebSocketSource { source, closes: protocol == V5 });
+            let encoding = ChannelEncoding::of(protocol);
+            let mut sink = WebSocketSink { sink, encoding };
+            let mut source = WebSocketSource { source, encoding, closes: protocol == V5 };
             // Tells the client that the connection is established.
             let first = if options.stdout {
                 STDOUT
@@ -215,7 +219,7 @@ async fn run<P: Future<Output = ProcessEnd>>(
 
 /// The message of the error channel about the end of a process.
 fn report(protocol: &str, end: &ProcessEnd) -> Option<Bytes> {
-    if !matches!(protocol, V4 | V5) {
+    if !matches!(protocol, V4 | V4_BASE64 | V5) {
         let message = match end {
             ProcessEnd::Exited(0) => return None,
             ProcessEnd::Exited(code) => format!("command terminated with non-zero exit code: exit status {code}"),
@@ -249,6 +253,7 @@ fn report(protocol: &str, end: &ProcessEnd) -> Option<Bytes> {
 
 struct WebSocketSource<S> {
     source: SplitStream<WebSocketStream<S>>,
+    encoding: ChannelEncoding,
     /// Whether the client can close a channel.
     closes: bool,
 }
@@ -256,35 +261,36 @@ struct WebSocketSource<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Source for WebSocketSource<S> {
     async fn receive(&mut self) -> io::Result<Option<Received>> {
         loop {
-            match self.source.next().await {
+            let message = match self.source.next().await {
                 None | Some(Ok(Message::Close(_))) => return Ok(None),
                 Some(Err(error)) => return Err(io::Error::other(error)),
-                Some(Ok(Message::Binary(bytes))) => match bytes[..] {
-                    [CLOSE, channel] if self.closes => return Ok(Some(Received::End(channel))),
-                    [channel, ..] => return Ok(Some(Received::Data(channel, bytes.slice(1..)))),
-                    [] => {}
-                },
+                Some(Ok(message)) => message,
+            };
+            let decoded = self.encoding.decode(&message);
+            match decoded.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))? {
+                Some((CLOSE, bytes)) if self.closes && bytes.len() == 1 => return Ok(Some(Received::End(bytes[0]))),
+                Some((channel, bytes)) => return Ok(Some(Received::Data(channel, bytes))),
                 // The socket answers pings itself.
-                Some(Ok(_)) => {}
+                None => {}
             }
         }
     }
 }
 
-struct WebSocketSink<S>(SplitSink<WebSocketStream<S>, Message>);
+struct WebSocketSink<S> {
+    sink: SplitSink<WebSocketStream<S>, Message>,
+    encoding: ChannelEncoding,
+}
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Sink for WebSocketSink<S> {
     async fn send(&mut self, channel: u8, bytes: Bytes) -> io::Result<()> {
-        let mut message = BytesMut::with_capacity(bytes.len() + 1);
-        message.put_u8(channel);
-        message.extend_from_slice(&bytes);
-        self.0.send(Message::Binary(message.freeze())).await.map_err(io::Error::other)
+        self.sink.send(self.encoding.encode(channel, &bytes)).await.map_err(io::Error::other)
     }
 
     async fn finish(&mut self) -> io::Result<()> {
         // Go's clients take any other end for an error.
         let normal = CloseFrame { code: CloseCode::Normal, reason: Utf8Bytes::default() };
-        self.0.send(Message::Close(Some(normal))).await.map_err(io::Error::other)
+        self.sink.send(Message::Close(Some(normal))).await.map_err(io::Error::other)
     }
 }
 

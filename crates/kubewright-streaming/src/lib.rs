@@ -9,8 +9,10 @@
 //! between the two connections. kube-apiserver does the same for kubelets that have the feature
 //! `ExtendWebSocketsToKubelet`, the default since 1.36.
 
+mod channels;
 pub mod command;
 pub mod handshake;
+pub mod links;
 pub mod location;
 pub mod options;
 pub mod port_forward;

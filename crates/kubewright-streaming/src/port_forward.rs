@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, split};
 use tokio::sync::mpsc;
@@ -20,16 +20,18 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
+use crate::channels::ChannelEncoding;
 use crate::handshake::{Handshake, StreamTransport};
 use crate::spdy::{self, SpdyEvent, SpdySender};
 use crate::tunnel::Tunnel;
 
 /// The protocols over WebSocket.
-pub const WEB_SOCKET_PROTOCOLS: &[&str] = &[TUNNEL, CHANNELS];
+pub const WEB_SOCKET_PROTOCOLS: &[&str] = &[TUNNEL, CHANNELS, CHANNELS_BASE64];
 /// The protocols over SPDY.
 pub const SPDY_PROTOCOLS: &[&str] = &["portforward.k8s.io"];
 const TUNNEL: &str = "SPDY/3.1+portforward.k8s.io";
 const CHANNELS: &str = "v4.channel.k8s.io";
+const CHANNELS_BASE64: &str = "v4.base64.channel.k8s.io";
 
 /// Maximum number of connections to ports at a time.
 const CONNECTIONS_MAX: usize = 100;
@@ -81,7 +83,9 @@ where
     match (handshake.transport, handshake.protocol) {
         (StreamTransport::Spdy, _) => over_spdy(stream, connect).await,
         (StreamTransport::WebSocket, TUNNEL) => over_spdy(Tunnel::new(stream, Role::Server).await, connect).await,
-        (StreamTransport::WebSocket, _) => over_channels(stream, ports, connect).await,
+        (StreamTransport::WebSocket, protocol) => {
+            over_channels(stream, ChannelEncoding::of(protocol), ports, connect).await
+        }
     }
 }
 
@@ -89,18 +93,15 @@ where
 #[derive(Clone)]
 enum StreamSender {
     Spdy(SpdySender, u32),
-    Channel(mpsc::Sender<Message>, u8),
+    Channel { sender: mpsc::Sender<Message>, encoding: ChannelEncoding, channel: u8 },
 }
 
 impl StreamSender {
     async fn send(&self, bytes: &[u8]) -> io::Result<()> {
         match self {
             StreamSender::Spdy(sender, stream) => sender.send(*stream, bytes).await,
-            StreamSender::Channel(sender, channel) => {
-                let mut message = BytesMut::with_capacity(bytes.len() + 1);
-                message.put_u8(*channel);
-                message.extend_from_slice(bytes);
-                let sent = sender.send(Message::Binary(message.freeze())).await;
+            StreamSender::Channel { sender, encoding, channel } => {
+                let sent = sender.send(encoding.encode(*channel, bytes)).await;
                 sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
             }
         }
@@ -110,14 +111,14 @@ impl StreamSender {
     async fn close(&self) -> io::Result<()> {
         match self {
             StreamSender::Spdy(sender, stream) => sender.close(*stream).await,
-            StreamSender::Channel(..) => Ok(()),
+            StreamSender::Channel { .. } => Ok(()),
         }
     }
 
     async fn reset(&self) -> io::Result<()> {
         match self {
             StreamSender::Spdy(sender, stream) => sender.reset(*stream).await,
-            StreamSender::Channel(..) => Ok(()),
+            StreamSender::Channel { .. } => Ok(()),
         }
     }
 }
@@ -246,6 +247,7 @@ async fn over_spdy<S: AsyncRead + AsyncWrite + Send>(stream: S, connect: &Connec
 
 async fn over_channels<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
+    encoding: ChannelEncoding,
     ports: &[u16],
     connect: &Connect,
 ) -> io::Result<()> {
@@ -254,13 +256,10 @@ async fn over_channels<S: AsyncRead + AsyncWrite + Unpin>(
     let (mut inputs, mut connections) = (Vec::new(), JoinSet::new());
     for (index, port) in ports.iter().enumerate() {
         let channel = u8::try_from(2 * index).unwrap_or(u8::MAX);
-        let (data, error) =
-            (StreamSender::Channel(out.clone(), channel), StreamSender::Channel(out.clone(), channel + 1));
+        let sender = |channel| StreamSender::Channel { sender: out.clone(), encoding, channel };
+        let (data, error) = (sender(channel), sender(channel + 1));
         for channel in [channel, channel + 1] {
-            let [low, high] = port.to_le_bytes();
-            sink.feed(Message::Binary(Bytes::copy_from_slice(&[channel, low, high])))
-                .await
-                .map_err(io::Error::other)?;
+            sink.feed(encoding.encode(channel, &port.to_le_bytes())).await.map_err(io::Error::other)?;
         }
         let (to, input) = mpsc::channel(QUEUED);
         inputs.push(to);
@@ -277,15 +276,18 @@ async fn over_channels<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let reading = async {
         while let Some(message) = source.next().await {
-            match message? {
-                Message::Binary(bytes) if !bytes.is_empty() && bytes[0] % 2 == 0 => {
-                    if let Some(input) = inputs.get(usize::from(bytes[0] / 2)) {
-                        // A port that reads no more is ignored.
-                        let _ = input.send(bytes.slice(1..)).await;
-                    }
-                }
-                Message::Close(_) => break,
-                _ => {}
+            let message = message?;
+            if message.is_close() {
+                break;
+            }
+            // A malformed message ends the connection.
+            let Ok(decoded) = encoding.decode(&message) else { break };
+            if let Some((channel, bytes)) = decoded
+                && channel % 2 == 0
+                && let Some(input) = inputs.get(usize::from(channel / 2))
+            {
+                // A port that reads no more is ignored.
+                let _ = input.send(bytes).await;
             }
         }
         Ok(())

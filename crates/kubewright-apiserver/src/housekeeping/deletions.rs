@@ -116,7 +116,7 @@ impl Deletions {
         let user = deletion.by.user();
         let control = Control::new(&*self.registry, &user, &resource, &Str::new());
         match attempt(&self.registry, &resource, &deletion, &control) {
-            Err(Rejection::NeedsWebhook) => {
+            Err(Rejection::NeedsWebhook | Rejection::NeedsAuthorization(_)) => {
                 self.delete_in_task(id, resource, deletion);
                 DeletionState::AwaitingWebhooks
             }

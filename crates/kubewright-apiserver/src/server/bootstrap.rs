@@ -171,6 +171,6 @@ fn in_words(rejection: Rejection) -> String {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
         // The server calls no webhooks for its own objects.
-        Rejection::NeedsWebhook => "a webhook was not called".to_owned(),
+        Rejection::NeedsWebhook | Rejection::NeedsAuthorization(_) => "a webhook was not called".to_owned(),
     }
 }

@@ -120,6 +120,9 @@ impl ApiServer {
             self.auditor.clone(),
         );
         tasks.push(spawn_housekeeping(&registry, recovery, &stopped));
+        if let Some(auditor) = &self.auditor {
+            tasks.extend(auditor.senders(&stopped).map(tokio::spawn));
+        }
         let mut front_proxy = None;
         let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);
         if let Some(wanted) = self.listen {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_audit::{AuditLog, AuditPolicy, Auditor};
+use kubewright_audit::{AuditPolicy, AuditSink, Auditor};
 use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens};
 use kubewright_auth::authorization::AuthorizationModes;
 
@@ -336,11 +336,11 @@ impl ApiServer {
         self
     }
 
-    /// Records requests in an audit log. Off by default.
+    /// Records requests in audit logs and webhooks. Off by default.
     #[doc(alias = "audit-policy-file")]
     #[must_use]
-    pub fn audit(mut self, policy: AuditPolicy, log: AuditLog) -> Self {
-        self.auditor = Some(Auditor::new(policy, log));
+    pub fn audit(mut self, policy: AuditPolicy, sinks: impl IntoIterator<Item = AuditSink>) -> Self {
+        self.auditor = Some(Auditor::new(policy, sinks));
         self
     }
 

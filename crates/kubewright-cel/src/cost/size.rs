@@ -2,6 +2,8 @@
 
 use kubewright_core::{Map, Str};
 
+use crate::identifiers::escaped_word;
+
 /// Steps of a path that are not fields.
 pub(super) const ITEMS: &str = "@items";
 pub(super) const VALUES: &str = "@values";
@@ -39,7 +41,7 @@ impl SizeLimits {
                 // A key has no parts.
                 KEYS => return here.keys.filter(|_| index + 1 == steps.len()),
                 _ if here.has_named_items => here.items.as_deref()?,
-                name => here.fields.get(name)?,
+                name => here.fields.get(name).or_else(|| here.fields.get(&escaped_word(name)?))?,
             };
         }
         Some(here.max)

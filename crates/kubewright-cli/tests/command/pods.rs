@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::kubectl::is_there;
-use crate::process::{Cluster, Scratch, text};
+use crate::process::{Cluster, Scratch, kubewright, text};
 
 /// One version of kubectl.
 struct Kubectl<'a> {
@@ -97,6 +97,7 @@ fn kubectl_works_on_simulated_pods() {
     first.says(&["wait", "--for=condition=Ready", "pod/web", "pod/two", "--timeout=120s"]);
     first.says(&["wait", "--for=jsonpath={.status.phase}=Failed", "pod/failing", "--timeout=120s"]);
     assert_eq!(first.says(&["get", "pod", "failing", "-o", "jsonpath={..exitCode}"]), "3");
+    own_logs(&cluster);
     for program in versions() {
         let kubectl = Kubectl { program, cluster: &cluster };
         logs(&kubectl);
@@ -127,6 +128,29 @@ fn logs(kubectl: &Kubectl<'_>) {
     let want = r#"previous terminated container "main" in pod "web" not found"#;
     assert!(error.ends_with(want), "{error}");
     assert_eq!(kubectl.says(&["logs", "-f", "failing"]), "lost\n");
+}
+
+/// `kubewright logs` prints what kubectl does.
+fn own_logs(cluster: &Cluster) {
+    let run = |arguments: &[&str]| kubewright(Path::new(cluster.kubeconfig.path()), &[&["logs"], arguments].concat());
+    let says = |arguments: &[&str]| {
+        let output = run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    assert_eq!(says(&["failing"]).0, "lost\n");
+    assert_eq!(says(&["-f", "pod/failing"]).0, "lost\n");
+    let (out, hint) = says(&["two"]);
+    assert_eq!((out.as_str(), hint.as_str()), ("a says\n", "Defaulted container \"a\" out of: a, b\n"));
+    let (out, _) = says(&["two", "--all-containers", "--prefix"]);
+    assert_eq!(out, "[pod/two/a] a says\n[pod/two/b] b says\n");
+    assert!(says(&["service/web", "--tail=1"]).0.ends_with('\n'));
+    assert!(says(&["-l", "app=web", "--timestamps"]).0.contains("Z starting\n"));
+    assert_eq!(says(&["-l", "app=none"]), (String::new(), "No resources found in default namespace.\n".to_owned()));
+    assert_eq!(text(&run(&["web", "-c", "none"]).stderr), "error: container none is not valid for pod web\n");
+    let error = text(&run(&["web", "--previous"]).stderr);
+    assert!(error.contains("previous terminated container \"main\" in pod \"web\" not found"), "{error}");
+    assert!(text(&run(&["none"]).stderr).contains("pods \"none\" not found"));
 }
 
 fn commands(kubectl: &Kubectl<'_>) {

@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Container, Pod, PodSpec, PodStatus};
+use kubewright_api::core::v1::{Container, ContainerStatus, Pod, PodSpec, PodStatus};
 use kubewright_client::Api;
 use kubewright_client::clock;
 use kubewright_core::options::DeleteOptions;
 use kubewright_core::{Object, Time};
 use kubewright_kubelet::behaviour::{self, Behaviour, ReadyDelay};
+use kubewright_kubelet::image::pull_error;
 use kubewright_kubelet::plan::{End, Plan};
 
 use super::heartbeat::slowdown;
+use super::image_pulls::{ERROR_SHOWN, ImagePulls, ImageWait};
+use super::pod_status::ContainerStart;
 use super::registration::pod_network;
 use super::scheduler::is_sidecar;
 use super::timers::{PodStep, Step};
@@ -32,14 +35,30 @@ const PROBLEMS_MAX: usize = 10;
 /// The exit code of a stopped container: by SIGTERM.
 const STOPPED: i32 = 128 + 15;
 
+/// The pending steps and probes of a pod.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    /// The steps, with their delays.
+    pub(super) steps: Vec<(Step, Duration)>,
+    /// The time until the next probe whose result may have changed.
+    pub(super) next_probe: Option<Duration>,
+}
+
+impl Pending {
+    fn of_pod(step: PodStep, delay: Duration) -> Self {
+        Pending { steps: vec![(Step::of_pod(step), delay)], next_probe: None }
+    }
+}
+
 impl Nodes {
     /// Performs the due steps of an assigned pod.
     pub(super) async fn move_on(&self, pod: &Arc<Pod>) -> Synced {
         let Some(spec) = pod.spec.as_ref() else { return Ok(None) };
         let mut status = pod.status.clone().unwrap_or_default();
-        let (due, next) = self.timers.due(&pod.key(), pod.uid(), &self.pending_steps(pod, spec, &status));
+        let pending = self.pending_steps(pod, spec, &status);
+        let (due, next) = self.timers.due(&pod.key(), pod.uid(), &pending.steps);
         if due.is_empty() {
-            return Ok(next.map(|wait| wait.min(LONGEST_WAIT)));
+            return Ok([next, pending.next_probe].into_iter().flatten().min().map(|wait| wait.min(LONGEST_WAIT)));
         }
         let now = clock::now();
         for step in due {
@@ -49,10 +68,22 @@ impl Nodes {
                     behaviour::problems(pod).into_iter().take(PROBLEMS_MAX).for_each(|problem| {
                         self.kubelet_events.warning(&**pod, "InvalidBehaviour", problem);
                     });
-                    pod_status::start(spec, &mut status, &address, &host, now, |one| self.ends_at_once(pod, one));
+                    pod_status::start(spec, &mut status, &address, &host, now, |one| self.begin(pod, one));
                     self.become_ready_at_once(pod, spec, &mut status, now);
                 }
+                PodStep::Pull => {
+                    let Some(container) = find(spec, &step.container) else { continue };
+                    pod_status::retry_pull(container, &mut status);
+                    pod_status::initialize(spec, &mut status, now, |one| self.begin(pod, one));
+                    self.become_ready_at_once(pod, spec, &mut status, now);
+                }
+                PodStep::BackOff => self.back_off(pod, spec, &mut status, &step.container),
                 PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, &step.container, now),
+                PodStep::BecomeUnready => self.become_unready(pod, spec, &mut status, &step.container, now),
+                PodStep::Kill => {
+                    self.kill(pod, spec, &mut status, &step, now);
+                    self.become_ready_at_once(pod, spec, &mut status, now);
+                }
                 PodStep::End => {
                     self.end(pod, spec, &mut status, &step, now);
                     self.become_ready_at_once(pod, spec, &mut status, now);
@@ -69,65 +100,73 @@ impl Nodes {
         self.write(pod, status).await
     }
 
-    /// The steps that a pod waits for, with their delays.
-    fn pending_steps(&self, pod: &Pod, spec: &PodSpec, status: &PodStatus) -> Vec<(Step, Duration)> {
+    /// The pending steps and probes of a pod.
+    fn pending_steps(&self, pod: &Pod, spec: &PodSpec, status: &PodStatus) -> Pending {
         if pod.is_being_deleted() {
             // A pod held by a finalizer is done once its end is recorded.
             let is_held = pod.metadata.deletion_grace_period_seconds == Some(0) && !pod.metadata.finalizers.is_empty();
             if is_held && is_finished(pod) {
-                return Vec::new();
+                return Pending::default();
             }
             let grace = u64::try_from(pod.metadata.deletion_grace_period_seconds.unwrap_or_default());
             let grace = Duration::from_secs(grace.unwrap_or_default());
-            return vec![(Step::of_pod(PodStep::Stop), self.slowed(pod, self.options.stop_delay).min(grace))];
+            return Pending::of_pod(PodStep::Stop, self.slowed(pod, self.options.stop_delay).min(grace));
         }
         if is_finished(pod) {
-            return Vec::new();
+            return Pending::default();
         }
         let is_running = phase(pod) == "Running";
         if !is_running && status.container_statuses.is_empty() {
             let delay = Behaviour::of(pod, "").start_delay.unwrap_or(self.options.start_delay);
-            return vec![(Step::of_pod(PodStep::Start), self.slowed(pod, delay))];
+            return Pending::of_pod(PodStep::Start, self.slowed(pod, delay));
         }
-        let mut steps = Vec::new();
+        let mut pending = Pending::default();
         let statuses = status.init_container_statuses.iter().chain(&status.container_statuses);
         for container in statuses {
-            let specs = spec.init_containers.iter().chain(&spec.containers);
-            let Some(of) = specs.into_iter().find(|one| one.name == container.name) else { continue };
+            let Some(of) = find(spec, &container.name) else { continue };
             let (name, restarts) = (container.name.clone(), container.restart_count);
-            let mut add = |kind, delay| steps.push((Step { kind, container: name.clone(), restarts }, delay));
+            let mut add = |kind, delay| pending.steps.push((Step { kind, container: name.clone(), restarts }, delay));
             if pod_status::is_backing_off(container) {
                 add(PodStep::Restart, pod_status::back_off(restarts));
-            } else if pod_status::is_running(container) {
-                if !container.ready
-                    && is_running
-                    && let Some(delay) = self.ready_delay(pod, &container.name)
-                {
-                    add(PodStep::BecomeReady, delay);
+            } else if let Some(wait) = pod_status::image_wait(container) {
+                match wait {
+                    // Another image is pulled at once.
+                    _ if Some(&*container.image) != of.image.as_deref() => add(PodStep::Pull, Duration::ZERO),
+                    ImageWait::Failed => add(PodStep::BackOff, ERROR_SHOWN),
+                    ImageWait::BackingOff => add(PodStep::Pull, self.image_pulls.delay(pod, &name)),
                 }
+            } else if pod_status::is_running(container) {
                 if let Some(end) = self.planned_end(pod, spec, of, restarts) {
                     add(PodStep::End, end.after);
+                }
+                let is_init = spec.init_containers.iter().any(|one| one.name == name);
+                if !is_init || is_sidecar(of) {
+                    self.add_probes(pod, of, container, &mut pending);
                 }
             }
         }
         // A status that somebody else wrote may lack containers or conditions.
         if is_running && !is_ready(pod) && status.container_statuses.iter().all(|container| container.ready) {
-            steps.push((Step::of_pod(PodStep::BecomeReady), self.slowed(pod, self.options.ready_delay)));
+            pending.steps.push((Step::of_pod(PodStep::BecomeReady), self.slowed(pod, self.options.ready_delay)));
         }
-        steps
+        pending
     }
 
     /// Marks containers as ready that are so without a delay.
     fn become_ready_at_once(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, now: Time) {
         let running = status.container_statuses.iter().filter(|one| pod_status::is_running(one) && !one.ready);
-        let names: Vec<_> = running.map(|container| container.name.clone()).collect();
-        for name in names.iter().filter(|name| self.ready_delay(pod, name).is_some_and(|delay| delay.is_zero())) {
+        let is_ready = |one: &&ContainerStatus| {
+            let has_no_delay = self.ready_delay(pod, &one.name).is_some_and(|delay| delay.is_zero());
+            has_no_delay && find(spec, &one.name).is_some_and(|container| self.readiness(pod, container, one).is_ok())
+        };
+        let names: Vec<_> = running.filter(is_ready).map(|container| container.name.clone()).collect();
+        for name in &names {
             pod_status::become_ready(spec, status, name, now);
         }
     }
 
     /// The delay until a running container is ready. `None` if it never is.
-    fn ready_delay(&self, pod: &Pod, container: &str) -> Option<Duration> {
+    pub(super) fn ready_delay(&self, pod: &Pod, container: &str) -> Option<Duration> {
         match Behaviour::of(pod, container).ready_delay {
             Some(ReadyDelay::Never) => None,
             Some(ReadyDelay::After(delay)) => Some(self.slowed(pod, delay)),
@@ -152,6 +191,23 @@ impl Nodes {
         plan.end(default, self.options.run_time)
     }
 
+    /// How a container begins. Records a failed pull of its image.
+    fn begin(&self, pod: &Pod, container: &Container) -> ContainerStart {
+        match pull_error(pod, container) {
+            Some(error) => ContainerStart::Waits(self.image_pulls.fail(pod, container, &error, &self.kubelet_events)),
+            None if self.ends_at_once(pod, container) => ContainerStart::EndsAtOnce,
+            None => ContainerStart::Runs,
+        }
+    }
+
+    /// A container shows that the next pull of its image is due later.
+    fn back_off(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, name: &str) {
+        let (Some(container), Some(status)) = (find(spec, name), pod_status::find_mut(status, name)) else { return };
+        let error = pod_status::waiting_message(status).unwrap_or_default().to_owned();
+        let waiting = ImagePulls::back_off(pod, container, &error, &self.kubelet_events);
+        pod_status::wait(container, status, waiting);
+    }
+
     /// Whether an init container succeeds in no time.
     fn ends_at_once(&self, pod: &Pod, container: &Container) -> bool {
         let Some(spec) = &pod.spec else { return true };
@@ -160,7 +216,7 @@ impl Nodes {
     }
 
     /// A time, as it is on the node of the pod.
-    fn slowed(&self, pod: &Pod, time: Duration) -> Duration {
+    pub(super) fn slowed(&self, pod: &Pod, time: Duration) -> Duration {
         Duration::try_from_secs_f64(time.as_secs_f64() * self.slowdown_of(pod)).unwrap_or(Duration::MAX)
     }
 
@@ -168,13 +224,25 @@ impl Nodes {
         self.nodes.get(node_name(pod)).map_or(1.0, |node| slowdown(&node))
     }
 
-    /// Ends a container, and the pod with it unless its restart policy restarts it.
+    /// Ends a container as planned.
     fn end(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, step: &Step, now: Time) {
+        let Some(container) = find(spec, &step.container) else { return };
+        let Some(End { code, .. }) = self.planned_end(pod, spec, container, step.restarts) else { return };
+        self.end_with(pod, spec, status, step, code, now);
+    }
+
+    /// Ends a container with this code, and the pod with it unless its restart policy restarts it.
+    pub(super) fn end_with(
+        &self,
+        pod: &Pod,
+        spec: &PodSpec,
+        status: &mut PodStatus,
+        step: &Step,
+        code: i32,
+        now: Time,
+    ) {
         let (name, restarts) = (&*step.container, step.restarts);
-        let Some(container) = spec.init_containers.iter().chain(&spec.containers).find(|one| one.name == *name) else {
-            return;
-        };
-        let Some(End { code, .. }) = self.planned_end(pod, spec, container, restarts) else { return };
+        let Some(container) = find(spec, name) else { return };
         let is_init = spec.init_containers.iter().any(|one| one.name == container.name);
         let of_pod = spec.restart_policy.as_deref().unwrap_or("Always");
         let policy = match container.restart_policy.as_deref() {
@@ -187,7 +255,7 @@ impl Nodes {
             ("Never", _) | ("OnFailure", 0) => {
                 pod_status::end(spec, status, name, code, now);
                 if is_init && code == 0 {
-                    pod_status::initialize(spec, status, now, |one| self.ends_at_once(pod, one));
+                    pod_status::initialize(spec, status, now, |one| self.begin(pod, one));
                 }
             }
             _ => {
@@ -225,6 +293,11 @@ impl Nodes {
         let address = free_address(pod_network(number), next, |address| indices::has_address(&self.pods, address));
         (address, NodeOptions::address_of(number))
     }
+}
+
+/// A container of any kind.
+pub(super) fn find<'a>(spec: &'a PodSpec, name: &str) -> Option<&'a Container> {
+    spec.init_containers.iter().chain(&spec.containers).find(|container| container.name == *name)
 }
 
 /// The next free address of a network; `None` after all were tried.

@@ -8,10 +8,12 @@
 
 mod eviction;
 mod heartbeat;
+mod image_pulls;
 mod lifecycle;
 mod network;
 mod options;
 mod pod_status;
+mod probing;
 mod registration;
 mod scheduler;
 mod scheduling;
@@ -27,6 +29,7 @@ use kubewright_api::policy::v1::PodDisruptionBudget;
 use kubewright_cache::{Event, Lister};
 use kubewright_client::Client;
 use kubewright_core::{Object, ObjectKey};
+use kubewright_kubelet::ContainerFiles;
 use kubewright_runtime::events::EventRecorder;
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +38,7 @@ use crate::error::Error;
 use crate::indices;
 use crate::pods::{is_finished, node_name};
 use crate::worker::{self, Reconcile, Synced, work};
+use image_pulls::ImagePulls;
 use scheduler::{Placements, WaitingPods};
 use timers::Timers;
 
@@ -54,6 +58,8 @@ struct Nodes {
     taint_events: EventRecorder,
     kubelet_events: EventRecorder,
     timers: Timers,
+    image_pulls: ImagePulls,
+    files: Arc<ContainerFiles>,
     /// Deadlines of tainted pods.
     evictions: Timers,
     placements: Mutex<Placements>,
@@ -97,6 +103,8 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
         taint_events: context.recorder("taint-eviction-controller"),
         kubelet_events: context.recorder("kubelet"),
         timers: Timers::default(),
+        image_pulls: ImagePulls::default(),
+        files: Arc::clone(&context.container_files),
         evictions: Timers::default(),
         placements: Mutex::default(),
         waiting: WaitingPods::default(),
@@ -140,7 +148,13 @@ pub async fn run(context: &ControllerContext, options: NodeOptions, stop: &Cance
     factory.start(stop);
     let has_synced = of_nodes.synced().await && of_pods.synced().await;
     if has_synced && namespaces.synced().await && budgets.synced().await {
-        tokio::join!(controller.beat(stop), work(controller.clone(), &queue, context, stop));
+        let entering = async {
+            // The probes of a pod may see what a command has changed in it.
+            while let Some(entered) = stop.run_until_cancelled(context.container_files.next_entered()).await {
+                entered.into_iter().for_each(|key| queue.add(key));
+            }
+        };
+        tokio::join!(controller.beat(stop), entering, work(controller.clone(), &queue, context, stop));
     }
     of_nodes.remove();
     of_pods.remove();
@@ -213,6 +227,7 @@ impl Reconcile for Nodes {
     async fn sync(&self, key: &ObjectKey) -> Synced {
         let Some(pod) = self.pods.namespace(key.namespace().clone()).get(key.name()) else {
             self.timers.forget(key);
+            self.image_pulls.forget(key);
             self.evictions.forget(key);
             self.waiting.remove(key);
             return Ok(None);

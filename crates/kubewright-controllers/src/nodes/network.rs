@@ -33,7 +33,8 @@ use crate::pods::node_name;
 /// ```
 pub fn network(context: &ControllerContext) -> ClusterNetwork {
     let (pods, nodes) = (context.factory().informer::<Pod>(), context.factory().informer::<Node>());
-    ClusterNetwork::new(SimulatedCluster { pods: pods.lister(), nodes: nodes.lister() })
+    let cluster = SimulatedCluster { pods: pods.lister(), nodes: nodes.lister() };
+    ClusterNetwork::new(cluster, Arc::clone(&context.container_files))
 }
 
 struct SimulatedCluster {

@@ -8,6 +8,7 @@ use kubewright_api::core::v1::{
 };
 use kubewright_core::{Object, Str, Time};
 
+use super::image_pulls::{self, ImageWait, Waiting};
 use super::scheduler::is_sidecar;
 use crate::pods::new_condition;
 
@@ -16,15 +17,26 @@ const CRASHED: &str = "CrashLoopBackOff";
 /// The reason of a container that waits for the init containers.
 const INITIALIZING: &str = "PodInitializing";
 
-/// The pod is on its node. Init containers of which `ends_at_once` holds have ended; the first
-/// other one runs. Without one, all containers run, but are not ready yet.
+/// How a container begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum ContainerStart {
+    /// It runs.
+    Runs,
+    /// It runs and has ended already, if it is an init container.
+    EndsAtOnce,
+    /// Its image is not there.
+    Waits(Waiting),
+}
+
+/// The pod is on its node. Init containers begin one after the other; the next one only when the
+/// one before has ended. After the last one, all containers begin, and are not ready yet.
 pub(super) fn start(
     spec: &PodSpec,
     status: &mut PodStatus,
     address: &str,
     host: &str,
     now: Time,
-    ends_at_once: impl Fn(&Container) -> bool,
+    begin: impl Fn(&Container) -> ContainerStart,
 ) {
     status.start_time = Some(status.start_time.unwrap_or(now));
     status.host_ip = Some(host.into());
@@ -43,19 +55,32 @@ pub(super) fn start(
     ] {
         set_condition(status, type_, is_true, now);
     }
-    initialize(spec, status, now, ends_at_once);
+    initialize(spec, status, now, begin);
 }
 
-/// Starts the next init container, or all containers after the last one.
-pub(super) fn initialize(spec: &PodSpec, status: &mut PodStatus, now: Time, ends_at_once: impl Fn(&Container) -> bool) {
+/// Begins the next init container, or all containers after the last one.
+pub(super) fn initialize(
+    spec: &PodSpec,
+    status: &mut PodStatus,
+    now: Time,
+    begin: impl Fn(&Container) -> ContainerStart,
+) {
     for (container, status) in spec.init_containers.iter().zip(&mut status.init_container_statuses) {
+        if image_wait(status).is_some() {
+            break;
+        }
         if !is_initializing(status) {
             continue;
+        }
+        let begun = begin(container);
+        if let ContainerStart::Waits(waiting) = begun {
+            wait(container, status, waiting);
+            break;
         }
         *status = running(container, now);
         if is_sidecar(container) {
             status.ready = true;
-        } else if ends_at_once(container) {
+        } else if begun == ContainerStart::EndsAtOnce {
             complete(status, 0, now);
             status.ready = true;
         } else {
@@ -64,11 +89,16 @@ pub(super) fn initialize(spec: &PodSpec, status: &mut PodStatus, now: Time, ends
     }
     let is_initialized = has_initialized(spec, status);
     if is_initialized {
-        for (container, status) in spec.containers.iter().zip(&mut status.container_statuses) {
-            *status = running(container, now);
+        let containers = spec.containers.iter().zip(&mut status.container_statuses);
+        for (container, status) in containers.filter(|(_, status)| is_initializing(status)) {
+            match begin(container) {
+                ContainerStart::Waits(waiting) => wait(container, status, waiting),
+                ContainerStart::Runs | ContainerStart::EndsAtOnce => *status = running(container, now),
+            }
         }
     }
-    status.phase = Some(Str::from(if is_initialized { "Running" } else { "Pending" }));
+    let has_begun = is_initialized && status.container_statuses.iter().all(|status| image_wait(status).is_none());
+    status.phase = Some(Str::from(if has_begun { "Running" } else { "Pending" }));
     set_condition(status, "Initialized", is_initialized, now);
     if !is_initialized {
         for condition in status.conditions.iter_mut().filter(|condition| condition.type_ == "Initialized") {
@@ -82,7 +112,7 @@ pub(super) fn has_initialized(spec: &PodSpec, status: &PodStatus) -> bool {
     spec.init_containers.iter().all(|container| {
         let status = status.init_container_statuses.iter().find(|status| status.name == container.name);
         status.is_some_and(|status| match is_sidecar(container) {
-            true => !is_initializing(status),
+            true => !is_initializing(status) && image_wait(status).is_none(),
             false => exit_code(status) == Some(0),
         })
     })
@@ -107,6 +137,27 @@ pub(super) fn become_ready(spec: &PodSpec, status: &mut PodStatus, name: &str, n
     if status.container_statuses.iter().chain(sidecars).all(|container| container.ready) {
         set_condition(status, "ContainersReady", true, now);
         set_condition(status, "Ready", true, now);
+    }
+}
+
+/// A container is not ready any more, nor is its pod.
+pub(super) fn become_unready(status: &mut PodStatus, name: &str, now: Time) {
+    let Some(container) = find_mut(status, name) else { return };
+    container.ready = false;
+    unready(status, now);
+}
+
+/// A container waits for its image.
+pub(super) fn wait(container: &Container, status: &mut ContainerStatus, waiting: Waiting) {
+    let waiting = ContainerStateWaiting { reason: Some(waiting.reason.into()), message: Some(waiting.message.into()) };
+    status.state = Some(ContainerState { waiting: Some(waiting.into()), ..Default::default() });
+    status.image = container.image.clone().unwrap_or_default();
+}
+
+/// The image of a container is pulled again when the containers begin next.
+pub(super) fn retry_pull(container: &Container, status: &mut PodStatus) {
+    if let Some(status) = find_mut(status, &container.name) {
+        *status = initializing(container);
     }
 }
 
@@ -191,6 +242,16 @@ pub(super) fn is_backing_off(container: &ContainerStatus) -> bool {
     waits_because(container) == Some(CRASHED)
 }
 
+/// Why a container waits for its image, if it does.
+pub(super) fn image_wait(container: &ContainerStatus) -> Option<ImageWait> {
+    waits_because(container).and_then(image_pulls::image_wait)
+}
+
+/// The message of a container that waits.
+pub(super) fn waiting_message(container: &ContainerStatus) -> Option<&str> {
+    container.state.as_ref()?.waiting.as_ref()?.message.as_deref()
+}
+
 fn is_initializing(container: &ContainerStatus) -> bool {
     waits_because(container) == Some(INITIALIZING)
 }
@@ -204,7 +265,7 @@ fn exit_code(container: &ContainerStatus) -> Option<i32> {
     Some(container.state.as_ref()?.terminated.as_ref()?.exit_code)
 }
 
-fn find_mut<'a>(status: &'a mut PodStatus, name: &str) -> Option<&'a mut ContainerStatus> {
+pub(super) fn find_mut<'a>(status: &'a mut PodStatus, name: &str) -> Option<&'a mut ContainerStatus> {
     if status.container_statuses.iter().any(|container| container.name == *name) {
         return status.container_statuses.iter_mut().find(|container| container.name == *name);
     }
@@ -326,16 +387,16 @@ mod tests {
             };
             all.map(text).collect::<Vec<_>>().join(" ")
         };
-        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| false);
+        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| ContainerStart::Runs);
         assert_eq!(
             (states(&status).as_str(), status.phase.as_deref()),
             ("running PodInitializing PodInitializing", Some("Pending"))
         );
         end(&spec, &mut status, "first", 0, now);
-        initialize(&spec, &mut status, now, |_| false);
+        initialize(&spec, &mut status, now, |_| ContainerStart::Runs);
         assert_eq!((states(&status).as_str(), status.phase.as_deref()), ("0 running running", Some("Running")));
         let at_once = &mut PodStatus::default();
-        start(&spec, at_once, "10.0.0.1", "10.0.0.2", now, |_| true);
+        start(&spec, at_once, "10.0.0.1", "10.0.0.2", now, |_| ContainerStart::EndsAtOnce);
         assert_eq!(states(at_once), "0 running running");
         become_ready(&spec, &mut status, "main", now);
         assert!(status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
@@ -354,7 +415,7 @@ mod tests {
         let mut spec = PodSpec { containers: [container("main")].into(), ..Default::default() };
         spec.init_containers = [container("first")].into();
         let mut status = PodStatus::default();
-        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| false);
+        start(&spec, &mut status, "10.0.0.1", "10.0.0.2", now, |_| ContainerStart::Runs);
         end(&spec, &mut status, "first", 2, now);
         assert_eq!(status.phase.as_deref(), Some("Failed"));
         assert!(is_initializing(&status.container_statuses[0]));

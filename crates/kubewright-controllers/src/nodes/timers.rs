@@ -33,8 +33,15 @@ pub(super) struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PodStep {
     Start,
+    /// Its image is pulled again.
+    Pull,
+    /// It shows that it waits for the next pull.
+    BackOff,
     BecomeReady,
+    BecomeUnready,
     End,
+    /// It is killed because its liveness probe fails.
+    Kill,
     Restart,
     Stop,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubewright_api::core::v1::{Container, Event, Node, Pod, PodSpec};
+use kubewright_api::core::v1::{Container, Event, ExecAction, Node, Pod, PodSpec, Probe};
 use kubewright_client::Api;
 use kubewright_controllers::NodeOptions;
 use kubewright_core::Str;
@@ -99,6 +99,122 @@ async fn init_containers_run_one_after_the_other_until_they_succeed() {
     let running = cluster.until::<Pod>("web", |pod| phase(pod) == "Running").await;
     assert!((15..18).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     assert_eq!(running.status.unwrap().init_container_statuses[1].restart_count, 1);
+    cluster.stop().await;
+}
+
+/// The reason for which a container of the pod waits.
+fn waits_for(pod: &Pod, container: usize) -> String {
+    let status = pod.status.iter().flat_map(|status| status.container_statuses.iter()).nth(container);
+    let waiting = status.and_then(|status| status.state.as_ref()?.waiting.as_ref());
+    waiting.and_then(|waiting| waiting.reason.clone()).unwrap_or_default().to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_for_an_image_that_cannot_be_pulled() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut web = pod("web", "Always", &[container("main", ""), container("proxy", "")], &[]);
+    web.spec.as_mut().unwrap().containers[0].image = Some("registry.invalid/web:1".into());
+    let start = Instant::now();
+    cluster.create(&web).await;
+    let failed = cluster.until::<Pod>("web", |pod| waits_for(pod, 0) == "ErrImagePull").await;
+    assert_eq!((phase(&failed), waits_for(&failed, 1).as_str()), ("Pending", ""));
+    let waiting = cluster.until::<Pod>("web", |pod| waits_for(pod, 0) == "ImagePullBackOff").await;
+    let state = waiting.status.unwrap().container_statuses[0].state.clone().unwrap();
+    let message = state.waiting.unwrap().message.clone().unwrap();
+    let begin =
+        "Back-off pulling image \"registry.invalid/web:1\": ErrImagePull: rpc error: code = Unknown desc = failed";
+    assert!(message.starts_with(begin), "{message}");
+    let is_report = |event: &Event| event.message.as_deref() == Some("Error: ImagePullBackOff");
+    let event = cluster.until_event(is_report).await;
+    assert_eq!(event.involved_object.field_path.as_deref(), Some("spec.containers{main}"));
+    // The other container does not wait for it.
+    cluster.until::<Pod>("web", |pod| ready(pod) == [false, true]).await;
+    // Attempts follow after 10 s, and 20 s later.
+    cluster.until::<Pod>("web", |pod| waits_for(pod, 0) == "ErrImagePull").await;
+    assert!((10..14).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    cluster.until::<Pod>("web", |pod| waits_for(pod, 0) == "ImagePullBackOff").await;
+    cluster.until::<Pod>("web", |pod| waits_for(pod, 0) == "ErrImagePull").await;
+    assert!((30..36).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    // Another image is pulled at once.
+    let image = Patch::Strategic(r#"{"spec":{"containers":[{"name":"main","image":"web:1"}]}}"#.into());
+    let fixed = Instant::now();
+    Api::<Pod>::namespaced(&cluster.client, "default").patch("web", image).await.unwrap();
+    let running = cluster.until::<Pod>("web", |pod| ready(pod) == [true, true]).await;
+    assert_eq!(phase(&running), "Running");
+    assert!(fixed.elapsed() < Duration::from_secs(3), "{:?}", fixed.elapsed());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_init_container_without_an_image_holds_the_pod() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut web = pod("web", "Always", &[container("main", "")], &[("image-pull.kubewright.dev/first", "denied")]);
+    web.spec.as_mut().unwrap().init_containers = [container("first", "true"), container("second", "true")].into();
+    cluster.create(&web).await;
+    let is_waiting = |pod: &Pod| {
+        let first = pod.status.iter().flat_map(|status| status.init_container_statuses.iter()).next();
+        let waiting = first.and_then(|status| status.state.as_ref()?.waiting.clone());
+        waiting.and_then(|waiting| waiting.reason.clone()).as_deref() == Some("ImagePullBackOff")
+    };
+    let waiting = cluster.until::<Pod>("web", is_waiting).await;
+    assert_eq!((phase(&waiting), waits_for(&waiting, 0).as_str()), ("Pending", "PodInitializing"));
+    let allowed = Patch::Merge(r#"{"metadata":{"annotations":{"image-pull.kubewright.dev/first":"ok"}}}"#.into());
+    Api::<Pod>::namespaced(&cluster.client, "default").patch("web", allowed).await.unwrap();
+    cluster.until::<Pod>("web", |pod| phase(pod) == "Running" && ready(pod) == [true]).await;
+    cluster.stop().await;
+}
+
+fn with_probes(name: &str, image: &str, script: &str, readiness: &str, liveness: &str) -> Pod {
+    let probe = |command: &str| {
+        let exec = ExecAction { command: ["sh", "-c", command].map(Str::from).into() };
+        let periods = Probe { period_seconds: Some(1), failure_threshold: Some(2), ..Default::default() };
+        Probe { exec: Some(exec.into()), ..periods }.into()
+    };
+    let mut container = container("main", script);
+    container.image = Some(image.into());
+    if !readiness.is_empty() {
+        container.readiness_probe = Some(probe(readiness));
+    }
+    if !liveness.is_empty() {
+        container.liveness_probe = Some(probe(liveness));
+    }
+    pod(name, "Always", &[container], &[])
+}
+
+#[tokio::test(start_paused = true)]
+async fn probes_see_what_the_program_does_to_its_files() {
+    let cluster = Cluster::with_nodes(1).await;
+    let script = "sleep 5; touch /tmp/ready; sleep 10; rm /tmp/ready; sleep 600";
+    let start = Instant::now();
+    cluster.create(&with_probes("web", "busybox", script, "cat /tmp/ready", "")).await;
+    cluster.until::<Pod>("web", |pod| phase(pod) == "Running").await;
+    cluster.until::<Pod>("web", |pod| ready(pod) == [true]).await;
+    assert!((5..9).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    cluster.until::<Pod>("web", |pod| ready(pod) == [false]).await;
+    assert!((15..20).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    let is_report = |event: &Event| event.reason.as_deref() == Some("Unhealthy");
+    let message = cluster.until_event(is_report).await.message.unwrap_or_default();
+    assert!(message.starts_with("Readiness probe failed: cat: can't open '/tmp/ready'"), "{message}");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_not_alive_is_restarted() {
+    let cluster = Cluster::with_nodes(1).await;
+    let script = "touch /tmp/healthy; sleep 30; rm -f /tmp/healthy; sleep 600";
+    let start = Instant::now();
+    cluster.create(&with_probes("web", "busybox", script, "", "cat /tmp/healthy")).await;
+    let restarts = |pod: &Pod| {
+        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter());
+        statuses.map(|status| status.restart_count).sum::<i32>()
+    };
+    let restarted = cluster.until::<Pod>("web", |pod| restarts(pod) == 1).await;
+    assert!((30..36).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    let last = restarted.status.unwrap().container_statuses[0].last_state.clone().unwrap();
+    assert_eq!(last.terminated.unwrap().exit_code, 137);
+    let is_report = |event: &Event| event.reason.as_deref() == Some("Killing");
+    let message = cluster.until_event(is_report).await.message.unwrap_or_default();
+    assert_eq!(message, "Container main failed liveness probe, will be restarted");
     cluster.stop().await;
 }
 

@@ -71,7 +71,7 @@ fn running<'a>(pod: &'a Pod, name: &str) -> Result<(&'a Container, &'a Container
 
 fn shell(network: &ClusterNetwork, pod: &Arc<Pod>, name: &str) -> Result<Shell, String> {
     let (container, status) = running(pod, name)?;
-    let files = network.files(pod, container, status.restart_count);
+    let files = network.files().enter(pod, container, status);
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default();
     let clock = ShellClock::Real { slowdown: network.view().slowdown(node) };
     let shell = Shell::new(files, environment::variables(pod, container), clock, STEPS);

@@ -77,10 +77,10 @@ pub(super) fn upgrade(network: &ClusterNetwork, request: &Request<Bytes>) -> Res
     let has_place = if *kind == "portForward" {
         let (web_socket, spdy) = (port_forward::WEB_SOCKET_PROTOCOLS, port_forward::SPDY_PROTOCOLS);
         let handshake = accept(request.headers(), web_socket, spdy).map_err(refuse)?;
-        let has_ports = handshake.protocol != "v4.channel.k8s.io";
+        // Only streams of SPDY name their ports.
+        let has_ports = !handshake.protocol.ends_with(".channel.k8s.io");
         let ports = match port_forward::ports(query.all("port")) {
             Ok(ports) => ports,
-            // Streams of SPDY name their ports.
             Err(_) if has_ports => Vec::new(),
             Err(message) => return Err(refusal(StatusCode::BAD_REQUEST, message)),
         };

@@ -12,7 +12,6 @@ mod pod_network;
 mod stats;
 mod terminal;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,20 +19,16 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response, StatusCode};
 use kubewright_api::core::v1::{Container, Node, Pod};
-use kubewright_core::{Object, Str};
 use kubewright_net::transport::{
     Body, ResponseFuture, Transport, TransportError, TransportErrorKind, Upgrade, UpgradeFuture,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::environment;
-use crate::files::Files;
+use crate::container_files::ContainerFiles;
 
 /// Maximum number of sessions of exec, attach and port-forward at a time.
 const SESSIONS_MAX: usize = 512;
-/// Maximum number of containers whose files are kept.
-const CONTAINERS_MAX: usize = 1024;
 
 /// Finds pods and nodes for the network.
 pub trait ClusterView: Send + Sync + 'static {
@@ -57,21 +52,17 @@ pub struct ClusterNetwork {
 
 struct SharedNetwork {
     view: Box<dyn ClusterView>,
-    /// Files that commands may have changed.
-    files_of: Mutex<HashMap<ContainerKey, Arc<Mutex<Files>>>>,
+    files: Arc<ContainerFiles>,
     places: Arc<Semaphore>,
     sessions: Mutex<JoinSet<()>>,
 }
 
-/// A run of a container: the UID of its pod, its name, and its restarts.
-type ContainerKey = (Str, Str, i32);
-
 impl ClusterNetwork {
-    /// The network of this cluster.
-    pub fn new(view: impl ClusterView) -> Self {
+    /// The network of this cluster, whose probes see the same files.
+    pub fn new(view: impl ClusterView, files: Arc<ContainerFiles>) -> Self {
         let shared = SharedNetwork {
             view: Box::new(view),
-            files_of: Mutex::default(),
+            files,
             places: Arc::new(Semaphore::new(SESSIONS_MAX)),
             sessions: Mutex::default(),
         };
@@ -82,21 +73,8 @@ impl ClusterNetwork {
         &*self.shared.view
     }
 
-    /// The files of a running container. They are lost when it restarts.
-    fn files(&self, pod: &Pod, container: &Container, restarts: i32) -> Arc<Mutex<Files>> {
-        let mut files_of = self.shared.files_of.lock().unwrap_or_else(PoisonError::into_inner);
-        let key: ContainerKey = (pod.uid().into(), container.name.clone(), restarts);
-        if let Some(files) = files_of.get(&key) {
-            return Arc::clone(files);
-        }
-        // Earlier runs of the container, and the containers of pods that are gone.
-        files_of.retain(|(uid, name, _), _| *uid != key.0 || *name != key.1);
-        if files_of.len() >= CONTAINERS_MAX {
-            files_of.retain(|_, files| Arc::strong_count(files) > 1);
-        }
-        let files = Arc::new(Mutex::new(environment::files(pod, container)));
-        files_of.insert(key, Arc::clone(&files));
-        files
+    fn files(&self) -> &ContainerFiles {
+        &self.shared.files
     }
 
     /// Runs a session until it ends. `false` if there are too many.

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use super::expansion::arithmetic;
 use super::{Input, Interrupt, NOT_FOUND, Output, Shell, Streams, tar, text};
 use crate::files::{File, resolve};
 
 /// The known commands.
 pub(super) const NAMES: &[&str] = &[
-    ":", "[", "ash", "basename", "bash", "break", "cat", "cd", "clear", "continue", "cp", "date", "dirname", "echo",
-    "env", "exec", "exit", "export", "false", "grep", "head", "hostname", "id", "ls", "mkdir", "mv", "printenv",
-    "printf", "pwd", "read", "rm", "rmdir", "seq", "set", "sh", "sleep", "tail", "tar", "tee", "test", "touch", "trap",
-    "true", "uname", "unset", "wait", "wc", "which", "whoami",
+    ":", "[", "[[", "ash", "basename", "bash", "break", "cat", "cd", "clear", "continue", "cp", "date", "dirname",
+    "echo", "env", "exec", "exit", "export", "expr", "false", "grep", "head", "hostname", "id", "ls", "mkdir", "mv",
+    "printenv", "printf", "pwd", "read", "rm", "rmdir", "seq", "set", "sh", "sleep", "tail", "tar", "tee", "test",
+    "touch", "trap", "true", "uname", "unset", "wait", "wc", "which", "whoami",
 ];
 
 /// The name of a command without the folder of programs.
@@ -60,6 +61,21 @@ pub(super) async fn run(shell: &mut Shell, arguments: &[String], streams: &Strea
             Some((&"]", words)) => Ok(test(shell, words)),
             _ => fail(shell, streams, "sh: missing ]", 2).await,
         },
+        "[[" => match words.split_last() {
+            Some((&"]]", words)) => Ok(test(shell, words)),
+            _ => fail(shell, streams, "sh: missing ]]", 2).await,
+        },
+        "expr" => {
+            // Its operators are those of the shell but for the equals sign.
+            let expression: Vec<&str> = words.iter().map(|word| if *word == "=" { "==" } else { *word }).collect();
+            match arithmetic(&expression.join(" "), |_| String::new()) {
+                Some(value) => {
+                    shell.print(streams, format!("{value}\n")).await?;
+                    Ok(i32::from(value == 0))
+                }
+                None => fail(shell, streams, "expr: syntax error", 2).await,
+            }
+        }
         "export" => {
             for word in words {
                 if let Some((name, value)) = word.split_once('=') {

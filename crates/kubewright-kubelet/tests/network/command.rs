@@ -1,8 +1,12 @@
 //! exec and attach.
 
+use futures_util::{SinkExt, StreamExt};
 use kubewright_client::remote::{AttachOptions, Process};
 use kubewright_kubelet::ClusterNetwork;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::{Cluster, now, upgraded};
 
@@ -49,6 +53,12 @@ async fn shell(
         Err(error) => error.to_string().rsplit(' ').next().and_then(|code| code.parse().ok()),
     };
     (output, error, code)
+}
+
+/// Runs a script to its end.
+pub(crate) async fn run(network: &ClusterNetwork, script: &str) {
+    let (_, error, code) = shell(network, WAYS[0], script, b"").await;
+    assert_eq!(code, Some(0), "{}", String::from_utf8_lossy(&error));
 }
 
 #[tokio::test]
@@ -130,4 +140,24 @@ async fn attach_follows_the_output_of_a_container() {
     cluster.set("web", "{}", container, &state, 0);
     drop(stdout);
     assert_eq!(process.wait().await.unwrap().code(), Some(4));
+}
+
+#[tokio::test]
+async fn clients_without_binary_messages_have_base64_channels() {
+    let network = Cluster::default().run("web", "{}", "");
+    let path = "/exec/ns/web/main?input=1&output=1&error=1&command=sh&command=-c&command=read%20x%3B%20echo%20got%20%24x%3B%20exit%204";
+    for protocol in ["v4.base64.channel.k8s.io", "base64.channel.k8s.io"] {
+        let (negotiated, stream) = upgraded(&network, path, "websocket", protocol).await.unwrap();
+        assert_eq!(negotiated, protocol);
+        let mut socket = WebSocketStream::from_raw_socket(stream, Role::Client, None).await;
+        // `hello` and the end of a line, to standard input.
+        socket.send(Message::text("0aGVsbG8K")).await.unwrap();
+        let mut texts = Vec::new();
+        while let Some(Ok(Message::Text(text))) = socket.next().await {
+            texts.push(text.to_string());
+        }
+        // The first message says that the connection is established.
+        assert_eq!(texts[..2], ["1", "1Z290IGhlbGxvCg=="], "{protocol}");
+        assert_eq!((texts.len(), &texts[2][..1]), (3, "3"), "{protocol}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Paths of a kubelet, and HTTP of pods.
 
+use crate::command::run;
 use crate::{Cluster, get};
 
 #[tokio::test]
@@ -29,4 +30,19 @@ async fn a_pod_answers_on_its_ports() {
     let refused = get(&network, "http://10.0.0.7:80/").await.unwrap_err();
     assert!(refused.contains("dial tcp 10.0.0.7:80: connect: connection refused"), "{refused}");
     assert!(get(&network, "http://10.0.0.8/").await.unwrap_err().contains("no route to host"));
+}
+
+#[tokio::test]
+async fn a_file_that_a_command_moves_away_is_not_served() {
+    let cluster = Cluster::default();
+    let network = cluster.run("web", "{}", r#","image":"agnhost:2.53","args":["test-webserver"]"#);
+    let status = async || get(&network, "http://10.0.0.7/localhost.crt").await.unwrap().0;
+    assert_eq!(status().await, 200);
+    run(&network, "mv -v /localhost.crt /tmp/").await;
+    assert_eq!(status().await, 404);
+    run(&network, "mv -v /tmp/localhost.crt /").await;
+    assert_eq!(status().await, 200);
+    let network = cluster.run("web", "{}", r#","image":"nginx""#);
+    assert_eq!(get(&network, "http://10.0.0.7/").await.unwrap(), (200, "web\n".to_owned()));
+    assert_eq!(get(&network, "http://10.0.0.7/none").await.unwrap().0, 404);
 }

@@ -50,7 +50,7 @@ impl Cluster {
     fn run(&self, name: &str, annotations: &str, container: &str) -> ClusterNetwork {
         let started = now();
         self.set(name, annotations, container, &format!(r#"{{"running":{{"startedAt":"{started}"}}}}"#), 0);
-        ClusterNetwork::new(self.clone())
+        ClusterNetwork::new(self.clone(), Arc::default())
     }
 
     fn set(&self, name: &str, annotations: &str, container: &str, state: &str, restarts: u32) {

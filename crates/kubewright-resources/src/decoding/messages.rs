@@ -105,6 +105,12 @@ impl FailedField {
             (Type::Quantity, Value::Array(_) | Value::Object(_) | Value::Bool(_)) => QUANTITY.to_owned(),
             // In Go, these types decode themselves and do not know their path.
             (Type::Quantity, _) | (Type::Bytes, Value::String(_)) => error.message().to_owned(),
+            (Type::Bytes, Value::Array(items)) => {
+                let is_byte = |item: &&Value| matches!(item, Value::Null | Value::Int(0..=255));
+                let found = items.iter().find(|item| !is_byte(item))?;
+                let number = matches!(found, Value::Int(_) | Value::Float(_)).then(|| format!("number {found}"));
+                misfit(number.as_deref().unwrap_or(go_kind(found.kind())), "uint8")
+            }
             (Type::Raw | Type::SchemaOrArray | Type::SchemaOrBool | Type::SchemaOrStrings, _) => return None,
             (Type::Int32 | Type::Int64, Value::Int(_) | Value::Float(_)) => {
                 misfit(&format!("number {}", self.found), &go_type(self.ty))
@@ -280,6 +286,18 @@ mod tests {
             ),
             ("v1", "ConfigMap", r#"{"binaryData":{"a":"x"}}"#, "illegal base64 data at input byte 0"),
             (
+                "v1",
+                "ConfigMap",
+                r#"{"binaryData":{"a":[1,null,256]}}"#,
+                "json: cannot unmarshal number 256 into Go struct field ConfigMap.binaryData of type uint8",
+            ),
+            (
+                "v1",
+                "ConfigMap",
+                r#"{"binaryData":{"a":["x"]}}"#,
+                "json: cannot unmarshal string into Go struct field ConfigMap.binaryData of type uint8",
+            ),
+            (
                 "apps/v1",
                 "Deployment",
                 r#"{"spec":{"replicas":"x"}}"#,
@@ -322,6 +340,14 @@ mod tests {
             let error = Decoder::new().json_into(&mut *(entry.new)(), json.as_bytes()).expect_err(json);
             assert_eq!(object_message(entry.info, json.as_bytes(), &error), want, "{json}");
         }
+    }
+
+    #[test]
+    fn bytes_may_be_an_array_of_numbers() {
+        let (mut decoder, mut map) = (Decoder::new(), kubewright_api::core::v1::ConfigMap::default());
+        decoder.json_into(&mut map, br#"{"binaryData":{"a":[104, 105,null],"b":[],"c":"aGk="}}"#).unwrap();
+        let bytes = |key: &str| map.binary_data.get(key).map(|bytes| bytes.to_vec());
+        assert_eq!((bytes("a"), bytes("b"), bytes("c")), (Some(b"hi\0".to_vec()), Some(vec![]), Some(b"hi".to_vec())));
     }
 
     #[test]

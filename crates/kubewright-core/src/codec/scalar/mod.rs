@@ -72,6 +72,10 @@ impl Scalar for ByteString {
         *self = ByteString::default();
     }
     fn decode_json(&mut self, reader: &mut Reader<'_, '_>) -> Result<(), DecodeError> {
+        if reader.peek() == b'[' {
+            *self = byte_array(reader)?.into();
+            return Ok(());
+        }
         let text = reader.string()?;
         *self = ByteString::from_base64(text.as_bytes()).map_err(|error| DecodeError::new(error.to_string()))?;
         Ok(())
@@ -85,6 +89,22 @@ impl Scalar for ByteString {
     }
     fn encode_protobuf(&self, number: u32, encoder: &mut Encoder<'_>) {
         encoder.bytes(number, self);
+    }
+}
+
+/// An array of numbers, which Go accepts for bytes as well. It reads `null` as zero.
+fn byte_array(reader: &mut Reader<'_, '_>) -> Result<Vec<u8>, DecodeError> {
+    let mut bytes = Vec::new();
+    reader.open(b'[', "array")?;
+    if reader.take(b']') {
+        return Ok(bytes);
+    }
+    loop {
+        let value = if reader.null()? { 0 } else { reader.integer()? };
+        bytes.push(u8::try_from(value).map_err(|_| DecodeError::new(format!("{value} does not fit 8 bits")))?);
+        if !reader.more(b']')? {
+            return Ok(bytes);
+        }
     }
 }
 
