@@ -34,6 +34,8 @@ mod audit;
 pub mod backup;
 mod call;
 mod channel_condition;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod faults;
 mod housekeeping;
 mod http;
@@ -53,6 +55,8 @@ mod warnings;
 
 pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdOptions;
 pub use faults::{Fault, Faults};
 pub use http::ResponseBody;
 pub use kubewright_audit::{

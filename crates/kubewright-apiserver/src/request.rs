@@ -57,6 +57,18 @@ impl RequestInfo {
         self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
 
+    /// Whether a read must show all writes acknowledged before: unless it accepts any state, or
+    /// goes on from a state that the client has seen.
+    pub(crate) fn reads_newest(&self, query: &QueryParameters) -> bool {
+        let version = query.get("resourceVersion").unwrap_or_default();
+        let continues = query.get("continue").is_some_and(|token| !token.is_empty());
+        match self.verb {
+            _ if self.target.is_none() || continues => false,
+            "watch" => version.is_empty(),
+            _ => version != "0",
+        }
+    }
+
     /// The action to authorize.
     pub(crate) fn action<'a>(&'a self, selectors: &'a RequestSelectors) -> Action<'a> {
         match &self.target {

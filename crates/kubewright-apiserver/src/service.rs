@@ -293,6 +293,14 @@ impl Service {
         if is_read {
             self.wait_for_catalog().await;
         }
+        if let Some(database) = &self.shared.registry.database {
+            if !is_read || info.reads_newest(query) {
+                database.barrier().await?;
+            }
+            if !is_read {
+                return self.answer_writing(user, parts, (info, query), body).await;
+            }
+        }
         if request_cost::is_heavy(&self.shared.registry, info, body.bytes.len()) {
             self.answer_offloaded(user, parts, (info, query), body).await
         } else {
@@ -322,6 +330,19 @@ impl Service {
         let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
         let answer = async move { service.answer_durably(&user, &parts, (&info, &query), &body.bytes).await };
         self.shared.offload.drive(answer).await?
+    }
+
+    /// Like [`answer_durably`](Self::answer_durably), on threads that may wait for the database.
+    async fn answer_writing(
+        &self,
+        user: User,
+        parts: &Parts,
+        (info, query): (&RequestInfo, &QueryParameters),
+        body: BufferedBody,
+    ) -> Result<ApiResponse, Rejection> {
+        let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
+        let answer = async move { service.answer_durably(&user, &parts, (&info, &query), &body.bytes).await };
+        self.shared.registry.run_writes(answer).await?
     }
 
     /// Authenticates and authorizes the caller, and applies limits. The checks have the order of

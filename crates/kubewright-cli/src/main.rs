@@ -10,6 +10,8 @@ mod connection;
 mod crd;
 mod dashboard;
 mod envtest;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod export;
 mod failure;
 mod files;

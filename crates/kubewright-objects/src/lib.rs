@@ -11,6 +11,7 @@
 
 pub mod conversion;
 pub mod encoding;
+pub mod etcd;
 pub mod generic_webhook;
 pub mod lookup;
 pub mod object;
