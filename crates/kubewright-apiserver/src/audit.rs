@@ -17,7 +17,7 @@ use kubewright_objects::random;
 use kubewright_resources::accept::Format;
 use kubewright_resources::{catalog, decoding};
 
-use crate::request::RequestInfo;
+use crate::request::{RequestInfo, RequestSelectors};
 
 /// The header with the ID of a request.
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -64,10 +64,10 @@ impl RequestAudit {
     }
 
     /// The caller is known.
-    pub(crate) fn authenticated(&mut self, user: &User, info: &RequestInfo, selected: &str) {
+    pub(crate) fn authenticated(&mut self, user: &User, info: &RequestInfo, selectors: &RequestSelectors) {
         let Some((auditor, request)) = &self.started else { return };
         let version = info.target.as_ref().map_or("", |target| &*target.version);
-        self.trail = auditor.begin(request, user, info.action(selected), version);
+        self.trail = auditor.begin(request, user, info.action(selectors), version);
     }
 
     /// The record, if there is one.

@@ -34,6 +34,8 @@ mod audit;
 pub mod backup;
 mod call;
 mod channel_condition;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod faults;
 mod housekeeping;
 mod http;
@@ -53,11 +55,17 @@ mod warnings;
 
 pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdOptions;
 pub use faults::{Fault, Faults};
 pub use http::ResponseBody;
-pub use kubewright_audit::{AuditLevel, AuditLog, AuditLogOptions, AuditPolicy, PolicyError};
+pub use kubewright_audit::{
+    AuditLevel, AuditLog, AuditLogOptions, AuditPolicy, AuditSink, AuditWebhook, AuditWebhookOptions, PolicyError,
+};
 pub use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens, TokenFileError};
-pub use kubewright_auth::authorization::{AuthorizationMode, AuthorizationModes};
+pub use kubewright_auth::authorization::{
+    AuthorizationMode, AuthorizationModes, AuthorizationWebhook, AuthorizationWebhookOptions,
+};
 pub use non_resource::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};
 pub use service::Service;

@@ -1,5 +1,6 @@
 //! Runs CPU-heavy work outside of the runtime's worker threads.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,6 +10,16 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::spawn_blocking;
 
 use kubewright_objects::rejection::Rejection;
+
+thread_local! {
+    /// Whether this thread is running an offloaded job.
+    static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the current thread may block: it runs an offloaded job.
+pub(crate) fn may_block() -> bool {
+    MAY_BLOCK.get()
+}
 
 /// Runs CPU-heavy work on tokio's blocking threads, with a limited number of jobs.
 ///
@@ -42,7 +53,10 @@ impl Offload {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let job = spawn_blocking(move || {
             let _permit = permit;
-            work()
+            MAY_BLOCK.set(true);
+            let result = work();
+            MAY_BLOCK.set(false);
+            result
         });
         job.await.map_err(|_| Status::internal("the server failed to handle this request").into())
     }

@@ -2,10 +2,10 @@
 
 use hyper::Method;
 use kubewright_core::options::{QueryParameters, WatchOptions};
-use kubewright_core::{FieldSelector, Str};
+use kubewright_core::{FieldSelector, Selector, Str};
 use percent_encoding::percent_decode_str;
 
-use kubewright_auth::authorization::Action;
+use kubewright_auth::authorization::{Action, ResourceAction};
 
 use crate::backup;
 
@@ -57,17 +57,32 @@ impl RequestInfo {
         self.verb == "watch" || matches!(subresource, "attach" | "exec" | "log" | "portforward" | "proxy")
     }
 
-    /// The action to authorize. `selected` is the name that the field selector requires.
-    pub(crate) fn action<'a>(&'a self, selected: &'a str) -> Action<'a> {
+    /// Whether a read must show all writes acknowledged before: unless it accepts any state, or
+    /// goes on from a state that the client has seen.
+    pub(crate) fn reads_newest(&self, query: &QueryParameters) -> bool {
+        let version = query.get("resourceVersion").unwrap_or_default();
+        let continues = query.get("continue").is_some_and(|token| !token.is_empty());
+        match self.verb {
+            _ if self.target.is_none() || continues => false,
+            "watch" => version.is_empty(),
+            _ => version != "0",
+        }
+    }
+
+    /// The action to authorize.
+    pub(crate) fn action<'a>(&'a self, selectors: &'a RequestSelectors) -> Action<'a> {
         match &self.target {
-            Some(target) => Action::Resource {
+            Some(target) => Action::Resource(ResourceAction {
                 verb: self.verb,
                 group: &target.group,
+                version: &target.version,
                 resource: &target.resource,
                 subresource: &target.subresource,
                 namespace: target.authorized_namespace(),
-                name: self.authorized_name(selected),
-            },
+                name: self.authorized_name(selectors.name()),
+                field_selector: selectors.field.as_ref(),
+                label_selector: selectors.label.as_ref(),
+            }),
             None => Action::Path { verb: self.verb, path: &self.path },
         }
     }
@@ -83,10 +98,29 @@ impl RequestInfo {
     }
 }
 
-/// The name that a field selector requires, if there is one.
-pub(crate) fn selected_name(query: &QueryParameters) -> Option<Str> {
-    let selector: FieldSelector = query.get("fieldSelector")?.parse().ok()?;
-    selector.requires_exact_match("metadata.name").filter(|name| !name.is_empty()).map(Str::from)
+/// The selectors of a request on a collection, for authorization.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestSelectors {
+    field: Option<FieldSelector>,
+    label: Option<Selector>,
+}
+
+impl RequestSelectors {
+    /// The selectors in the query. Malformed ones restrict nothing, and are rejected later.
+    pub(crate) fn new(info: &RequestInfo, query: &QueryParameters) -> Self {
+        if !matches!(info.verb, "list" | "watch" | "deletecollection") {
+            return RequestSelectors::default();
+        }
+        RequestSelectors {
+            field: query.get("fieldSelector").and_then(|text| text.parse().ok()),
+            label: query.get("labelSelector").and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// The name that the field selector requires. Empty if it requires none.
+    fn name(&self) -> &str {
+        self.field.as_ref().and_then(|selector| selector.requires_exact_match("metadata.name")).unwrap_or_default()
+    }
 }
 
 impl ResourcePath {

@@ -31,7 +31,7 @@ use crate::metrics::ServerMetrics;
 use crate::non_resource;
 use crate::offload::Offload;
 use crate::registry::{self, Registry};
-use crate::request::{RequestInfo, selected_name};
+use crate::request::{RequestInfo, RequestSelectors};
 use crate::request_cost;
 use crate::routes;
 use crate::warnings::Warnings;
@@ -40,7 +40,7 @@ use kubewright_auth::User;
 use kubewright_auth::authentication::{self, Authenticator, Peer};
 use kubewright_auth::authorization;
 use kubewright_objects::encoding::Wanted;
-use kubewright_objects::rejection::Rejection;
+use kubewright_objects::rejection::{Rejection, retry_with_answers};
 use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_storage::Disk;
 
@@ -272,7 +272,7 @@ impl Service {
         body: &mut RequestBody,
         progress: &mut RequestProgress,
     ) -> Result<ApiResponse, Rejection> {
-        let user = match self.admit(peer, &parts.headers, (info, query), progress) {
+        let user = match self.admit(peer, &parts.headers, (info, query), progress).await {
             Ok(user) => user,
             Err(rejection) => return body.reject(&parts.headers, rejection).await,
         };
@@ -292,6 +292,14 @@ impl Service {
         };
         if is_read {
             self.wait_for_catalog().await;
+        }
+        if let Some(database) = &self.shared.registry.database {
+            if !is_read || info.reads_newest(query) {
+                database.barrier().await?;
+            }
+            if !is_read {
+                return self.answer_writing(user, parts, (info, query), body).await;
+            }
         }
         if request_cost::is_heavy(&self.shared.registry, info, body.bytes.len()) {
             self.answer_offloaded(user, parts, (info, query), body).await
@@ -324,9 +332,22 @@ impl Service {
         self.shared.offload.drive(answer).await?
     }
 
+    /// Like [`answer_durably`](Self::answer_durably), on threads that may wait for the database.
+    async fn answer_writing(
+        &self,
+        user: User,
+        parts: &Parts,
+        (info, query): (&RequestInfo, &QueryParameters),
+        body: BufferedBody,
+    ) -> Result<ApiResponse, Rejection> {
+        let (service, parts, info, query) = (self.clone(), parts.clone(), info.clone(), query.clone());
+        let answer = async move { service.answer_durably(&user, &parts, (&info, &query), &body.bytes).await };
+        self.shared.registry.run_writes(answer).await?
+    }
+
     /// Authenticates and authorizes the caller, and applies limits. The checks have the order of
     /// kube-apiserver.
-    fn admit(
+    async fn admit(
         &self,
         peer: &Peer,
         headers: &HeaderMap,
@@ -335,11 +356,12 @@ impl Service {
     ) -> Result<User, Rejection> {
         let SharedService { registry, authenticator, in_flight, .. } = &*self.shared;
         let user = authentication::authenticate(&**registry, peer, headers, authenticator)?;
-        let selected = selected_name(query).unwrap_or_default();
-        let action = info.action(&selected);
-        progress.audit.authenticated(&user, info, &selected);
+        let selectors = RequestSelectors::new(info, query);
+        let action = info.action(&selectors);
+        progress.audit.authenticated(&user, info, &selectors);
         let caller = user.name.clone();
-        let user = authentication::impersonate(&**registry, user, headers, action)?;
+        let user =
+            retry_with_answers(|| authentication::impersonate(&**registry, user.clone(), headers, action)).await?;
         if user.name != caller
             && let Some(trail) = progress.audit.trail()
         {
@@ -348,7 +370,7 @@ impl Service {
         progress.place = in_flight
             .enter(info.verb, &user)
             .ok_or_else(|| Status::too_many_requests("Too many requests, please try again later.", 1))?;
-        let decision = authorization::decide(&**registry, &user, action);
+        let decision = retry_with_answers(|| authorization::decide(&**registry, &user, action)).await?;
         if let Some(trail) = progress.audit.trail() {
             trail.authorized(decision.is_allowed, &decision.reason);
         }

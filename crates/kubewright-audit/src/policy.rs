@@ -3,7 +3,7 @@
 use std::fmt;
 
 use kubewright_auth::User;
-use kubewright_auth::authorization::Action;
+use kubewright_auth::authorization::{Action, ResourceAction};
 use kubewright_core::{Str, Value};
 use kubewright_objects::object::tree;
 
@@ -197,7 +197,7 @@ impl AuditRule {
         }
         match action {
             _ if self.namespaces.is_empty() && self.resources.is_empty() && self.non_resource_urls.is_empty() => true,
-            Action::Resource { group, resource, subresource, namespace, name, .. } => {
+            Action::Resource(ResourceAction { group, resource, subresource, namespace, name, .. }) => {
                 let is_about_resources = !self.namespaces.is_empty() || !self.resources.is_empty();
                 is_about_resources
                     && has(&self.namespaces, namespace)
@@ -263,7 +263,15 @@ rules:
 
     fn resource<'a>(group: &'a str, path: &'a str, namespace: &'a str, name: &'a str) -> Action<'a> {
         let (resource, subresource) = path.split_once('/').unwrap_or((path, ""));
-        Action::Resource { verb: "get", group, resource, subresource, namespace, name }
+        Action::Resource(ResourceAction {
+            verb: "get",
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..ResourceAction::default()
+        })
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kubewright_auth::User;
-use kubewright_auth::authorization::Action;
+use kubewright_auth::authorization::{Action, ResourceAction};
 use kubewright_core::{MicroTime, Str, Value};
 use kubewright_net::clock;
 use kubewright_objects::object::{Meta, tree};
@@ -64,7 +64,7 @@ impl Auditor {
         if !request.user_agent.is_empty() {
             tree::set(&mut event, &["userAgent"], request.user_agent.as_str());
         }
-        if let Action::Resource { group, resource, subresource, namespace, name, .. } = action {
+        if let Action::Resource(ResourceAction { group, resource, subresource, namespace, name, .. }) = action {
             for (field, value) in [
                 ("resource", resource),
                 ("namespace", namespace),
@@ -146,7 +146,7 @@ impl AuditTrail {
         if self.decision.records(stage) {
             tree::set(&mut self.event, &["stage"], stage.name());
             tree::set(&mut self.event, &["stageTimestamp"], clock::now_micros().to_string());
-            self.auditor.log.write(&self.event);
+            self.auditor.write(&self.event);
         }
     }
 }

@@ -116,10 +116,14 @@ impl DurationHistogram {
         self.sum += duration;
     }
 
+    /// Number of observed durations.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
     fn encode(&self, encoder: &mut MetricEncoder<'_>) -> fmt::Result {
         let buckets: Vec<(f64, u64)> = BOUNDS.into_iter().chain([f64::MAX]).zip(self.counts).collect();
-        let count = self.counts.iter().sum();
-        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum.as_secs_f64(), count, &buckets, None)
+        encoder.encode_histogram::<[(&str, &str); 0]>(self.sum.as_secs_f64(), self.count(), &buckets, None)
     }
 }
 

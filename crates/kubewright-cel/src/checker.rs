@@ -14,10 +14,10 @@ use crate::overloads::{self, Resolution};
 use crate::types::Type;
 use crate::value::Value;
 
-type Checked = Result<Type, CompileError>;
+type CheckedType = Result<Type, CompileError>;
 
 /// Checks an expression and returns its type. Reports all errors, ordered by position.
-pub(crate) fn check(text: &str, expression: &Expression, variables: &[(Str, Type)]) -> Checked {
+pub(crate) fn check(text: &str, expression: &Expression, variables: &[(Str, Type)]) -> CheckedType {
     let mut checker = Checker::new(text, variables);
     let ty = checker.check(expression)?;
     checker.errors.sort_by_key(|(offset, _)| *offset);
@@ -79,7 +79,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Checks an expression with more variables in scope.
-    fn check_with(&mut self, variables: Vec<(Str, Type)>, expression: &Expression) -> Checked {
+    fn check_with(&mut self, variables: Vec<(Str, Type)>, expression: &Expression) -> CheckedType {
         let before = self.enter_scope(variables);
         let ty = self.check(expression);
         self.leave_scope(before);
@@ -87,14 +87,14 @@ impl<'a> Checker<'a> {
     }
 
     /// The type of an expression. An error is recorded, and the type is then `dyn`.
-    fn check(&mut self, expression: &Expression) -> Checked {
+    fn check(&mut self, expression: &Expression) -> CheckedType {
         Ok(self.type_of(expression).unwrap_or_else(|error| {
             self.errors.push((expression.offset, error));
             Type::Dyn
         }))
     }
 
-    fn type_of(&mut self, expression: &Expression) -> Checked {
+    fn type_of(&mut self, expression: &Expression) -> CheckedType {
         match &expression.node {
             Node::Literal(value) => Ok(literal_type(value)),
             Node::Identifier(name) => match self.find(name) {
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn field(&self, expression: &Expression, operand: &Type, field: &str) -> Checked {
+    fn field(&self, expression: &Expression, operand: &Type, field: &str) -> CheckedType {
         match operand {
             Type::Dyn => Ok(Type::Dyn),
             Type::Optional(inner) => self.field(expression, inner, field),
@@ -224,7 +224,7 @@ impl<'a> Checker<'a> {
         target: Option<&Expression>,
         function: &str,
         arguments: &[Expression],
-    ) -> Checked {
+    ) -> CheckedType {
         let namespace = match target.map(|target| &target.node) {
             Some(Node::Identifier(name)) if functions::is_namespace(name) && self.find(name).is_none() => {
                 Some(name.clone())
@@ -260,7 +260,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn comprehension(&mut self, fold: &Comprehension) -> Checked {
+    fn comprehension(&mut self, fold: &Comprehension) -> CheckedType {
         let target = self.check(&fold.target)?;
         let Some((first, second)) = iteration_types(&target, fold.second.is_some()) else {
             let why = format!(
@@ -294,7 +294,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The common type of list items or map entries, `dyn` if they differ.
-    fn common_type(&self, types: Vec<(&Expression, Type)>) -> Checked {
+    fn common_type(&self, types: Vec<(&Expression, Type)>) -> CheckedType {
         let Some((_, first)) = types.first().cloned() else { return Ok(Type::Dyn) };
         match types.iter().find(|(_, ty)| *ty != first) {
             None => Ok(first),

@@ -39,6 +39,13 @@ pub struct ServerOptions {
     /// Stores objects in this directory; without it, in memory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Keeps the certificate authority and the keys of tokens in this directory, which servers over
+    /// the same etcd share. Missing files are created. By default they are in --data, or in memory.
+    #[arg(long, value_name = "DIR")]
+    pki: Option<PathBuf>,
+    #[cfg(feature = "etcd")]
+    #[command(flatten)]
+    etcd: crate::etcd::EtcdArguments,
     /// Answers writes before they are in the data file. A crash loses the newest ones.
     #[arg(long, requires = "data")]
     unsafe_fast: bool,
@@ -94,6 +101,13 @@ pub async fn start(options: &ServerOptions) -> Result<RunningServer, Box<dyn Err
     if let Some(directory) = &options.data {
         server = server.data(directory);
     }
+    if let Some(directory) = &options.pki {
+        server = server.pki_directory(directory);
+    }
+    #[cfg(feature = "etcd")]
+    {
+        server = options.etcd.apply(server)?;
+    }
     if options.unsafe_fast {
         server = server.unsafe_fast();
     }
@@ -147,7 +161,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// An error with its file.
-fn about(path: &Path, error: &dyn Error) -> String {
+pub fn about(path: &Path, error: &dyn Error) -> String {
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     format!("{}: {error}{cause}", path.display())
 }

@@ -209,7 +209,7 @@ async fn selector_of(client: &Client, namespace: &str, resource: &str, name: &st
     Ok(labels.collect::<Vec<_>>().join(",").parse()?)
 }
 
-/// Whole seconds, rounded up.
+/// The time in whole seconds, rounded up.
 fn seconds(time: std::time::Duration) -> i64 {
     let rest = u64::from(time.subsec_nanos() > 0);
     i64::try_from(time.as_secs() + rest).unwrap_or(i64::MAX)

@@ -8,7 +8,10 @@ mod backup;
 mod completion;
 mod connection;
 mod crd;
+mod dashboard;
 mod envtest;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod export;
 mod failure;
 mod files;

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::connection::Connection;
+use crate::dashboard::DashboardOptions;
 use crate::log::Verbosity;
 use crate::progress;
 use crate::signals::TerminationSignals;
@@ -55,6 +56,8 @@ pub struct RunOptions {
     /// Key of that authority, in PEM (PKCS 8).
     #[arg(long, value_name = "FILE", requires = "cluster_signing_cert_file")]
     cluster_signing_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    dashboard: DashboardOptions,
     #[command(flatten)]
     verbosity: Verbosity,
     #[command(flatten)]
@@ -174,6 +177,9 @@ impl RunOptions {
         }
         if self.controllers.contains(&Shipped::CertificateSigning) {
             context = context.signing_authority(self.signing_authority()?);
+        }
+        if let Some(dashboard) = self.dashboard.dashboard(&context) {
+            manager.add_task("dashboard", |stop| async move { Ok(dashboard.run(&stop).await?) })?;
         }
         for shipped in &self.controllers {
             let (context, shipped) = (context.clone(), *shipped);

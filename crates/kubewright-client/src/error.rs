@@ -6,6 +6,7 @@ use kubewright_core::DecodeError;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::stream::{StreamError, Undecodable};
 
+use kubewright_net::config::ConfigError;
 use kubewright_net::transport::{TransportError, TransportErrorKind};
 
 /// The result of a request.
@@ -33,6 +34,9 @@ pub enum Error {
     /// The request is invalid and was not sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
+    /// There is no client, because its configuration is missing or invalid.
+    #[error(transparent)]
+    Config(Box<ConfigError>),
 }
 
 /// Forwards a predicate to the status, if there is one.
@@ -154,7 +158,7 @@ impl Error {
                 error.kind(),
                 TransportErrorKind::Connect | TransportErrorKind::Timeout | TransportErrorKind::Disconnected
             ),
-            Error::Decode(_) | Error::Undecodable(_) | Error::InvalidRequest(_) => false,
+            Error::Decode(_) | Error::Undecodable(_) | Error::InvalidRequest(_) | Error::Config(_) => false,
         }
     }
 
@@ -175,6 +179,13 @@ impl From<StreamError> for Error {
             StreamError::Undecodable(object) => Error::Undecodable(object),
             StreamError::Unreadable(error) => Error::Decode(error),
         }
+    }
+}
+
+/// So that a function that creates a client and sends requests returns one error type.
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        Error::Config(Box::new(error))
     }
 }
 
@@ -215,6 +226,7 @@ mod tests {
             (broken(TransportErrorKind::Tls), false),
             (broken(TransportErrorKind::Credentials), false),
             (Error::InvalidRequest("no name".into()), false),
+            (ConfigError::Empty.into(), false),
         ] {
             assert_eq!(error.is_retriable(), retriable, "{error}");
         }

@@ -1,27 +1,66 @@
 //! Activity of controllers, for observers.
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::hash::Hash;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use kubewright_workqueue::RateLimitingQueue;
+use kubewright_workqueue::{QueueView, RateLimitingQueue};
+use tokio::sync::mpsc;
+
+use crate::error::Error;
+use crate::worker::Synced;
+
+/// Maximum number of reconciles that an observer has not read yet.
+const BUFFER: usize = 4096;
 
 /// The activity of a process's controllers. Clones share it.
 #[derive(Clone, Default)]
 pub struct Activity {
     controllers: Arc<Mutex<Vec<Watched>>>,
+    observer: Arc<Observer>,
 }
 
 struct Watched {
     name: &'static str,
     depth: Box<dyn Fn() -> usize + Send>,
+    view: QueueViewer,
     counts: Arc<ActivityCounts>,
 }
 
+/// A view of a queue, with at most so many keys of each kind.
+type QueueViewer = Arc<dyn Fn(usize) -> QueueView<String> + Send + Sync>;
+
+/// The observer of finished reconciles, if there is one.
+#[derive(Default)]
+struct Observer {
+    /// Whether there is one, readable without the lock.
+    is_there: AtomicBool,
+    sender: Mutex<Option<mpsc::Sender<FinishedReconcile>>>,
+}
+
+/// A finished reconcile of a shipped controller.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FinishedReconcile {
+    /// The name of the controller.
+    pub controller: &'static str,
+    /// The key.
+    pub key: String,
+    /// The duration.
+    pub elapsed: Duration,
+    /// The delay after which the key is reconciled again, without an error.
+    pub requeue_after: Option<Duration>,
+    /// The error, with its causes.
+    pub error: Option<String>,
+}
+
 /// Counters of one controller.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct ActivityCounts {
+    name: &'static str,
+    observer: Arc<Observer>,
     reconciles: AtomicU64,
     errors: AtomicU64,
     busy: AtomicU64,
@@ -32,6 +71,20 @@ impl ActivityCounts {
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy(self)
+    }
+
+    /// Tells the observer of a finished reconcile. Costs nothing without one.
+    pub(crate) fn finished(&self, key: &impl Debug, elapsed: Duration, synced: &Synced) {
+        if !self.observer.is_there.load(Ordering::Acquire) {
+            return;
+        }
+        self.observer.tell(FinishedReconcile {
+            controller: self.name,
+            key: text_of(key),
+            elapsed,
+            requeue_after: synced.as_ref().ok().copied().flatten(),
+            error: synced.as_ref().err().map(chain),
+        });
     }
 
     /// Counts a failure.
@@ -80,24 +133,76 @@ impl Activity {
         controllers
     }
 
+    /// The queues, by the names of their controllers, with at most `limit` keys of each kind.
+    pub fn queues(&self, limit: usize) -> Vec<(&'static str, QueueView<String>)> {
+        let mut viewers: Vec<(&'static str, QueueViewer)> =
+            self.lock().iter().map(|watched| (watched.name, watched.view.clone())).collect();
+        viewers.sort_by_key(|(name, _)| *name);
+        viewers.into_iter().map(|(name, view)| (name, view(limit))).collect()
+    }
+
+    /// The reconciles that finish from now on. A later call replaces the observer of this one.
+    ///
+    /// An observer that is thousands of reconciles behind misses some. Controllers never wait for
+    /// it.
+    pub fn observe(&self) -> mpsc::Receiver<FinishedReconcile> {
+        let (sender, receiver) = mpsc::channel(BUFFER);
+        *self.observer.sender.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        self.observer.is_there.store(true, Ordering::Release);
+        receiver
+    }
+
     /// Adds a controller.
-    pub(crate) fn watch<K: Clone + Eq + Hash + Send + 'static>(
+    pub(crate) fn watch<K: Clone + Debug + Eq + Hash + Send + 'static>(
         &self,
         name: &'static str,
         queue: &RateLimitingQueue<K>,
     ) -> Arc<ActivityCounts> {
-        let (queue, counts) = (queue.clone(), Arc::<ActivityCounts>::default());
+        let observer = self.observer.clone();
+        let counts = Arc::new(ActivityCounts { name, observer, ..ActivityCounts::default() });
+        let viewed = queue.clone();
+        let view = Arc::new(move |limit| viewed.view(limit).map(|key| text_of(&key)));
+        let queue = queue.clone();
         let depth = Box::new(move || queue.len());
         let mut controllers = self.lock();
         // A restarted controller replaces its predecessor.
         controllers.retain(|watched| watched.name != name);
-        controllers.push(Watched { name, depth, counts: counts.clone() });
+        controllers.push(Watched { name, depth, view, counts: counts.clone() });
         counts
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Watched>> {
         self.controllers.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Observer {
+    fn tell(&self, finished: FinishedReconcile) {
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_gone = sender
+            .as_ref()
+            .is_none_or(|sender| matches!(sender.try_send(finished), Err(mpsc::error::TrySendError::Closed(_))));
+        if is_gone {
+            *sender = None;
+            self.is_there.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// A key as text. Object keys print themselves in quotes.
+fn text_of(key: &impl Debug) -> String {
+    format!("{key:?}").trim_matches('"').to_owned()
+}
+
+/// An error with its causes.
+fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text
 }
 
 impl fmt::Debug for Activity {

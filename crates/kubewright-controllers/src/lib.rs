@@ -46,7 +46,7 @@ pub mod token_secrets;
 pub mod volumes;
 mod worker;
 
-pub use activity::{Activity, ControllerActivity};
+pub use activity::{Activity, ControllerActivity, FinishedReconcile};
 pub use catalogue::{Shipped, UnknownController};
 pub use context::ControllerContext;
 pub use error::Error;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kubewright_workqueue::{QueueOptions, RateLimitingQueue, limiter};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::activity::ActivityCounts;
@@ -82,7 +83,10 @@ async fn one<R: Reconcile>(
         let key = claim.key();
         let synced = {
             let _busy = counts.busy();
-            reconcile.sync(key).await
+            let started = Instant::now();
+            let synced = reconcile.sync(key).await;
+            counts.finished(key, started.elapsed(), &synced);
+            synced
         };
         match synced {
             Ok(again) => {

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 #[doc(alias = "PassiveClock")]
 #[must_use]
 pub fn now() -> Time {
-    let now = Time::now();
-    now.checked_add(lead()).unwrap_or(now)
+    // Rounds down once, so that it shows the same second as `now_micros`.
+    Time::from_unix(now_micros().as_unix_micros().div_euclid(1_000_000)).unwrap_or_else(Time::now)
 }
 
 /// [`now`] with microseconds.
@@ -40,6 +40,16 @@ mod tests {
         let passed = now().duration_since(before).unwrap_or_default();
         assert!((3599..3700).contains(&passed.as_secs()), "{passed:?}");
         assert!(now_micros() > micros.checked_add(Duration::from_secs(3599)).unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn both_clocks_show_the_same_second() {
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(330)).await;
+            let (before, seconds, after) = (now_micros(), now().as_unix(), now_micros());
+            let of = |time: MicroTime| time.as_unix_micros().div_euclid(1_000_000);
+            assert!((of(before)..=of(after)).contains(&seconds), "{before} {seconds} {after}");
+        }
     }
 
     #[tokio::test]

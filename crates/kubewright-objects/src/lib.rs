@@ -4,12 +4,15 @@
 //! - [`lookup`]: how parts below the registry read stored objects.
 //! - [`conversion`]: objects in other versions of their resource, also by webhook.
 //! - [`encoding`]: objects, lists and watch events in the form that a client accepts.
+//! - [`generic_webhook`]: the client of a webhook that a kubeconfig describes.
 //! - [`rejection`]: the error of a request.
 //!
 //! Made for `kubewright-apiserver`; the API may change with it.
 
 pub mod conversion;
 pub mod encoding;
+pub mod etcd;
+pub mod generic_webhook;
 pub mod lookup;
 pub mod object;
 pub mod random;

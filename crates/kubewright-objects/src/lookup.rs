@@ -55,6 +55,11 @@ pub enum IndexTerm {
         /// The name of the claim.
         name: Str,
     },
+    /// The node that a pod is bound to.
+    Node {
+        /// The name of the node.
+        name: Str,
+    },
     /// A resource name that a definition has accepted.
     ResourceName {
         /// The API group.

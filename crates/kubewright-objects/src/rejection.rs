@@ -1,5 +1,9 @@
 //! Errors of requests.
 
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{GroupResource, StatusReason};
 
@@ -12,6 +16,46 @@ pub enum Rejection {
     NoSuchPage,
     /// A webhook has to answer first. Admission control then runs the write again.
     NeedsWebhook,
+    /// An authorization webhook has to answer first. See [`retry_with_answers`].
+    NeedsAuthorization(PendingAuthorization),
+}
+
+/// A call of an authorization webhook. Its answer is remembered, so that the attempt that needs it
+/// finds it in the next run.
+pub struct PendingAuthorization(Pin<Box<dyn Future<Output = ()> + Send>>);
+
+impl PendingAuthorization {
+    /// The call is made when [`answered`](Self::answered) is awaited.
+    pub fn new(call: impl Future<Output = ()> + Send + 'static) -> Self {
+        PendingAuthorization(Box::pin(call))
+    }
+
+    /// Waits for the answer.
+    pub async fn answered(self) {
+        self.0.await;
+    }
+}
+
+impl fmt::Debug for PendingAuthorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PendingAuthorization")
+    }
+}
+
+/// Maximum number of calls of authorization webhooks for one attempt.
+const ANSWERS_MAX: usize = 256;
+
+/// Runs `attempt` until it needs no further answer of an authorization webhook.
+///
+/// An attempt authorizes before it has an effect, so that it can run again.
+pub async fn retry_with_answers<T>(mut attempt: impl FnMut() -> Result<T, Rejection>) -> Result<T, Rejection> {
+    for _ in 0..ANSWERS_MAX {
+        match attempt() {
+            Err(Rejection::NeedsAuthorization(pending)) => pending.answered().await,
+            other => return other,
+        }
+    }
+    Err(Status::internal("the request needs too many answers of an authorization webhook").into())
 }
 
 impl Rejection {

@@ -48,10 +48,10 @@ use object::PrintedObject;
 /// # Ok::<(), kubewright_core::DecodeError>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Printer(Kind);
+pub struct Printer(PrinterKind);
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum PrinterKind {
     BuiltIn { columns: &'static [ColumnInfo], cells: CellsOf, order: Option<OrderOf> },
     Custom(Vec<CustomColumn>),
 }
@@ -117,12 +117,12 @@ impl Printer {
             [] => (DEFAULT_COLUMNS, kinds::default_cells as CellsOf),
             columns => (columns, kinds::cells_of(info)),
         };
-        Printer(Kind::BuiltIn { columns, cells, order: kinds::order_of(info) })
+        Printer(PrinterKind::BuiltIn { columns, cells, order: kinds::order_of(info) })
     }
 
     /// The printer of a custom resource. Without columns, it shows name and age.
     pub fn for_columns(columns: &[CustomColumn]) -> Self {
-        Printer(Kind::Custom(match columns {
+        Printer(PrinterKind::Custom(match columns {
             [] => vec![CustomColumn::age()],
             columns => columns.to_vec(),
         }))
@@ -130,22 +130,22 @@ impl Printer {
 
     /// The printer of the `scale` subresource.
     pub fn for_scale() -> Self {
-        Printer(Kind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells, order: None })
+        Printer(PrinterKind::BuiltIn { columns: SCALE_COLUMNS, cells: kinds::scale_cells, order: None })
     }
 
     /// Whether the `rows` of an empty table are `null`, as Go's default printer leaves them.
     pub fn writes_null_rows(&self) -> bool {
-        matches!(self.0, Kind::BuiltIn { columns, .. } if columns.iter().any(|column| column.name == "Created At"))
+        matches!(self.0, PrinterKind::BuiltIn { columns, .. } if columns.iter().any(|column| column.name == "Created At"))
     }
 
     /// The column definitions.
     #[doc(alias = "columnDefinitions")]
     pub fn columns(&self) -> Value {
         match &self.0 {
-            Kind::BuiltIn { columns, .. } => tree::array(columns.iter().map(|column| {
+            PrinterKind::BuiltIn { columns, .. } => tree::array(columns.iter().map(|column| {
                 definition(column.name, column.ty, column.format, description(column.name), column.priority.into())
             })),
-            Kind::Custom(columns) => {
+            PrinterKind::Custom(columns) => {
                 let name = definition("Name", "string", "name", description("Name"), 0);
                 tree::array(std::iter::once(name).chain(columns.iter().map(CustomColumn::definition)))
             }
@@ -156,8 +156,8 @@ impl Printer {
     pub fn row(&self, value: &Value, options: &RowOptions) -> Value {
         let view = PrintedObject { value, now: options.now };
         let cells = match &self.0 {
-            Kind::BuiltIn { cells, .. } => cells(&view),
-            Kind::Custom(columns) => {
+            PrinterKind::BuiltIn { cells, .. } => cells(&view),
+            PrinterKind::Custom(columns) => {
                 let name = std::iter::once(view.name());
                 name.chain(columns.iter().map(|column| column.cell(&view))).collect()
             }
@@ -176,7 +176,7 @@ impl Printer {
 
     /// Sorts objects in row order.
     pub fn sort<T>(&self, objects: &mut [T], tree: impl Fn(&T) -> Cow<'_, Value>) {
-        let Kind::BuiltIn { order: Some(order), .. } = &self.0 else { return };
+        let PrinterKind::BuiltIn { order: Some(order), .. } = &self.0 else { return };
         objects.sort_by(|one, other| order(&tree(one), &tree(other)));
     }
 
@@ -193,7 +193,7 @@ impl Printer {
         options: &RowOptions,
     ) -> Value {
         let mut objects: Vec<&Value> = objects.into_iter().collect();
-        if let Kind::BuiltIn { order: Some(order), .. } = &self.0 {
+        if let PrinterKind::BuiltIn { order: Some(order), .. } = &self.0 {
             objects.sort_by(|one, other| order(one, other));
         }
         tree::map([

@@ -24,6 +24,8 @@ mod https;
 mod lru;
 pub mod manager;
 mod metrics;
+#[cfg(feature = "history")]
+pub mod object_history;
 mod own_writes;
 pub mod ownership;
 mod random;

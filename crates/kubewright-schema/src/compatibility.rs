@@ -1,8 +1,8 @@
 //! Whether a schema accepts everything that another one accepts.
 //!
 //! The comparison is conservative: what it cannot decide, such as a changed alternative of `anyOf`
-//! or a changed CEL rule, counts as incompatible. Ratcheting of unchanged values is ignored,
-//! because it helps updates only, not writers.
+//! or a changed CEL rule, counts as incompatible, and the message says so. Ratcheting of unchanged
+//! values is ignored, because it helps updates only, not writers.
 
 use kubewright_core::{Map, Value};
 
@@ -28,12 +28,12 @@ pub struct Incompatibility {
 /// assert!(incompatibilities(&new, &old).is_empty());
 /// ```
 pub fn incompatibilities(old: &Value, new: &Value) -> Vec<Incompatibility> {
-    let mut comparison = Comparison { found: Vec::new() };
+    let mut comparison = SchemaComparison { found: Vec::new() };
     comparison.schema("", old, new);
     comparison.found
 }
 
-struct Comparison {
+struct SchemaComparison {
     found: Vec<Incompatibility>,
 }
 
@@ -66,6 +66,9 @@ const OPAQUE: [(&str, &str); 7] = [
     ("not", "condition (not)"),
 ];
 
+/// The end of a message about a keyword or rule that replaces another one.
+const UNDECIDED: &str = "whether it accepts what the former one accepted cannot be decided";
+
 /// Keywords that restrict values when they are true.
 const FLAGS: [(&str, &str); 4] = [
     ("uniqueItems", "must have unique items now"),
@@ -74,7 +77,7 @@ const FLAGS: [(&str, &str); 4] = [
     ("x-kubernetes-embedded-resource", "must be a Kubernetes object now"),
 ];
 
-impl Comparison {
+impl SchemaComparison {
     fn add(&mut self, path: &str, change: String) {
         self.found.push(Incompatibility { path: path.to_owned(), change });
     }
@@ -99,7 +102,8 @@ impl Comparison {
                 }
                 (None, Some(after)) => self.add(path, format!("has a new {name}, {}", shown(after))),
                 (Some(before), Some(after)) if before != after => {
-                    self.add(path, format!("has another {name}: {} instead of {}", shown(after), shown(before)));
+                    let (after, before) = (shown(after), shown(before));
+                    self.add(path, format!("has another {name}, {after} instead of {before}; {UNDECIDED}"));
                 }
                 _ => {}
             }
@@ -159,9 +163,12 @@ impl Comparison {
             let rules = rules.into_iter().flat_map(|rules| rules.iter());
             rules.filter_map(|rule| rule.get("rule")?.as_str().map(str::to_owned)).collect()
         };
-        let before = rules(old);
-        for rule in rules(new).into_iter().filter(|rule| !before.contains(rule)) {
-            self.add(path, format!("has a new rule, {rule:?}"));
+        let (before, after) = (rules(old), rules(new));
+        // A rule may be a looser form of one that is gone.
+        let may_replace = before.iter().any(|rule| !after.contains(rule));
+        for rule in after.iter().filter(|rule| !before.contains(rule)) {
+            let undecided = if may_replace { format!("; {UNDECIDED}") } else { String::new() };
+            self.add(path, format!("has a new rule, {rule:?}{undecided}"));
         }
     }
 
@@ -399,6 +406,18 @@ mod tests {
             (r#"{"type":"string"}"#, r#"{"type":"boolean"}"#),
         ] {
             assert_eq!((changes(one, other).len(), changes(other, one).len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_decided_says_so() {
+        let rule = |rule: &str| format!(r#"{{"type":"integer","x-kubernetes-validations":[{{"rule":"{rule}"}}]}}"#);
+        let pattern = |pattern: &str| format!(r#"{{"type":"string","pattern":"{pattern}"}}"#);
+        for (old, new, change) in [
+            (pattern("^a$"), pattern("^a"), r#"spec.x has another pattern, "^a" instead of "^a$"; "#),
+            (rule("self < 5"), rule("self < 9"), r#"spec.x has a new rule, "self < 9"; "#),
+        ] {
+            assert_eq!(changes(&old, &new), [format!("{change}{UNDECIDED}")]);
         }
     }
 

@@ -4,6 +4,8 @@ use std::{fmt, ops::Bound};
 
 use kubewright_core::Str;
 
+use crate::event::StoreEvent;
+
 /// The key of an object: its resource, its namespace if it has one, and its name.
 ///
 /// Keys sort by resource, then by the path `namespace/name`, byte by byte. This is the order of
@@ -132,6 +134,13 @@ impl KeyRange {
 
     pub(crate) fn resource_str(&self) -> Option<&Str> {
         self.resource.as_ref()
+    }
+
+    /// Whether an event belongs to the topic of this range.
+    pub(crate) fn has_event<V>(&self, event: &StoreEvent<V>) -> bool {
+        let Some(resource) = &self.resource else { return true };
+        *resource == event.key.resource
+            && (self.path.is_empty() || event.topic_paths().any(|path| path == self.path.as_str()))
     }
 
     pub(crate) fn path(&self) -> &Str {

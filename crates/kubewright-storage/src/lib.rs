@@ -84,6 +84,13 @@
 //! The committed state needs no second copy: a list at the committed revision undoes the events
 //! after it, as a list of the past does. Only [`Store::get`] has a small map, of the keys that have
 //! uncommitted writes.
+//!
+//! # A shared database
+//!
+//! With [`StoreOptions::primary`], the store is a watch cache of a database that several servers
+//! share. Writes go to the [`Primary`], and become visible when the store [follows](Store::follow)
+//! the database. Its revisions are those of the database, whose transactions may change several
+//! keys at one revision.
 
 mod backend;
 mod changes;
@@ -94,6 +101,7 @@ mod key;
 mod list;
 mod log;
 mod options;
+mod primary;
 pub mod private_file;
 mod record;
 mod state;
@@ -110,6 +118,7 @@ pub use event::{EventKind, StoreEvent, VersionedValue};
 pub use key::{Key, KeyRange};
 pub use list::{Page, StoreListOptions};
 pub use options::StoreOptions;
+pub use primary::{FollowedChange, Primary, PrimaryError, PrimaryWrite};
 pub use record::{Damage, DataFileContents, Encoded, EventRecord, StoredRecord, StoredVersion, Undo, WriteRecord};
 pub use store::{Store, StoreUsage};
 pub use watch::Watcher;

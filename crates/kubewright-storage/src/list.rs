@@ -378,8 +378,8 @@ impl<'a, V> ResourceCursor<'a, V> {
         if let Some(shard) = shard {
             let later = shard.topic.after(self.undone_until);
             let is_all = later.len() <= STEP;
-            for event in later.take(STEP).filter_map(|revision| state.log.get(revision)) {
-                if self.scope.covers(event.key.path()) {
+            for event in later.take(STEP).flat_map(|revision| state.log.at(revision)) {
+                if event.key.resource_str() == self.resource && self.scope.covers(event.key.path()) {
                     // Only the first event after `at` has the value at that revision.
                     self.past.entry(event.key.path().clone()).or_insert_with(|| event.previous.clone());
                 }

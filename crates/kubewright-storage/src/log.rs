@@ -14,7 +14,9 @@ const AGED_AT_ONCE: usize = 16;
 
 /// A bounded queue of events.
 pub(crate) struct Log<V> {
-    /// Invariant: revisions ascend. A write that was rolled back leaves a gap.
+    /// Invariant: revisions never descend. A write that was rolled back leaves a gap. The changes
+    /// of one [followed](crate::Store::follow) transaction share a revision, and have different
+    /// keys.
     events: VecDeque<Logged<V>>,
     /// The revision of the newest dropped event, or the one the store began with.
     forgotten: u64,
@@ -82,13 +84,15 @@ impl<V> Log<V> {
         self.weight
     }
 
-    /// The event of a retained revision.
-    pub(crate) fn get(&self, revision: u64) -> Option<&Arc<StoreEvent<V>>> {
-        self.events.get(self.index(revision)?).map(|logged| &logged.event)
+    /// The retained events of a revision.
+    pub(crate) fn at(&self, revision: u64) -> impl Iterator<Item = &Arc<StoreEvent<V>>> {
+        let events = self.events.range(self.first(revision)..).map(|logged| &logged.event);
+        events.take_while(move |event| event.revision == revision)
     }
 
-    fn index(&self, revision: u64) -> Option<usize> {
-        self.events.binary_search_by_key(&revision, |logged| logged.event.revision).ok()
+    /// The index of the first event of this revision or a later one.
+    fn first(&self, revision: u64) -> usize {
+        self.events.partition_point(|logged| logged.event.revision < revision)
     }
 
     /// The retained events after `position`, up to and including `last`.
@@ -98,15 +102,18 @@ impl<V> Log<V> {
         events.take_while(move |event| event.revision <= last)
     }
 
-    /// A mutable event. It is copied if readers share it.
-    fn get_mut(&mut self, revision: u64) -> Option<&mut StoreEvent<V>> {
-        let index = self.index(revision)?;
-        self.events.get_mut(index).map(|logged| Arc::make_mut(&mut logged.event))
+    /// The event that wrote a key at a revision. It is copied if readers share it.
+    fn get_mut(&mut self, revision: u64, key: &Key) -> Option<&mut StoreEvent<V>> {
+        let first = self.first(revision);
+        let mut events = self.events.range_mut(first..).take_while(|logged| logged.event.revision == revision);
+        events.find(|logged| logged.event.key == *key).map(|logged| Arc::make_mut(&mut logged.event))
     }
 
     /// All retained revisions, ascending.
     pub(crate) fn revisions(&self) -> impl Iterator<Item = u64> {
-        self.events.iter().map(|logged| logged.event.revision)
+        let mut previous = None;
+        let revisions = self.events.iter().map(|logged| logged.event.revision);
+        revisions.filter(move |revision| previous.replace(*revision) != Some(*revision))
     }
 
     /// The weight of values that only this event holds: the replaced value, and the deleted one.
@@ -120,7 +127,7 @@ impl<V> Log<V> {
 
     /// Adds the event of the next revision with its weight from [`Log::weigh`].
     pub(crate) fn push(&mut self, event: Arc<StoreEvent<V>>, weight: usize) {
-        debug_assert!(self.events.back().is_none_or(|newest| newest.event.revision < event.revision));
+        debug_assert!(self.events.back().is_none_or(|newest| newest.event.revision <= event.revision));
         self.weight = self.weight.saturating_add(weight);
         self.read_clock();
         self.events.push_back(Logged { event, weight, second: self.now });
@@ -143,7 +150,7 @@ impl<V> Log<V> {
         });
         // Shorten it in the event that wrote it, too.
         if let Some((maker, _, short)) = &superseded
-            && let Some(event) = self.get_mut(*maker)
+            && let Some(event) = self.get_mut(*maker, &key)
         {
             event.object = Arc::clone(short);
         }
@@ -191,6 +198,12 @@ impl<V> Log<V> {
         let is_aged = age >= recent.seconds && self.aged < AGED_AT_ONCE;
         self.aged += usize::from(is_aged);
         is_aged
+    }
+
+    /// Notes that all events up to `revision` are unknown. The log is empty.
+    pub(crate) fn skip_to(&mut self, revision: u64) {
+        debug_assert!(self.events.is_empty());
+        self.forgotten = revision.max(self.forgotten);
     }
 
     /// Removes the oldest event if it is committed.

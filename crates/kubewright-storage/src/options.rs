@@ -6,6 +6,7 @@ use kubewright_core::Str;
 
 use crate::backend::{Backend, Observer};
 use crate::key::Key;
+use crate::primary::Primary;
 
 /// The value by which watches find an object; see [`StoreOptions::index`].
 pub(crate) type IndexFn<V> = fn(&Key, &V) -> Option<Str>;
@@ -43,6 +44,7 @@ pub struct StoreOptions<V> {
     pub(crate) backend: Option<Box<dyn Backend<V>>>,
     pub(crate) observer: Option<Box<dyn Observer<V>>>,
     pub(crate) commits_at_once: bool,
+    pub(crate) primary: Option<Box<dyn Primary<V>>>,
 }
 
 impl<V> Default for StoreOptions<V> {
@@ -57,6 +59,7 @@ impl<V> Default for StoreOptions<V> {
             backend: None,
             observer: None,
             commits_at_once: true,
+            primary: None,
         }
     }
 }
@@ -129,6 +132,14 @@ impl<V> StoreOptions<V> {
     #[must_use]
     pub fn backend(mut self, backend: impl Backend<V> + 'static) -> Self {
         self.backend = Some(Box::new(backend));
+        self
+    }
+
+    /// Executes writes in a database that several stores share. Somebody must then
+    /// [follow](crate::Store::follow) it. By default, the store executes its writes.
+    #[must_use]
+    pub fn primary(mut self, primary: impl Primary<V> + 'static) -> Self {
+        self.primary = Some(Box::new(primary));
         self
     }
 

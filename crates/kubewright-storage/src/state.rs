@@ -220,6 +220,40 @@ impl<V> State<V> {
         if let Some(backend) = &mut self.backend {
             backend.propose(&event, self.log.forgotten())?;
         }
+        let revision = event.revision;
+        let archived = self.record(event, weight);
+        let aftermath = if self.commits_at_once { self.commit(revision) } else { Aftermath::default() };
+        Ok(Aftermath { archived: archived.into_iter().collect(), ..aftermath })
+    }
+
+    /// Makes the changes of one revision part of the state and of the log, and commits them.
+    pub(crate) fn follow(&mut self, revision: u64, changes: Vec<StoreEvent<V>>) -> Aftermath<V> {
+        let mut archived = Vec::new();
+        for event in changes {
+            let weight = self.log.weigh(&event);
+            archived.extend(self.record(event, weight));
+        }
+        self.revision = revision.max(self.revision);
+        self.used = self.revision;
+        Aftermath { archived, ..self.commit(revision) }
+    }
+
+    /// Forgets all events, because some up to `revision` are unknown.
+    pub(crate) fn skip_to(&mut self, revision: u64) -> Aftermath<V> {
+        let dropped = self.compact();
+        self.log.skip_to(revision);
+        let mut wake = Vec::new();
+        let of_shards = self.shards.values_mut();
+        let of_shards = of_shards.flat_map(|shard| shard.narrow.values_mut().chain([&mut shard.topic]));
+        for topic in of_shards.chain(&mut self.everything) {
+            topic.forget(revision);
+            topic.wake(&mut wake);
+        }
+        Aftermath { wake, archived: Vec::new(), _dropped: dropped }
+    }
+
+    /// Makes an event part of the state and of the log.
+    fn record(&mut self, event: StoreEvent<V>, weight: usize) -> Option<Archived<V>> {
         if let Some(observer) = &self.observer {
             observer.apply(&event);
         }
@@ -243,9 +277,7 @@ impl<V> State<V> {
         self.revision = revision;
         self.used = revision;
         self.log.push(Arc::new(event), weight);
-        let archived = self.archive();
-        let aftermath = if self.commits_at_once { self.commit(revision) } else { Aftermath::default() };
-        Ok(Aftermath { _archived: archived, ..aftermath })
+        self.archive()
     }
 
     /// Commits all writes up to `revision`, which makes them visible to readers.
@@ -267,7 +299,7 @@ impl<V> State<V> {
             }
         }
         self.committed = revision.max(self.committed);
-        Aftermath { wake, _archived: None, _dropped: self.trim() }
+        Aftermath { wake, archived: Vec::new(), _dropped: self.trim() }
     }
 
     /// Undoes all uncommitted writes and returns them, newest first. Their revisions are not
@@ -369,8 +401,7 @@ impl<V> State<V> {
         }
         // Few watchers start in the past, and searching it blocks all writers.
         let narrow = shard.narrow.entry(scope.path().clone()).or_insert_with(|| Topic::since(self.revision, oldest));
-        let belongs = |event: &StoreEvent<V>| event.topic_paths().any(|path| path == scope.path());
-        let concerns = |revision| self.log.get(revision).is_some_and(|event| belongs(event));
+        let concerns = |revision| self.log.at(revision).any(|event| scope.has_event(event));
         narrow.extend_back(from, &shard.topic, concerns);
         Ok(narrow.subscribe())
     }
@@ -420,13 +451,13 @@ impl<V> State<V> {
 pub(crate) struct Aftermath<V> {
     wake: Vec<Arc<Changes>>,
     /// Held until the end, because freeing objects takes time.
-    _archived: Option<Archived<V>>,
+    archived: Vec<Archived<V>>,
     _dropped: Vec<Arc<StoreEvent<V>>>,
 }
 
 impl<V> Default for Aftermath<V> {
     fn default() -> Self {
-        Aftermath { wake: Vec::new(), _archived: None, _dropped: Vec::new() }
+        Aftermath { wake: Vec::new(), archived: Vec::new(), _dropped: Vec::new() }
     }
 }
 
@@ -434,5 +465,6 @@ impl<V> Aftermath<V> {
     /// Wakes the affected watchers. Call it without the lock, which they take.
     pub(crate) fn settle(self) {
         self.wake.iter().for_each(|changes| changes.notify());
+        drop(self.archived);
     }
 }

@@ -10,6 +10,7 @@ use crate::error::WriteError;
 use crate::event::{EventKind, StoreEvent, VersionedValue};
 use crate::key::{Key, KeyRange};
 use crate::options::StoreOptions;
+use crate::primary::Primary;
 use crate::state::{Aftermath, State};
 
 /// Objects under one global revision, with a bounded history.
@@ -30,6 +31,8 @@ struct SharedStore<V> {
     turn: Mutex<()>,
     /// The revision of the newest committed write.
     committed: watch::Sender<u64>,
+    /// Executes the writes, if the store follows a shared database.
+    primary: Option<Box<dyn Primary<V>>>,
 }
 
 impl<V> Clone for Store<V> {
@@ -61,8 +64,9 @@ pub struct StoreUsage {
 
 impl<V> Store<V> {
     /// An empty store.
-    pub fn new(options: StoreOptions<V>) -> Self {
-        Self::start(State::new(options, [], []))
+    pub fn new(mut options: StoreOptions<V>) -> Self {
+        let primary = options.primary.take();
+        Self::start(State::new(options, [], []), primary)
     }
 
     /// A store that continues at `revision` with the objects of that revision.
@@ -71,17 +75,18 @@ impl<V> Store<V> {
     /// before the first of them, or at `revision` if there are none.
     /// Overrides [`StoreOptions::start_revision`].
     pub fn restore(
-        options: StoreOptions<V>,
+        mut options: StoreOptions<V>,
         revision: u64,
         objects: impl IntoIterator<Item = (Key, VersionedValue<V>)>,
         events: impl IntoIterator<Item = StoreEvent<V>>,
     ) -> Self {
-        Self::start(State::new(options.start_revision(revision), objects, events))
+        let primary = options.primary.take();
+        Self::start(State::new(options.start_revision(revision), objects, events), primary)
     }
 
-    fn start(state: State<V>) -> Self {
+    fn start(state: State<V>, primary: Option<Box<dyn Primary<V>>>) -> Self {
         let committed = watch::Sender::new(state.committed);
-        Store { shared: Arc::new(SharedStore { state: RwLock::new(state), turn: Mutex::new(()), committed }) }
+        Store { shared: Arc::new(SharedStore { state: RwLock::new(state), turn: Mutex::new(()), committed, primary }) }
     }
 
     /// The revision of the newest committed write.
@@ -160,6 +165,9 @@ impl<V> Store<V> {
     /// # Errors
     /// [`WriteError::AlreadyExists`] with the current entry; [`WriteError::Backend`].
     pub fn create(&self, key: &Key, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
+        if let Some(primary) = self.primary() {
+            return self.write_through(primary, EventKind::Created, key, None, draft);
+        }
         let state = self.write();
         match state.newest(key) {
             Some(found) => Err(WriteError::AlreadyExists(found.clone())),
@@ -173,6 +181,9 @@ impl<V> Store<V> {
     /// [`WriteError::NotFound`]; [`WriteError::Conflict`] with the current entry;
     /// [`WriteError::Backend`].
     pub fn update(&self, key: &Key, expected: u64, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
+        if let Some(primary) = self.primary() {
+            return self.write_through(primary, EventKind::Modified, key, Some(expected), draft);
+        }
         let state = self.write();
         let found = expect(&state, key, expected)?;
         self.propose(state, EventKind::Modified, key, draft, Some(found))
@@ -186,6 +197,9 @@ impl<V> Store<V> {
     /// # Errors
     /// As for [`update`](Store::update).
     pub fn delete(&self, key: &Key, expected: u64, last: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
+        if let Some(primary) = self.primary() {
+            return self.write_through(primary, EventKind::Deleted, key, Some(expected), last);
+        }
         let state = self.write();
         let found = expect(&state, key, expected)?;
         self.propose(state, EventKind::Deleted, key, last, Some(found))
@@ -213,6 +227,10 @@ impl<V> Store<V> {
         }
     }
 
+    pub(crate) fn primary(&self) -> Option<&dyn Primary<V>> {
+        self.shared.primary.as_deref()
+    }
+
     /// Proposes the write of the next revision.
     fn propose(
         &self,
@@ -235,7 +253,7 @@ impl<V> Store<V> {
     }
 
     /// Wakes watchers and tasks that wait for a revision.
-    fn notify(&self, aftermath: Aftermath<V>, revision: u64) {
+    pub(crate) fn notify(&self, aftermath: Aftermath<V>, revision: u64) {
         aftermath.settle();
         // Two writers may arrive here in either order.
         self.shared.committed.send_if_modified(|committed| {

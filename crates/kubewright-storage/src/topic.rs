@@ -82,9 +82,11 @@ impl Topic {
         self.watchers -= 1;
     }
 
-    /// Adds a new event.
+    /// Adds a new event. Its revision may be that of the previous one.
     pub(crate) fn push(&mut self, revision: u64) {
-        self.revisions.push_back(revision);
+        if self.revisions.back() != Some(&revision) {
+            self.revisions.push_back(revision);
+        }
     }
 
     /// Removes an event that was rolled back.

@@ -125,7 +125,8 @@ impl<V> Watcher<V> {
         let revisions = topic.range(self.position, state.committed);
         let is_all = revisions.len() <= BATCH;
         self.is_behind = !is_all;
-        self.taken.extend(revisions.take(BATCH).filter_map(|revision| state.log.get(revision).cloned()));
+        let events = revisions.take(BATCH).flat_map(|revision| state.log.at(revision));
+        self.taken.extend(events.filter(|event| self.scope.has_event(event)).cloned());
         self.position = match self.taken.back() {
             Some(last) if !is_all => last.revision,
             _ => state.committed.max(self.position),

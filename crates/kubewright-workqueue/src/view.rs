@@ -110,6 +110,25 @@ impl<T: Clone> QueueView<T> {
         }
     }
 
+    /// The same view with other keys, for example as text.
+    #[must_use]
+    pub fn map<U>(self, mut of: impl FnMut(T) -> U) -> QueueView<U> {
+        let QueueView { name, waiting_count, delayed_count, processing_count, .. } = self;
+        let mut waiting = Vec::with_capacity(self.waiting.len());
+        for Waiting { key, since, priority, retries } in self.waiting {
+            waiting.push(Waiting { key: of(key), since, priority, retries });
+        }
+        let mut delayed = Vec::with_capacity(self.delayed.len());
+        for Delayed { key, until, retries } in self.delayed {
+            delayed.push(Delayed { key: of(key), until, retries });
+        }
+        let mut processing = Vec::with_capacity(self.processing.len());
+        for Processing { key, since, is_dirty, retries } in self.processing {
+            processing.push(Processing { key: of(key), since, is_dirty, retries });
+        }
+        QueueView { name, waiting, waiting_count, delayed, delayed_count, processing, processing_count }
+    }
+
     /// Fills in the retries of all keys.
     pub(crate) fn with_retries(mut self, retries_of: impl Fn(&T) -> u32) -> Self {
         self.waiting.iter_mut().for_each(|waiting| waiting.retries = retries_of(&waiting.key));

@@ -12,6 +12,8 @@ pub use kubewright_client::{Api, Client, Config, Error, Result};
 #[cfg(feature = "controllers")]
 pub use kubewright_controllers as controllers;
 pub use kubewright_core::*;
+#[cfg(feature = "dashboard")]
+pub use kubewright_dashboard as dashboard;
 #[cfg(feature = "apply")]
 pub use kubewright_merge::apply;
 #[cfg(feature = "patch")]
@@ -41,6 +43,7 @@ mod book {
     chapters! {
         control_loop: "control-loop.md",
         controllers: "controllers.md",
+        dashboard: "dashboard.md",
         envtest: "envtest.md",
         from_controller_runtime: "from-controller-runtime.md",
         from_kube_rs: "from-kube-rs.md",

@@ -58,6 +58,12 @@ pub(crate) fn set_defaults(resource: &Resource, value: &mut Value) {
     defaulting::apply(&described(resource), value);
 }
 
+/// Sets the defaults of an object that kube-apiserver may have stored.
+#[cfg(feature = "etcd")]
+pub(crate) fn set_stored_defaults(resource: &Resource, value: &mut Value) {
+    defaulting::apply_stored(&described(resource), value);
+}
+
 /// Defaults and validates an update. Violations that `old` already had may become `warnings`.
 pub(crate) fn update(
     cluster: &dyn ServiceState,

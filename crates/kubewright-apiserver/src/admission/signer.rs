@@ -8,7 +8,7 @@ use super::Part;
 use super::plugins::AdmissionPlugin;
 use super::state::ClusterState;
 use kubewright_auth::User;
-use kubewright_auth::authorization::{Action, decide};
+use kubewright_auth::authorization::{ResourceAction, decide};
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
@@ -87,12 +87,15 @@ pub(crate) fn check(
     let signer = tree::text(old, &["spec", "signerName"]);
     let (group, resource_name) = ("certificates.k8s.io", "signers");
     let may = |name: &str| {
-        let resource = resource_name;
-        decide(cluster, user, Action::Resource { verb, group, resource, subresource: "", namespace: "", name })
-            .is_allowed
+        let action = ResourceAction { verb, group, resource: resource_name, name, ..ResourceAction::default() };
+        decide(cluster, user, action.into()).map(|decision| decision.is_allowed)
     };
-    let all_of_domain = signer.split_once('/').map(|(domain, _)| format!("{domain}/*"));
-    if may(signer) || all_of_domain.is_some_and(|all| may(&all)) {
+    if may(signer)? {
+        return Ok(());
+    }
+    if let Some((domain, _)) = signer.split_once('/')
+        && may(&format!("{domain}/*"))?
+    {
         return Ok(());
     }
     let why = format!("user not permitted to {verb} requests with signerName {signer:?}");

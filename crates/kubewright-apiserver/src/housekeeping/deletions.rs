@@ -116,7 +116,7 @@ impl Deletions {
         let user = deletion.by.user();
         let control = Control::new(&*self.registry, &user, &resource, &Str::new());
         match attempt(&self.registry, &resource, &deletion, &control) {
-            Err(Rejection::NeedsWebhook) => {
+            Err(Rejection::NeedsWebhook | Rejection::NeedsAuthorization(_)) => {
                 self.delete_in_task(id, resource, deletion);
                 DeletionState::AwaitingWebhooks
             }
@@ -132,8 +132,12 @@ impl Deletions {
             // The semaphore is never closed.
             let _permit = permits.acquire().await;
             let user = deletion.by.user();
-            let control = Control::new(&*registry, &user, &resource, &Str::new());
-            let result = control.run_write(|_| attempt(&registry, &resource, &deletion, &control)).await;
+            let (writer, requested) = (Arc::clone(&registry), deletion.clone());
+            let write = async move {
+                let control = Control::new(&*writer, &user, &resource, &Str::new());
+                control.run_write(|_| attempt(&writer, &resource, &requested, &control)).await
+            };
+            let result = registry.run_writes(write).await.and_then(|result| result);
             (deletion, result)
         });
     }

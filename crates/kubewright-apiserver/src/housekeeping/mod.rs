@@ -31,7 +31,7 @@ use crate::admission::accounts::DEFAULT;
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota;
 use crate::admission::state::ClusterState;
-use crate::registry::Registry;
+use crate::registry::{Registry, SharedDatabase};
 use content::{ContentCleanup, yield_regularly};
 use deletions::{DeletingController, Deletion, Deletions};
 use expiry::EventExpiry;
@@ -90,6 +90,44 @@ pub(crate) async fn run(registry: Arc<Registry>, recovery: Option<Recovery>, mut
     }
 }
 
+/// Runs until `stop` is set, while this server leads those that share its database. The log is
+/// per server, so each of them keeps its own.
+pub(crate) async fn run_shared(
+    registry: Arc<Registry>,
+    database: Arc<dyn SharedDatabase>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let stopped = stop.clone();
+    let keep = async {
+        loop {
+            tokio::select! {
+                () = keep_log(&registry) => {}
+                () = database.lead() => {}
+            }
+            tokio::select! {
+                () = run(Arc::clone(&registry), None, stopped.clone()) => return,
+                () = database.leadership_lost() => {}
+            }
+        }
+    };
+    tokio::select! {
+        () = keep => {}
+        _ = stop.wait_for(|stopped| *stopped) => {}
+    }
+}
+
+/// Trims the log and lets lists of the past expire, forever.
+async fn keep_log(registry: &Registry) {
+    let mut compaction = interval(COMPACTION_PERIOD);
+    let mut list_expiry = interval(LIST_EXPIRY_PERIOD);
+    loop {
+        tokio::select! {
+            _ = compaction.tick() => registry.store.age(),
+            _ = list_expiry.tick() => registry.list_horizon.advance(registry.store.current_revision()),
+        }
+    }
+}
+
 async fn recovered(recovery: Option<&Recovery>) {
     match recovery {
         Some(recovery) => recovery.recovered().await,
@@ -122,7 +160,8 @@ impl Housekeeper {
             garbage: GarbageCollector::default(),
             content: ContentCleanup::default(),
             deletions: Deletions::new(Arc::clone(&registry)),
-            expiry: EventExpiry::new(registry.event_ttl),
+            // A shared database deletes events by itself.
+            expiry: EventExpiry::new(if registry.database.is_some() { Duration::ZERO } else { registry.event_ttl }),
             listed: 0,
             stale_quotas: BTreeSet::new(),
             compaction,

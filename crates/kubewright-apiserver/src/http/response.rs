@@ -119,7 +119,9 @@ impl ApiResponse {
             Rejection::NoSuchPage => return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n"),
             Rejection::Status(status) => status,
             // Unreachable: callers handle it, or write resources without webhooks.
-            Rejection::NeedsWebhook => Box::new(Status::internal("a webhook was not called")),
+            Rejection::NeedsWebhook | Rejection::NeedsAuthorization(_) => {
+                Box::new(Status::internal("a webhook was not called"))
+            }
         };
         let code =
             status.code.and_then(|code| u16::try_from(code).ok()).and_then(|code| StatusCode::from_u16(code).ok());

@@ -106,10 +106,11 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Responds to a health check. A disk failure makes the server unready but not dead: a restart
-/// would not help.
+/// Responds to a health check. A failure of disk or database makes the server unready but not dead:
+/// a restart would not help.
 fn health(call: &Call<'_>, endpoint: &str, check: &[&str]) -> Result<ApiResponse, Rejection> {
-    let failure = call.disk.and_then(Disk::failure).filter(|_| endpoint != "livez");
+    let of_database = || call.registry.database.as_ref().and_then(|database| database.failure());
+    let failure = call.disk.and_then(Disk::failure).or_else(of_database).filter(|_| endpoint != "livez");
     let report = |check: &str| match &failure {
         Some(why) if check == "storage" => format!("[-]{check} failed: {why}\n"),
         _ => format!("[+]{check} ok\n"),

@@ -1,15 +1,17 @@
-//! The volume claims that a pod uses.
+//! The volume claims and the node that a pod uses.
 
 use kubewright_core::{Str, Value};
 use kubewright_storage::Key;
 
+use kubewright_auth::authorization;
 use kubewright_objects::lookup::IndexTerm;
 use kubewright_objects::object::{Meta, tree};
 
-/// The index terms of a pod: its claims.
-pub(crate) fn claim_terms(key: &Key, pod: &Value) -> Vec<IndexTerm> {
+/// The index terms of a pod: its claims, and its node.
+pub(crate) fn pod_terms(key: &Key, pod: &Value) -> Vec<IndexTerm> {
     let namespace = Str::from(key.namespace().unwrap_or_default());
-    claims_of(pod).map(|name| IndexTerm::Claim { namespace: namespace.clone(), name }).collect()
+    let claims = claims_of(pod).map(|name| IndexTerm::Claim { namespace: namespace.clone(), name });
+    claims.chain(authorization::node_term(pod)).collect()
 }
 
 /// The claims that a pod names, and those of its ephemeral volumes.

@@ -87,7 +87,7 @@ fn terms_of(resource: &str) -> Option<fn(&Key, &Value) -> Vec<IndexTerm>> {
         }
         "clusterroles.rbac.authorization.k8s.io" => Some(aggregation::aggregation_terms),
         "customresourcedefinitions.apiextensions.k8s.io" => Some(definition_names::name_terms),
-        "pods" => Some(claims::claim_terms),
+        "pods" => Some(claims::pod_terms),
         _ => None,
     }
 }

@@ -19,6 +19,7 @@ mod ownership;
 mod persistence;
 mod scale;
 mod selection;
+mod shared;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,9 @@ pub(crate) use list::{ListPage, parse_version};
 pub(crate) use ownership::{FieldManager, Ownership, apply, check_configuration, group_version};
 pub(crate) use persistence::track_writes;
 pub(crate) use selection::Selectors;
+#[cfg(feature = "etcd")]
+pub(crate) use shared::ListedObjects;
+pub(crate) use shared::SharedDatabase;
 pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_version, wrong_uid};
 pub(crate) use watch::{FrameSlot, RegistryWatch};
 
@@ -109,6 +113,10 @@ pub(crate) struct Registry {
     pub(crate) list_horizon: ListHorizon,
     /// Runs large reads on blocking threads.
     pub(crate) offload: Offload,
+    /// The database that the store follows, if several servers share one.
+    pub(crate) database: Option<Arc<dyn SharedDatabase>>,
+    /// Runs writes that wait for the database.
+    writes: Offload,
     /// Encoded frames of recent events, shared by all watches.
     frames: Arc<SharedFrames>,
     /// True once the server stops, which ends all watches.
@@ -144,6 +152,8 @@ impl Registry {
             webhook_clients: WebhookClients::default(),
             list_horizon: ListHorizon::default(),
             offload: Offload::on_half_of_the_processors(),
+            database: None,
+            writes: Offload::new(shared::CONCURRENT_WRITES),
             frames: Arc::default(),
             stop,
         }

@@ -54,10 +54,16 @@ impl UnreadableObjects {
         self.reasons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, key: Key, reason: String) {
+    pub(crate) fn add(&self, key: Key, reason: String) {
         let resource = key.resource();
         tracing::error!(resource, object = %key, reason, "a stored object cannot be read, and is set aside");
         self.lock().insert(key, reason);
+    }
+
+    /// Replaces all of them.
+    pub(super) fn replace_all(&self, objects: Vec<(Key, String)>) {
+        self.lock().clear();
+        objects.into_iter().for_each(|(key, reason)| self.add(key, reason));
     }
 
     pub(crate) fn remove(&self, key: &Key) {

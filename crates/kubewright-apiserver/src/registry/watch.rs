@@ -365,7 +365,7 @@ impl RegistryWatch {
             None => self.frames.object(kind, &self.resource, object, frame.tail()),
             Some(format) => {
                 let (frames, resource) = (&mut self.frames, &self.resource);
-                frame.push(self.shared.get(event.revision, (kind, format), resource, || {
+                frame.push(self.shared.get((event.revision, object), (kind, format), resource, || {
                     let mut out = Vec::new();
                     frames.object(kind, resource, object, &mut out);
                     out

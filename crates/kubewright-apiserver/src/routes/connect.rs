@@ -13,9 +13,9 @@ use super::ResourceRequest;
 use crate::admission::control::Operation;
 use crate::aggregation;
 use crate::http::ApiResponse;
-use kubewright_auth::authorization::{self, Action};
+use kubewright_auth::authorization::{self, Action, ResourceAction};
 use kubewright_objects::object::tree;
-use kubewright_objects::rejection::Rejection;
+use kubewright_objects::rejection::{Rejection, retry_with_answers};
 use kubewright_resources::catalog::Subresource;
 
 impl ResourceRequest<'_, '_> {
@@ -35,15 +35,16 @@ impl ResourceRequest<'_, '_> {
             return self.proxy().await;
         }
         // A GET of a WebSocket client needs the permission of a POST.
-        let action = Action::Resource {
+        let action = Action::Resource(ResourceAction {
             verb: "create",
             group: &self.resource.group,
             resource: &self.resource.plural,
             subresource: &subresource.name,
             namespace: self.target.authorized_namespace(),
             name: &self.target.name,
-        };
-        authorization::authorize(self.call.registry, self.call.user, action)?;
+            ..ResourceAction::default()
+        });
+        retry_with_answers(|| authorization::authorize(self.call.registry, self.call.user, action)).await?;
         let object = self.find()?;
         let pod = &object.tree();
         let Some(network) = self.call.registry.network() else { return Err(self.needs_node(&subresource.name)) };

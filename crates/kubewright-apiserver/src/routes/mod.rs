@@ -22,11 +22,11 @@ use crate::call::Call;
 use crate::http::ApiResponse;
 use crate::registry::{self, CreateRequest, FieldManager, ListPage, Ownership, Selectors, UpdateKind, UpdateRequest};
 use crate::request::ResourcePath;
-use kubewright_auth::authorization::{self, Action};
+use kubewright_auth::authorization::{self, Action, ResourceAction};
 use kubewright_objects::conversion::webhook::in_version;
 use kubewright_objects::encoding::{self, Frames, Wanted};
 use kubewright_objects::object::{Meta, StoredObject};
-use kubewright_objects::rejection::Rejection;
+use kubewright_objects::rejection::{Rejection, retry_with_answers};
 use kubewright_resources::accept::{Format, Offer};
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::{self, ExpectedType};
@@ -107,7 +107,7 @@ impl<'a> ResourceRequest<'a, '_> {
             return Err(Rejection::no_such_method());
         }
         if !self.resource.is_stored() && verb == "create" && self.resource.has_verb("create") {
-            return reviews::answer(self.call, self.resource, &self.target.namespace);
+            return reviews::answer(self.call, self.resource, &self.target.namespace).await;
         }
         if !self.resource.has_verb(verb) {
             return Err(Rejection::no_such_method());
@@ -208,7 +208,7 @@ impl<'a> ResourceRequest<'a, '_> {
         dry_run: bool,
     ) -> Result<Arc<StoredObject>, Rejection> {
         let (resource, namespace, control) = (&**self.resource, &*self.target.namespace, Some(self.control));
-        self.check_creation(&value)?;
+        self.check_creation(&value).await?;
         let create = |is_tried: bool| {
             let value = if is_tried { value.clone() } else { std::mem::take(&mut value) };
             let ownership = ownership.clone();
@@ -218,7 +218,7 @@ impl<'a> ResourceRequest<'a, '_> {
     }
 
     /// Checks whether an object may be created now, and by this user.
-    fn check_creation(&self, value: &Value) -> Result<(), Rejection> {
+    async fn check_creation(&self, value: &Value) -> Result<(), Rejection> {
         let resource = &**self.resource;
         if resource.custom.as_ref().is_some_and(|custom| custom.terminating) {
             let why = "create not allowed while custom resource definition is terminating";
@@ -228,15 +228,15 @@ impl<'a> ResourceRequest<'a, '_> {
         if self.call.info.verb == "create" {
             return Ok(());
         }
-        let action = Action::Resource {
+        let action = Action::Resource(ResourceAction {
             verb: "create",
             group: &resource.group,
             resource: &resource.plural,
-            subresource: "",
             namespace: self.target.authorized_namespace(),
             name: &self.target.name,
-        };
-        authorization::authorize(self.call.registry, self.call.user, action)
+            ..ResourceAction::default()
+        });
+        retry_with_answers(|| authorization::authorize(self.call.registry, self.call.user, action)).await
     }
 
     async fn update(&mut self, part: Part) -> Result<ApiResponse, Rejection> {

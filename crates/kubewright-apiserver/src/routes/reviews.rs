@@ -7,18 +7,23 @@ use kubewright_core::{GroupKind, Value};
 
 use crate::call::Call;
 use crate::http::ApiResponse;
+use crate::registry::Registry;
 use crate::routes;
 use kubewright_auth::User;
-use kubewright_auth::authorization::{self, Action, Decision};
+use kubewright_auth::authorization::{self, Action, Decision, ReviewSelectors};
 use kubewright_objects::encoding::{self, Wanted};
 use kubewright_objects::object::{Meta, texts, tree};
-use kubewright_objects::rejection::Rejection;
+use kubewright_objects::rejection::{Rejection, retry_with_answers};
 use kubewright_resources::accept::Offer;
 use kubewright_resources::catalog::Resource;
 use kubewright_resources::decoding::ExpectedType;
 
 /// Handles the creation of a review.
-pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) -> Result<ApiResponse, Rejection> {
+pub(crate) async fn answer(
+    call: &mut Call<'_>,
+    resource: &Resource,
+    namespace: &str,
+) -> Result<ApiResponse, Rejection> {
     let options = CreateOptions::from_query(call.query)?;
     let mut review = routes::decode(call, ExpectedType::from(resource), options.field_validation)?;
     match (&*resource.group, &*resource.plural) {
@@ -53,7 +58,7 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
         }
         ("authorization.k8s.io", "selfsubjectaccessreviews") => {
             check_attributes(&review)?;
-            let decision = authorization::decide(call.registry, call.user, Action::of_review(&review));
+            let decision = decide(call.registry, call.user, &review).await?;
             tree::set(&mut review, &["status"], decided(decision));
         }
         ("authorization.k8s.io", plural @ ("subjectaccessreviews" | "localsubjectaccessreviews")) => {
@@ -66,7 +71,7 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
             let mut user = User { name: tree::text(&review, &["spec", "user"]).into(), ..User::default() };
             let groups = tree::items(&review, &["spec", "groups"]).iter().filter_map(Value::as_str);
             user.groups = groups.map(Into::into).collect();
-            let decision = authorization::decide(call.registry, &user, Action::of_review(&review));
+            let decision = decide(call.registry, &user, &review).await?;
             tree::set(&mut review, &["status"], decided(decision));
         }
         ("authorization.k8s.io", "selfsubjectrulesreviews") => {
@@ -81,6 +86,12 @@ pub(crate) fn answer(call: &mut Call<'_>, resource: &Resource, namespace: &str) 
     }
     let wanted = Wanted::negotiate(call.headers, call.query, Offer::Plain)?;
     Ok(ApiResponse::document(StatusCode::CREATED, wanted, encoding::tree(wanted, &review)?))
+}
+
+async fn decide(registry: &Registry, user: &User, review: &Value) -> Result<Decision, Rejection> {
+    let selectors = ReviewSelectors::new(review);
+    let action = Action::of_review(review, &selectors);
+    retry_with_answers(|| authorization::decide(registry, user, action)).await
 }
 
 /// Requires either resource or non-resource attributes.

@@ -153,7 +153,17 @@ pub(super) fn create(registry: &Registry, value: &Value) -> Result<(), String> {
         ownership: Ownership::Keep,
         dry_run: false,
     };
-    registry.create(request).map(|_| ()).map_err(in_words)
+    match registry.create(request) {
+        Ok(_) => Ok(()),
+        // Another server over the same database has created it meanwhile.
+        Err(Rejection::Status(status)) if status.is_already_exists() => Ok(()),
+        Err(rejection) => Err(in_words(rejection)),
+    }
+}
+
+/// A write of the server that was rejected.
+pub(super) fn failed(rejection: Rejection) -> StartError {
+    StartError::Preload { message: in_words(rejection) }
 }
 
 fn in_words(rejection: Rejection) -> String {
@@ -161,6 +171,6 @@ fn in_words(rejection: Rejection) -> String {
         Rejection::Status(status) => status.to_string(),
         Rejection::NoSuchPage => "not found".to_owned(),
         // The server calls no webhooks for its own objects.
-        Rejection::NeedsWebhook => "a webhook was not called".to_owned(),
+        Rejection::NeedsWebhook | Rejection::NeedsAuthorization(_) => "a webhook was not called".to_owned(),
     }
 }

@@ -168,7 +168,7 @@ impl ServingCertificate {
 
 /// Loads or creates all certificates that the settings ask for.
 pub(super) fn prepare(server: &ApiServer, address: IpAddr) -> Result<Certificates, Problem> {
-    let authority = match &server.data {
+    let authority = match server.key_directory() {
         Some(directory) => Authority::load_or_create(directory)?,
         None => Authority::generate()?,
     };

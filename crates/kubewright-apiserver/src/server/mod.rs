@@ -10,6 +10,7 @@ mod reconciliation;
 mod roles;
 mod running;
 mod start_error;
+mod storage;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::aggregation;
 use crate::faults::Faults;
@@ -30,11 +32,12 @@ use crate::service::{BoxFuture, Service};
 use crate::serving;
 use kubeconfig::AdminCredentials;
 use kubewright_auth::authentication::{Authenticator, ServiceAccountTokens};
-use kubewright_storage::{Durability, OpenDisk, OpenError, StoreOptions};
+use kubewright_storage::{OpenError, Recovery, StoreOptions};
 pub use options::ApiServer;
 pub use running::RunningServer;
 use running::serve_pipes;
 pub use start_error::StartError;
+use storage::OpenStorage;
 
 /// Default retention of the event log beyond the minimum: maximum age and maximum number of events.
 const EVENT_RETENTION: (Duration, usize) = (Duration::from_secs(75), 100 << 10);
@@ -71,26 +74,18 @@ impl ApiServer {
             Some(events) => StoreOptions::default().window(events),
             None => StoreOptions::default().keep_recent(EVENT_RETENTION.0, EVENT_RETENTION.1),
         };
-        let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
-        let (mut registry, disk) = match &self.data {
-            Some(directory) => {
-                let durability = if self.unsafe_fast { Durability::Eventual } else { Durability::Immediate };
-                let (disk, contents) = OpenDisk::open(directory, durability).map_err(unusable)?;
-                (Registry::restored(options, &disk, contents, stopped.clone()), Some(disk))
-            }
-            None => (Registry::new(options, stopped.clone()), None),
-        };
+        let OpenStorage { mut registry, disk, background } = self.open_storage(options, &stopped).await?;
         registry.plugins = self.plugins.clone();
         registry.set_service_addresses(self.service_addresses);
         registry.authorization_modes = self.authorization_modes.clone();
         registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
         registry.has_controllers = !self.lacks_controllers;
         let registry = Arc::new(registry);
+        let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
         let disk = disk.map(|disk| disk.start(Arc::clone(&registry))).transpose().map_err(unusable)?.map(Arc::new);
-        bootstrap::create_system_objects(&registry, self.service_addresses)?;
-        for documents in &self.preloaded {
-            bootstrap::preload(&registry, documents)?;
-        }
+        let mut tasks: Vec<_> =
+            background.into_iter().map(|work| tokio::spawn(work(Arc::clone(&registry), stopped.clone()))).collect();
+        self.create_objects(&registry).await?;
         if let Some(disk) = &disk {
             let newest = registry.store.newest_revision();
             let written = disk.wait(registry.store.current_revision().min(newest), newest).await;
@@ -98,7 +93,8 @@ impl ApiServer {
         }
         let recovery = disk.as_ref().map(|disk| disk.recovery());
         let faults = Faults::new(Arc::clone(&registry));
-        let accounts = ServiceAccountTokens::new(&self.service_account_tokens, self.data.as_deref());
+        self.create_key_directory()?;
+        let accounts = ServiceAccountTokens::new(&self.service_account_tokens, self.key_directory());
         let accounts = accounts.map_err(|error| StartError::Certificates(Box::new(error)))?;
         let tokens = self.tokens.len();
         let authenticator = Authenticator {
@@ -124,7 +120,10 @@ impl ApiServer {
             self.serves_faults,
             self.auditor.clone(),
         );
-        let mut tasks = vec![tokio::spawn(housekeeping::run(Arc::clone(&registry), recovery, stopped.clone()))];
+        tasks.push(spawn_housekeeping(&registry, recovery, &stopped));
+        if let Some(auditor) = &self.auditor {
+            tasks.extend(auditor.senders(&stopped).map(tokio::spawn));
+        }
         let mut front_proxy = None;
         let (mut address, mut url, mut credentials) = (None, None, AdminCredentials::None);
         if let Some(wanted) = self.listen {
@@ -135,7 +134,9 @@ impl ApiServer {
                 None
             } else {
                 let certificates = certificates::prepare(&self, bound.ip()).map_err(StartError::Certificates)?;
-                front_proxy = Some(bootstrap::publish_front_proxy(&registry, &certificates.client_authorities)?);
+                let (writer, authorities) = (Arc::clone(&registry), certificates.client_authorities.clone());
+                let published = async move { bootstrap::publish_front_proxy(&writer, &authorities) };
+                front_proxy = Some(registry.run_writes(published).await.map_err(bootstrap::failed)??);
                 credentials = AdminCredentials::Certificate(Box::new(certificates.admin));
                 Some(certificates.tls)
             };
@@ -146,11 +147,35 @@ impl ApiServer {
             tasks.push(tokio::spawn(serving::listen(listener, tls, service.clone(), limit, stopped.clone())));
         }
         let aggregation = Arc::clone(service.aggregation());
-        tasks.push(tokio::spawn(aggregation::run(registry, aggregation, front_proxy, stopped.clone())));
+        let aggregating = aggregation::run(Arc::clone(&registry), aggregation, front_proxy, stopped.clone());
+        tasks.push(spawn_writer(&registry, aggregating));
         let (pipes, incoming) = mpsc::unbounded_channel();
         tasks.push(tokio::spawn(serve_pipes(incoming, service.clone(), stopped)));
         Ok(RunningServer { service, address, url, credentials, pipes, stop, tasks })
     }
+}
+
+/// Starts the housekeeping.
+fn spawn_housekeeping(
+    registry: &Arc<Registry>,
+    recovery: Option<Recovery>,
+    stopped: &watch::Receiver<bool>,
+) -> JoinHandle<()> {
+    let (keeper, stopped) = (Arc::clone(registry), stopped.clone());
+    match registry.database.clone() {
+        Some(database) => spawn_writer(registry, housekeeping::run_shared(keeper, database, stopped)),
+        None => tokio::spawn(housekeeping::run(keeper, recovery, stopped)),
+    }
+}
+
+/// Starts a task that writes.
+fn spawn_writer(registry: &Arc<Registry>, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    let registry = Arc::clone(registry);
+    tokio::spawn(async move {
+        if registry.run_writes(work).await.is_err() {
+            tracing::error!("a background task of the server has panicked");
+        }
+    })
 }
 
 /// Logs which callers have which rights.

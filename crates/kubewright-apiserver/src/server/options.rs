@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_audit::{AuditLog, AuditPolicy, Auditor};
+use kubewright_audit::{AuditPolicy, AuditSink, Auditor};
 use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens};
 use kubewright_auth::authorization::AuthorizationModes;
 
@@ -39,6 +39,9 @@ pub struct ApiServer {
     pub(super) window: Option<usize>,
     pub(super) data: Option<PathBuf>,
     pub(super) unsafe_fast: bool,
+    #[cfg(feature = "etcd")]
+    pub(super) etcd: Option<crate::etcd::EtcdOptions>,
+    pub(super) pki: Option<PathBuf>,
     pub(super) serves_faults: bool,
     pub(super) max_in_flight: Option<usize>,
     pub(super) max_watches: Option<usize>,
@@ -133,6 +136,27 @@ impl ApiServer {
     #[must_use]
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
         self.data = Some(directory.into());
+        self
+    }
+
+    /// Stores objects in etcd, which several servers may share. In memory only by default.
+    ///
+    /// Keys and values are those of kube-apiserver. Give all servers the same
+    /// [`pki_directory`](Self::pki_directory). [`data`](Self::data) is then not allowed.
+    #[cfg(feature = "etcd")]
+    #[doc(alias = "etcd-servers")]
+    #[must_use]
+    pub fn etcd(mut self, options: crate::etcd::EtcdOptions) -> Self {
+        self.etcd = Some(options);
+        self
+    }
+
+    /// Keeps the certificate authority and the keys of service account tokens in this directory,
+    /// and creates them if they are missing. By default they are in the [data](Self::data)
+    /// directory, or in memory.
+    #[must_use]
+    pub fn pki_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.pki = Some(directory.into());
         self
     }
 
@@ -324,11 +348,11 @@ impl ApiServer {
         self
     }
 
-    /// Records requests in an audit log. Off by default.
+    /// Records requests in audit logs and webhooks. Off by default.
     #[doc(alias = "audit-policy-file")]
     #[must_use]
-    pub fn audit(mut self, policy: AuditPolicy, log: AuditLog) -> Self {
-        self.auditor = Some(Auditor::new(policy, log));
+    pub fn audit(mut self, policy: AuditPolicy, sinks: impl IntoIterator<Item = AuditSink>) -> Self {
+        self.auditor = Some(Auditor::new(policy, sinks));
         self
     }
 

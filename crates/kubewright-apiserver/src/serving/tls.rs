@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kubewright_auth::authentication::{ClientCertificate, subject};
 use kubewright_net::Secret;
+use kubewright_net::der::Certificate;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -79,6 +80,7 @@ impl ClientAuthorities {
         Some(ClientCertificate {
             front_proxy: front_proxy.and(user.as_ref()).map(|user| user.name.clone()),
             user: user.filter(|_| is_signed_by(&self.users)),
+            expires: Certificate::read(certificate).and_then(|certificate| certificate.not_after()),
         })
     }
 }

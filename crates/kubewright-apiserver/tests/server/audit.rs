@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
-use kubewright_apiserver::{ApiServer, AuditLog, AuditLogOptions, AuditPolicy, RunningServer, StaticTokens};
+use kubewright_apiserver::{
+    ApiServer, AuditLog, AuditLogOptions, AuditPolicy, AuditSink, AuditWebhook, AuditWebhookOptions, RunningServer,
+    StaticTokens,
+};
 use kubewright_core::Value;
 use kubewright_storage::Directory;
 use tokio::net::TcpStream;
 
 use crate::client::{CONFIG_MAPS, Client, config_map, text};
+use crate::json_server::JsonServer;
 
 const POLICY: &str = "
 apiVersion: audit.k8s.io/v1
@@ -25,13 +29,16 @@ async fn start(directory: &Directory) -> (RunningServer, Client) {
     std::fs::create_dir_all(&directory.0).expect("it can be created");
     let mut options = AuditLogOptions::default();
     options.path = directory.0.join("audit.log");
-    let log = AuditLog::open(options).expect("it can be opened");
+    start_with(AuditLog::open(options).expect("it can be opened").into()).await
+}
+
+async fn start_with(sink: AuditSink) -> (RunningServer, Client) {
     let tokens = StaticTokens::from_csv("admin,root,1,system:masters\ns3cret,bob,7").expect("two lines");
     let server = ApiServer::in_memory()
         .listen("127.0.0.1:0".parse().expect("an address"))
         .plain_http()
         .tokens(tokens)
-        .audit(AuditPolicy::from_yaml(POLICY).expect("a policy"), log)
+        .audit(AuditPolicy::from_yaml(POLICY).expect("a policy"), [sink])
         .start()
         .await
         .expect("it starts");
@@ -150,4 +157,43 @@ async fn a_watch_is_recorded_when_it_starts_and_when_it_ends() {
     assert_eq!(code, 200);
     let stages: Vec<String> = events(&directory, &id, 3).await.iter().map(|event| text(event, "stage")).collect();
     assert_eq!(stages, ["RequestReceived", "ResponseStarted", "ResponseComplete"]);
+}
+
+#[tokio::test]
+async fn a_webhook_receives_batches_and_the_rest_when_the_server_stops() {
+    let directory = Directory::new("audit-webhook");
+    let receiver = JsonServer::start(&directory, |_| String::new()).await;
+    *receiver.failures.lock().unwrap() = 1;
+    let mut options = AuditWebhookOptions::new(&receiver.kubeconfig);
+    options.max_batch_size = 3;
+    options.initial_backoff = Duration::from_millis(10);
+    let webhook = AuditWebhook::new(options).expect("a kubeconfig");
+    let (server, mut client) = start_with(AuditSink::Webhook(webhook)).await;
+    let mut ids = Vec::new();
+    // Two events each. The first batch is sent twice, because its receiver fails.
+    for _ in 0..2 {
+        let (code, id) = send(&mut client, ("admin", "GET", CONFIG_MAPS), "", None).await;
+        assert_eq!(code, 200);
+        ids.push(id);
+    }
+    for _ in 0..1000 {
+        if receiver.calls() == 2 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.stop().await;
+    let seen = receiver.seen.lock().unwrap().clone();
+    let items = |list: &Value| -> Vec<String> {
+        assert_eq!(text(list, "kind"), "EventList");
+        assert_eq!(text(list, "apiVersion"), "audit.k8s.io/v1");
+        let items = list.get("items").and_then(Value::as_array).expect("a list");
+        items.iter().map(|event| format!("{} {}", text(event, "auditID"), text(event, "stage"))).collect()
+    };
+    let [first, second] = &ids[..] else { unreachable!("two requests") };
+    let batch =
+        [format!("{first} RequestReceived"), format!("{first} ResponseComplete"), format!("{second} RequestReceived")];
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!([items(&seen[0]), items(&seen[1])], [batch.clone(), batch]);
+    assert_eq!(items(&seen[2]), [format!("{second} ResponseComplete")]);
 }

@@ -61,6 +61,18 @@ impl Client {
         (code, Value::from_json(&body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(&body).as_ref())))
     }
 
+    /// Sends a request with an optional JSON body. `None` if the connection ends too early.
+    #[allow(dead_code)]
+    pub async fn try_call(&mut self, method: &str, path: &str, body: &str) -> Option<(u16, Value)> {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        let request = request.header("content-type", "application/json").body(Full::from(body.to_owned())).ok()?;
+        self.0.ready().await.ok()?;
+        let response = self.0.send_request(request).await.ok()?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        Some((code, Value::from_json(&body).unwrap_or_default()))
+    }
+
     /// Sends a request with JSON. Returns status code and warnings.
     pub async fn warnings(&mut self, method: &str, path: &str, body: &str) -> (u16, Vec<String>) {
         let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };

@@ -13,7 +13,7 @@ use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, validation};
 use percent_encoding::percent_decode_str;
 
-use crate::authorization::{self, Action, AuthorizationReader};
+use crate::authorization::{self, Action, AuthorizationReader, ResourceAction};
 use crate::{MASTERS, User};
 use kubewright_objects::rejection::Rejection;
 
@@ -40,6 +40,7 @@ pub fn impersonate(
     for mode in Mode::ALL.into_iter().filter(|mode| mode.fits(&wanted, &user)) {
         match (Impersonation { objects, user: &user, mode }).impersonated(&wanted, action) {
             Ok(impersonated) => return Ok(impersonated),
+            Err(pending @ Rejection::NeedsAuthorization(_)) => return Err(pending),
             Err(refusal) => drop(first_refusal.get_or_insert(refusal)),
         }
     }
@@ -192,7 +193,7 @@ impl Impersonation<'_> {
                 let why = "impersonating the system:masters group is not allowed";
                 return Err(self.refused("groups", MASTERS, why));
             }
-            if groups.len() >= MANY_VALUES && self.authorize(group, "groups", "", "", "*").is_ok() {
+            if groups.len() >= MANY_VALUES && self.is_allowed(group, "groups", "", "*")? {
                 return Ok(());
             }
         }
@@ -205,7 +206,7 @@ impl Impersonation<'_> {
                 return Err(self.refused("userextras", "", &why));
             }
             let is_long = extra.values().map(Vec::len).sum::<usize>() >= MANY_VALUES;
-            if is_long && self.authorize(AUTHENTICATION, "userextras", "*", "", "*").is_ok() {
+            if is_long && self.is_allowed(AUTHENTICATION, "userextras", "*", "*")? {
                 return Ok(());
             }
         }
@@ -213,6 +214,15 @@ impl Impersonation<'_> {
             values.iter().try_for_each(|value| self.authorize(AUTHENTICATION, "userextras", key, "", value))?;
         }
         Ok(())
+    }
+
+    /// Whether one attribute may be impersonated.
+    fn is_allowed(&self, group: &str, resource: &str, subresource: &str, name: &str) -> Result<bool, Rejection> {
+        match self.authorize(group, resource, subresource, "", name) {
+            Ok(()) => Ok(true),
+            Err(Rejection::Status(_)) => Ok(false),
+            Err(pending) => Err(pending),
+        }
     }
 
     /// Checks the permission to impersonate one attribute.
@@ -225,14 +235,23 @@ impl Impersonation<'_> {
         name: &str,
     ) -> Result<(), Rejection> {
         let verb = &*self.verb();
-        let action = Action::Resource { verb, group, resource, subresource, namespace, name };
+        let action = Action::Resource(ResourceAction {
+            verb,
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..ResourceAction::default()
+        });
         authorization::authorize(self.objects, self.user, action)
     }
 
     /// The refusal of an attribute that nobody may impersonate.
     fn refused(&self, resource: &str, name: &str, why: &str) -> Rejection {
         let group = if resource == "userextras" { AUTHENTICATION } else { self.group_of_names() };
-        let action = Action::Resource { verb: &self.verb(), group, resource, subresource: "", namespace: "", name };
+        let action =
+            Action::Resource(ResourceAction { verb: &self.verb(), group, resource, name, ..ResourceAction::default() });
         action.forbidden(self.user, &format!(": {why}")).into()
     }
 

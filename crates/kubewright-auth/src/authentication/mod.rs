@@ -11,7 +11,8 @@ mod web_page;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use kubewright_core::meta::v1::Status;
-use kubewright_core::{GroupResource, Str};
+use kubewright_core::{GroupResource, Str, Time};
+use kubewright_net::clock;
 
 pub use certificate::subject;
 pub use impersonation::impersonate;
@@ -42,13 +43,16 @@ pub enum Peer {
     Certified(ClientCertificate),
 }
 
-/// The identities that a client certificate proves. None if no authority of the server signed it.
+/// The identities that a client certificate proves until it expires. None if no authority of the
+/// server signed it.
 #[derive(Debug, Clone, Default)]
 pub struct ClientCertificate {
     /// The user, if an authority of users signed it.
     pub user: Option<User>,
     /// The common name, if an authority of front proxies signed it.
     pub front_proxy: Option<Str>,
+    /// The time until which it is valid.
+    pub expires: Option<Time>,
 }
 
 /// Verifies tokens and the headers of front proxies.
@@ -75,6 +79,8 @@ impl Authenticator {
     }
 
     fn user_of_certificate(&self, certificate: &ClientCertificate, headers: &HeaderMap) -> Option<User> {
+        // The handshake verified it, but a connection may outlive its certificate.
+        certificate.expires.filter(|expires| clock::now() <= *expires)?;
         let of_headers = || {
             let (name, options) = (certificate.front_proxy.as_ref()?, self.request_header.as_ref()?);
             options.user(headers).filter(|_| options.allows(name))

@@ -4,7 +4,7 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::Status;
 
 use super::rule::{PolicyRule, RuleDisplay, Single};
-use super::{Action, AuthorizationReader, decide, rbac};
+use super::{AuthorizationReader, ResourceAction, decide, rbac};
 use crate::User;
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
@@ -68,23 +68,18 @@ pub fn check(
             let Ok(rules) = rbac::rules_of_reference(objects, value) else {
                 // A missing role grants nothing yet, so only the verb `bind` allows a binding to
                 // it.
-                return may(
-                    objects,
-                    user,
-                    "bind",
-                    referred,
-                    value.namespace(),
-                    tree::text(value, &["roleRef", "name"]),
-                )
-                .then_some(())
-                .ok_or_else(|| missing_role(value));
+                let name = tree::text(value, &["roleRef", "name"]);
+                if may(objects, user, "bind", referred, value.namespace(), name)? {
+                    return Ok(());
+                }
+                return Err(missing_role(value));
             };
             ("bind", rules, (referred, tree::text(value, &["roleRef", "name"])))
         }
         _ => return Ok(()),
     };
     let namespace = value.namespace();
-    if may(objects, user, verb, about.0, namespace, about.1) {
+    if may(objects, user, verb, about.0, namespace, about.1)? {
         return Ok(());
     }
     let actions = granted.iter().fold(0_usize, |sum, rule| sum.saturating_add(PolicyRule(rule).count_single_actions()));
@@ -136,9 +131,10 @@ fn may(
     resource: &str,
     namespace: &str,
     name: &str,
-) -> bool {
+) -> Result<bool, Rejection> {
     let group = "rbac.authorization.k8s.io";
-    decide(objects, user, Action::Resource { verb, group, resource, subresource: "", namespace, name }).is_allowed
+    let action = ResourceAction { verb, group, resource, namespace, name, ..ResourceAction::default() };
+    Ok(decide(objects, user, action.into())?.is_allowed)
 }
 
 fn missing_role(binding: &Value) -> Rejection {

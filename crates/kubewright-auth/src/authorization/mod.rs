@@ -7,15 +7,19 @@
 mod action;
 mod escalation;
 mod mode;
+mod node;
 mod rbac;
 mod rule;
+mod webhook;
 
 use kubewright_core::Value;
 
-pub use action::Action;
+pub use action::{Action, ResourceAction, ReviewSelectors};
 pub use escalation::{check as check_escalation, check_change as check_escalation_by};
 pub use mode::{AuthorizationMode, AuthorizationModes, AuthorizationReader};
+pub use node::node_term;
 pub use rbac::subject_terms;
+pub use webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
 
 use crate::{MASTERS, User};
 use kubewright_objects::lookup::ObjectReader;
@@ -30,12 +34,17 @@ pub struct Decision {
     pub reason: String,
 }
 
-/// Returns 403 unless the action is allowed.
+/// Returns 403 unless the action is allowed, and [`Rejection::NeedsAuthorization`] if a webhook has
+/// to be asked first.
 pub fn authorize(objects: &dyn AuthorizationReader, user: &User, action: Action<'_>) -> Result<(), Rejection> {
-    decide(objects, user, action).check(user, action)
+    decide(objects, user, action)?.check(user, action)
 }
 
 impl Decision {
+    fn allowed(reason: impl Into<String>) -> Self {
+        Decision { is_allowed: true, reason: reason.into() }
+    }
+
     /// Returns 403 unless the action is allowed.
     pub fn check(&self, user: &User, action: Action<'_>) -> Result<(), Rejection> {
         if self.is_allowed {
@@ -46,27 +55,45 @@ impl Decision {
     }
 }
 
-/// Decides whether a user may perform an action.
-pub fn decide(objects: &dyn AuthorizationReader, user: &User, action: Action<'_>) -> Decision {
+/// Decides whether a user may perform an action: the first mode with an opinion does.
+///
+/// # Errors
+/// Only [`Rejection::NeedsAuthorization`], if a webhook has to be asked first.
+pub fn decide(objects: &dyn AuthorizationReader, user: &User, action: Action<'_>) -> Result<Decision, Rejection> {
     if user.is_in(MASTERS) {
-        return Decision { is_allowed: true, reason: String::new() };
+        return Ok(Decision::allowed(""));
     }
-    let mut decision = Decision::default();
+    let mut reasons = Vec::new();
     for mode in objects.authorization_modes().iter() {
-        match mode {
-            AuthorizationMode::AlwaysAllow => return Decision { is_allowed: true, reason: String::new() },
-            AuthorizationMode::AlwaysDeny => {
-                decision.reason = "Everything is forbidden.".to_owned();
+        let opinion = match mode {
+            AuthorizationMode::AlwaysAllow => Opinion::Allow(String::new()),
+            AuthorizationMode::AlwaysDeny => Opinion::None("Everything is forbidden.".to_owned()),
+            AuthorizationMode::Rbac => rbac::decide(objects, user, action),
+            AuthorizationMode::Node => node::decide(objects, user, action),
+            AuthorizationMode::Webhook(webhook) => webhook.decide(user, action)?,
+        };
+        match opinion {
+            Opinion::Allow(reason) => return Ok(Decision::allowed(reason)),
+            Opinion::Deny(reason) => {
+                reasons.push(reason);
+                break;
             }
-            AuthorizationMode::Rbac => {
-                decision = rbac::decide(objects, user, action);
-                if decision.is_allowed {
-                    break;
-                }
-            }
+            Opinion::None(reason) => reasons.push(reason),
         }
     }
-    decision
+    reasons.retain(|reason| !reason.is_empty());
+    Ok(Decision { is_allowed: false, reason: reasons.join("\n") })
+}
+
+/// The opinion of one mode, with its reason. The reason may be empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Opinion {
+    /// The user may. Later modes are not asked.
+    Allow(String),
+    /// The user may not. Later modes are not asked.
+    Deny(String),
+    /// Another mode decides.
+    None(String),
 }
 
 /// The wanted rules that `have` does not cover.

@@ -1,11 +1,13 @@
-//! Authorization modes: RBAC, and the modes without rules.
+//! Authorization modes.
 
 use std::str::FromStr;
 
 use kubewright_objects::lookup::ObjectReader;
 
+use super::webhook::AuthorizationWebhook;
+
 /// An authorization mode, by its name in kube-apiserver.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum AuthorizationMode {
     /// Every user may do everything. Requests without credentials are rejected with 401.
@@ -14,6 +16,11 @@ pub enum AuthorizationMode {
     AlwaysDeny,
     /// Users may do what their roles allow.
     Rbac,
+    /// The user `system:node:NAME` of the group `system:nodes` may do what the kubelet of that node
+    /// needs, for objects that the pods of the node use. Other users are decided by other modes.
+    Node,
+    /// A server is asked with SubjectAccessReviews.
+    Webhook(AuthorizationWebhook),
 }
 
 impl FromStr for AuthorizationMode {
@@ -24,13 +31,17 @@ impl FromStr for AuthorizationMode {
             "AlwaysAllow" => Ok(AuthorizationMode::AlwaysAllow),
             "AlwaysDeny" => Ok(AuthorizationMode::AlwaysDeny),
             "RBAC" => Ok(AuthorizationMode::Rbac),
-            other => Err(format!("unknown authorization mode {other:?}; there are AlwaysAllow, AlwaysDeny and RBAC")),
+            "Node" => Ok(AuthorizationMode::Node),
+            "Webhook" => Err("the authorization mode Webhook needs the kubeconfig of its server".to_owned()),
+            other => Err(format!(
+                "unknown authorization mode {other:?}; there are AlwaysAllow, AlwaysDeny, Node, RBAC and Webhook"
+            )),
         }
     }
 }
 
 /// Authorization modes. The first one with an opinion decides. RBAC alone by default.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct AuthorizationModes(Vec<AuthorizationMode>);
 
 impl AuthorizationModes {
@@ -41,12 +52,17 @@ impl AuthorizationModes {
 
     /// Whether every user may do everything.
     pub fn always_allow(&self) -> bool {
-        self.0.contains(&AuthorizationMode::AlwaysAllow)
+        self.0.iter().any(|mode| matches!(mode, AuthorizationMode::AlwaysAllow))
+    }
+
+    /// Whether a webhook is among them.
+    pub fn has_webhook(&self) -> bool {
+        self.0.iter().any(|mode| matches!(mode, AuthorizationMode::Webhook(_)))
     }
 
     /// The modes in their order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = AuthorizationMode> {
-        self.0.iter().copied()
+    pub(super) fn iter(&self) -> impl Iterator<Item = &AuthorizationMode> {
+        self.0.iter()
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use kubewright_core::{Str, Value};
 
 use super::rule::PolicyRule;
-use super::{Action, Decision};
+use super::{Action, Opinion};
 use crate::User;
 use kubewright_objects::lookup::{IndexTerm, ObjectReader};
 use kubewright_objects::object::{Meta, StoredObject, tree};
@@ -17,7 +17,7 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
 /// Decides by the roles of the user.
-pub(super) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>) -> Decision {
+pub(super) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>) -> Opinion {
     let mut reason = None;
     let mut errors = Vec::new();
     visit(objects, user, action.namespace(), &mut errors, |grant, rule| {
@@ -28,9 +28,9 @@ pub(super) fn decide(objects: &dyn ObjectReader, user: &User, action: Action<'_>
         ControlFlow::Break(())
     });
     match reason {
-        Some(reason) => Decision { is_allowed: true, reason },
-        None if errors.is_empty() => Decision::default(),
-        None => Decision { is_allowed: false, reason: format!("RBAC: {}", list_of(&errors)) },
+        Some(reason) => Opinion::Allow(reason),
+        None if errors.is_empty() => Opinion::None(String::new()),
+        None => Opinion::None(format!("RBAC: {}", list_of(&errors))),
     }
 }
 

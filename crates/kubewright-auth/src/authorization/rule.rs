@@ -4,7 +4,7 @@ use std::fmt;
 
 use kubewright_core::Value;
 
-use super::Action;
+use super::{Action, ResourceAction};
 use kubewright_objects::object::tree;
 
 /// A policy rule in a role.
@@ -16,7 +16,7 @@ impl<'a> PolicyRule<'a> {
     pub fn allows(self, action: Action<'_>) -> bool {
         match action {
             Action::Path { verb, path } => self.has("verbs", verb) && self.has_path(path),
-            Action::Resource { verb, group, resource, subresource, name, .. } => {
+            Action::Resource(ResourceAction { verb, group, resource, subresource, name, .. }) => {
                 self.has("verbs", verb)
                     && self.has("apiGroups", group)
                     && self.has_resource(resource, subresource)
@@ -158,7 +158,14 @@ mod tests {
     }
 
     fn pods<'a>(verb: &'a str, subresource: &'a str, name: &'a str) -> Action<'a> {
-        Action::Resource { verb, group: "", resource: "pods", subresource, namespace: "a", name }
+        Action::Resource(ResourceAction {
+            verb,
+            resource: "pods",
+            subresource,
+            namespace: "a",
+            name,
+            ..ResourceAction::default()
+        })
     }
 
     #[test]

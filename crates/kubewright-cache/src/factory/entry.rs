@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use kubewright_client::Client;
@@ -12,6 +13,7 @@ use super::SharedFactory;
 use super::handle::UsageGuard;
 use super::options::ScopeOptions;
 use crate::informer::SharedIndexInformer;
+use crate::metrics::InformerSample;
 use crate::queue::BoxFuture;
 use crate::reflector::Health;
 
@@ -25,6 +27,7 @@ pub(super) struct FactoryState {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct InformerKey {
     objects: TypeId,
+    client: ClientIdentity,
     resource: GroupVersionResource,
     is_metadata: bool,
     namespaces: Vec<Str>,
@@ -32,6 +35,23 @@ pub(super) struct InformerKey {
     field_selector: String,
     transform: Str,
     wrapper: Str,
+}
+
+/// A client as part of a key. Clients are equal if the server gives them the same answers.
+#[derive(Debug, Clone)]
+struct ClientIdentity(Client);
+
+impl PartialEq for ClientIdentity {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.has_same_identity(&other.0)
+    }
+}
+
+impl Eq for ClientIdentity {}
+
+impl Hash for ClientIdentity {
+    /// Hashes nothing: a factory has informers of few clients.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 pub(super) struct InformerEntry {
@@ -48,7 +68,7 @@ pub(super) trait AnyInformer: Send + Sync {
     fn synced(&self) -> BoxFuture<'_, bool>;
     fn has_synced(&self) -> bool;
     fn health(&self) -> Option<Health>;
-    fn len(&self) -> usize;
+    fn observe(&self) -> InformerSample;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -69,8 +89,8 @@ impl<T: Object> AnyInformer for SharedIndexInformer<T> {
         SharedIndexInformer::health(self)
     }
 
-    fn len(&self) -> usize {
-        self.store().len()
+    fn observe(&self) -> InformerSample {
+        SharedIndexInformer::observe(self)
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -121,6 +141,7 @@ impl SharedFactory {
         let fields = or_all(scope.field_selector.or(of_type.field_selector));
         let key = InformerKey {
             objects,
+            client: ClientIdentity(client.clone()),
             resource: resource.clone(),
             is_metadata,
             namespaces: namespaces.clone(),
@@ -136,7 +157,7 @@ impl SharedFactory {
         }
         // Informers that are no longer in use have stopped or never started.
         state.entry_of.retain(|_, entry| entry.lease.strong_count() > 0);
-        let mut name = key.name();
+        let mut name = key.name(&self.client);
         // The type is part of the name only if a resource has informers of several types.
         if state.entry_of.values().any(|entry| entry.name == name) {
             name.extend([" as ", type_name]);
@@ -161,7 +182,12 @@ impl SharedFactory {
 }
 
 impl InformerKey {
-    fn name(&self) -> String {
+    /// The name of the informer in a factory of this client.
+    fn name(&self, of_factory: &Client) -> String {
+        let ClientIdentity(client) = &self.client;
+        let is_other = !client.shares_transport(of_factory);
+        let host = client.transport().host().filter(|_| is_other).unwrap_or_default();
+        let user = client.impersonated().filter(|user| of_factory.impersonated() != Some(user));
         let mut name = self.resource.group_resource().to_string();
         if self.is_metadata {
             name.push_str(" (metadata)");
@@ -173,6 +199,8 @@ impl InformerKey {
             ("where", &self.field_selector),
             ("after", &self.transform),
             ("through", &self.wrapper),
+            ("at", &host),
+            ("for", user.map_or("", |user| &user.user)),
         ] {
             if !text.is_empty() {
                 name.extend([" ", what, " ", text]);

@@ -58,6 +58,11 @@ impl<T: Object> InformerHandle<T> {
         &self.informer
     }
 
+    /// Whether both are handles to one informer.
+    pub fn shares_informer(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.lease, &other.lease)
+    }
+
     /// The client that the informer lists and watches with.
     pub fn client(&self) -> &Client {
         &self.lease.client

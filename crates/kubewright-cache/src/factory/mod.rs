@@ -1,7 +1,7 @@
 //! A factory of shared informers.
 //!
-//! There is one informer per type, resource, scope, selector and transform. It lives as long as it
-//! is in use.
+//! There is one informer per type, resource, client, scope, selector and transform. It lives as
+//! long as it is in use.
 
 mod entry;
 mod generated;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::meta::v1::PartialObjectMetadata;
-use kubewright_core::{DynamicObject, GroupVersionResource, Kind, NamespaceScope, Object, Str};
+use kubewright_core::{DynamicObject, GroupVersionResource, Kind, NamespaceScope, Object, ResourceVersion, Str};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -92,8 +92,32 @@ pub struct InformerState {
     pub has_synced: bool,
     /// Number of objects in its cache.
     pub objects: usize,
+    /// The version of its cache. Empty before the first list.
+    pub resource_version: ResourceVersion,
+    /// Number of objects with deltas that wait in the DeltaFIFO.
+    pub queued: usize,
+    /// Number of events that wait for the slowest handler.
+    pub handler_lag: usize,
+    /// Number of batches of changes that were applied to the cache.
+    pub batches: u64,
     /// The health of its reflector; `None` if the informer has not been started.
     pub health: Option<Health>,
+}
+
+impl InformerState {
+    fn of(name: String, informer: &dyn AnyInformer) -> Self {
+        let sample = informer.observe();
+        InformerState {
+            name,
+            has_synced: informer.has_synced(),
+            objects: sample.objects as usize,
+            resource_version: sample.version,
+            queued: sample.queued as usize,
+            handler_lag: sample.lag as usize,
+            batches: sample.latency.count(),
+            health: informer.health(),
+        }
+    }
 }
 
 impl fmt::Display for Unsynced {
@@ -150,7 +174,7 @@ impl SharedInformerFactory {
 
     /// The informer of a resource that is only known at run time.
     #[doc(alias = "NewDynamicSharedInformerFactory")]
-    #[inline] // Compiled where it is request for, as those by name.
+    #[inline] // Compiled where it is called, as those by name.
     pub fn dynamic(
         &self,
         resource: GroupVersionResource,
@@ -162,7 +186,8 @@ impl SharedInformerFactory {
     /// The informer of a resource whose objects are decoded as the type of `api`: a partial type
     /// with few fields, or [`Compact`](crate::Compact).
     ///
-    /// The namespace is that of `which`, else that of `api`, else that of the factory.
+    /// The namespace is that of `which`, else that of `api`, else that of the factory. An `api` of
+    /// another cluster, or of another impersonated user, has an informer of its own.
     pub fn of_api<T: Object>(&self, api: Api<T>, mut which: InformerScope<T>) -> InformerHandle<T> {
         let resource = api.resource().clone();
         if let Scope::Namespace(namespace) = api.scope() {
@@ -316,18 +341,17 @@ impl SharedInformerFactory {
     /// The status of all informers in use, by name.
     #[inline]
     pub fn informers(&self) -> Vec<InformerState> {
-        let state = self.shared.state();
-        let in_use = state.entry_of.values().filter(|entry| entry.lease.strong_count() > 0);
-        let mut informers: Vec<InformerState> = in_use
-            .map(|entry| InformerState {
-                name: entry.name.clone(),
-                has_synced: entry.informer.has_synced(),
-                objects: entry.informer.len(),
-                health: entry.informer.health(),
-            })
+        // Observed without the lock: the lag of a slow handler needs a comparison of snapshots.
+        let mut in_use: Vec<(String, Arc<dyn AnyInformer>)> = self
+            .shared
+            .state()
+            .entry_of
+            .values()
+            .filter(|entry| entry.lease.strong_count() > 0)
+            .map(|entry| (entry.name.clone(), entry.informer.clone()))
             .collect();
-        informers.sort_by(|one, two| one.name.cmp(&two.name));
-        informers
+        in_use.sort_by(|(one, _), (two, _)| one.cmp(two));
+        in_use.into_iter().map(|(name, informer)| InformerState::of(name, &*informer)).collect()
     }
 
     /// Stops all informers and waits for their tasks. No informer can be started afterwards.

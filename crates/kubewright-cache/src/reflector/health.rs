@@ -46,7 +46,7 @@ pub enum HealthState {
     /// objects until there is [proof](crate::ListerWatcher::is_gone), and may be stale. Any other
     /// response or failure ends this state.
     Absent,
-    /// StopGuard.
+    /// Stopped for good.
     Stopped,
 }
 

@@ -10,7 +10,7 @@ use super::marks::Marks;
 use super::objects::Objects;
 use super::query::Query;
 use super::trie::Trie;
-use super::versions::Versions;
+use super::versions::StoreVersions;
 
 /// Each object has a slot: a number that it keeps until it is removed.
 ///
@@ -27,7 +27,7 @@ pub(super) struct Contents<T> {
     slot_of: Trie<u32>,
     /// Behind a pointer, because most writes change no index.
     pub(super) indices: Arc<Vec<Index<T>>>,
-    pub(super) versions: Versions,
+    pub(super) versions: StoreVersions,
     pub(super) marks: Marks,
 }
 
@@ -51,7 +51,7 @@ impl<T: Object> Contents<T> {
             vacant: Trie::default(),
             slot_of: Trie::default(),
             indices: Arc::new(indices),
-            versions: Versions::default(),
+            versions: StoreVersions::default(),
             marks: Marks::default(),
         }
     }
@@ -71,8 +71,7 @@ impl<T: Object> Contents<T> {
 
     pub(super) fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         let hash = hash::key(object.namespace(), object.name());
-        let known = self.slot(hash, object.namespace(), object.name());
-        let Some((slot, stored)) = known.and_then(|slot| Some((slot, self.objects.get_mut(slot, |_| true)?))) else {
+        let Some(slot) = self.slot(hash, object.namespace(), object.name()) else {
             let slot =
                 self.vacant.iter().next().map_or((self.objects.len() + self.vacant.len()) as u32, |entry| entry.0);
             self.vacant.remove(slot, |()| true);
@@ -81,7 +80,7 @@ impl<T: Object> Contents<T> {
             self.objects.insert(slot, object);
             return None;
         };
-        let old = mem::replace(stored, object.clone());
+        let old = mem::replace(self.objects.get_mut(slot, |_| true)?, object.clone());
         self.reindex(slot, Some(&old), Some(&object));
         Some(old)
     }
@@ -98,11 +97,8 @@ impl<T: Object> Contents<T> {
 
     /// Removes all objects and marks.
     pub(super) fn clear(&mut self) {
-        self.objects = Trie::default();
-        self.vacant = Trie::default();
-        self.slot_of = Trie::default();
-        self.marks = Marks::default();
-        Arc::make_mut(&mut self.indices).iter_mut().for_each(Index::clear);
+        let versions = mem::take(&mut self.versions);
+        *self = Contents { versions, ..Contents::new(self.indices.iter().map(Index::emptied).collect()) };
     }
 
     /// Adds an index over the objects.

@@ -190,8 +190,8 @@ impl<T> Index<T> {
         }
     }
 
-    /// Removes all objects.
-    pub(super) fn clear(&mut self) {
-        self.buckets = Trie::default();
+    /// The same index without objects.
+    pub(super) fn emptied(&self) -> Self {
+        Index { name: self.name.clone(), function: self.function.clone(), buckets: Trie::default() }
     }
 }

@@ -12,45 +12,35 @@ use kubewright_core::{ObjectKey, Str};
 /// such objects are rare.
 #[derive(Default, Clone)]
 pub(super) struct Marks {
-    uid_of: Option<Arc<BTreeMap<ObjectKey, Str>>>,
+    uid_of: Arc<BTreeMap<ObjectKey, Str>>,
 }
 
 impl Marks {
     pub(super) fn contains(&self, key: &ObjectKey) -> bool {
-        self.uid_of.as_ref().is_some_and(|uid_of| uid_of.contains_key(key))
+        self.uid_of.contains_key(key)
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.uid_of.iter().flat_map(|uid_of| uid_of.keys())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.uid_of.is_none()
+        self.uid_of.keys()
     }
 
     pub(super) fn insert(&mut self, object: ObjectIdentity) {
-        let uid_of = self.uid_of.get_or_insert_default();
-        if uid_of.get(&object.key) != Some(&object.uid) {
-            Arc::make_mut(uid_of).insert(object.key, object.uid);
+        if self.uid_of.get(&object.key) != Some(&object.uid) {
+            Arc::make_mut(&mut self.uid_of).insert(object.key, object.uid);
         }
     }
 
-    pub(super) fn remove(&mut self, key: &ObjectKey) {
-        let Some(uid_of) = self.uid_of.as_mut().filter(|uid_of| uid_of.contains_key(key)) else { return };
-        Arc::make_mut(uid_of).remove(key);
-        if uid_of.is_empty() {
-            self.uid_of = None;
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
+        // Without marks, as is usual, no key is created.
+        if !self.uid_of.is_empty() && self.contains(&ObjectKey::namespaced(namespace, name)) {
+            Arc::make_mut(&mut self.uid_of).remove(&ObjectKey::namespaced(namespace, name));
         }
     }
 
     /// Removes the marks of a namespace, or all marks if it is empty.
     pub(super) fn clear(&mut self, namespace: &str) {
-        let Some(uid_of) = &mut self.uid_of else { return };
-        if !namespace.is_empty() {
-            Arc::make_mut(uid_of).retain(|key, _| *key.namespace() != *namespace);
-        }
-        if namespace.is_empty() || uid_of.is_empty() {
-            self.uid_of = None;
+        if !self.uid_of.is_empty() {
+            Arc::make_mut(&mut self.uid_of).retain(|key, _| !namespace.is_empty() && *key.namespace() != *namespace);
         }
     }
 }

@@ -7,16 +7,12 @@
 //! An object has a slot, and an index maps a value to slots. An update whose index values stay the
 //! same therefore changes no index.
 //!
-//! Decision: the maps are our own persistent trie of about 290 lines (`trie`). In a prototype with
-//! 100,000 objects in one map, an update with `imbl::OrdMap` took 1.4 times the CPU of the trie,
-//! with `imbl::HashMap` at least 2 times. They took 30 and 127 bytes an object, `rpds::HashTrieMap`
-//! 157, the trie 36. Both crates are under the MPL 2.0, which `deny.toml` does not allow. With an
-//! index by namespace, the store takes 71 bytes an object (`bench-store`).
+//! Decision: the maps are our own persistent trie (`trie`). `imbl` takes at least 1.4 times the CPU
+//! for an update, `rpds` 4 times the memory, and `deny.toml` does not allow their licence.
 //!
-//! The price of one snapshot: an update of a single object copies a path and increments the count
-//! of each sibling, which takes longer than client-go's write to a map. A transaction copies each
-//! node once. Wider branches (32 children, leaves of 8) and narrower ones (4 children, leaves of 4)
-//! took 115 and 139 bytes an object, and updated no faster.
+//! Decision: a single update takes about twice client-go's write to a mutable map, because it
+//! copies a path of nodes and counts a reference to each sibling. To be faster is no goal: a writer
+//! that changed nodes in place until a reader asks would make that reader wait for its lock.
 
 mod contents;
 mod index;
@@ -145,10 +141,7 @@ impl<T: Object> Store<T> {
         self.publication.published.load().versions.last.clone()
     }
 
-    /// Whether the newest state of this object could not be decoded or transformed.
-    ///
-    /// If so, [`get_by_key`](Self::get_by_key) returns the last good state, or `None` although the
-    /// object exists.
+    /// Like [`Snapshot::is_undecodable`], for the current contents.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
         self.publication.published.load().marks.contains(key)
     }
@@ -221,9 +214,6 @@ impl<T: Object> Store<T> {
     pub fn bookmark(&self, version: impl Into<ResourceVersion>) {
         self.transaction(|transaction| transaction.bookmark("", version.into()));
     }
-
-    /// Does nothing, as in client-go. Queues resync.
-    pub fn resync(&self) {}
 
     /// Adds indices, which include the objects already stored.
     ///

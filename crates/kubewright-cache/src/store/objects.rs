@@ -14,8 +14,8 @@ pub struct Objects<'a, T> {
 
 enum ObjectSelection<'a, T> {
     All(Iter<'a, Arc<T>>),
-    Members(Iter<'a, ()>),
-    None,
+    /// `None` if the index lacks the value.
+    Members(Option<Iter<'a, ()>>),
 }
 
 impl<'a, T> Objects<'a, T> {
@@ -25,7 +25,7 @@ impl<'a, T> Objects<'a, T> {
 
     /// The objects in these slots.
     pub(super) fn members(objects: &'a Trie<Arc<T>>, members: Option<&'a Trie<()>>) -> Self {
-        let selection = members.map_or(ObjectSelection::None, |members| ObjectSelection::Members(members.iter()));
+        let selection = ObjectSelection::Members(members.map(Trie::iter));
         Objects { objects, selection, remaining: members.map_or(0, Trie::len) }
     }
 
@@ -43,8 +43,7 @@ impl<'a, T> Iterator for Objects<'a, T> {
     fn next(&mut self) -> Option<&'a Arc<T>> {
         let next = match &mut self.selection {
             ObjectSelection::All(entries) => entries.next().map(|(_, object)| object),
-            ObjectSelection::Members(slots) => slots.next().and_then(|(slot, ())| self.objects.get(slot)),
-            ObjectSelection::None => None,
+            ObjectSelection::Members(slots) => self.objects.get(slots.as_mut()?.next()?.0),
         };
         self.remaining -= usize::from(next.is_some());
         next

@@ -41,25 +41,13 @@ impl Query {
     /// The intersection.
     #[must_use]
     pub fn and(self, other: Query) -> Self {
-        match self {
-            Query::All(mut queries) => {
-                queries.push(other);
-                Query::All(queries)
-            }
-            query => Query::All(vec![query, other]),
-        }
+        Query::All(vec![self, other])
     }
 
     /// The union.
     #[must_use]
     pub fn or(self, other: Query) -> Self {
-        match self {
-            Query::Any(mut queries) => {
-                queries.push(other);
-                Query::Any(queries)
-            }
-            query => Query::Any(vec![query, other]),
-        }
+        Query::Any(vec![self, other])
     }
 
     /// The names of all indices in the query.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kubewright_core::{Object, ObjectKey, ResourceVersion, Str};
 
 use super::contents::Contents;
-use super::index::UnknownIndex;
+use super::index::{Index, UnknownIndex};
 use super::objects::Objects;
 use super::query::Query;
 use crate::typed::typed;
@@ -146,8 +146,7 @@ impl<T: Object> Snapshot<T> {
 
     /// All values in an index. Empty if there is no such index.
     pub fn list_index_func_values(&self, name: &str) -> Vec<Str> {
-        let index = self.contents.index(name);
-        index.map_or_else(|_| Vec::new(), |index| index.all_values().cloned().collect())
+        self.contents.index(name).into_iter().flat_map(Index::all_values).cloned().collect()
     }
 
     /// The names of all indices.
@@ -171,7 +170,9 @@ impl<T: Object> Snapshot<T> {
         let mut changes = Vec::new();
         self.contents.objects.differences(&later.contents.objects, &mut |old, new| match (old, new) {
             (Some(old), Some(new)) if Arc::ptr_eq(old, new) => {}
-            (Some(old), Some(new)) if has_key_of(&**old, &**new) => changes.push(Change::Updated { old, new }),
+            (Some(old), Some(new)) if old.name() == new.name() && old.namespace() == new.namespace() => {
+                changes.push(Change::Updated { old, new })
+            }
             (old, new) => {
                 // An added object has reused the slot of a removed one.
                 if let Some(old) = old {
@@ -188,10 +189,6 @@ impl<T: Object> Snapshot<T> {
         });
         changes
     }
-}
-
-fn has_key_of<T: Object>(one: &T, other: &T) -> bool {
-    one.name() == other.name() && one.namespace() == other.namespace()
 }
 
 /// One difference between two snapshots.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use kubewright_core::stream::ObjectIdentity;
-use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_core::{Object, ResourceVersion};
 
 use super::contents::Contents;
 use super::index::{IndexerConflict, Indexers};
@@ -33,11 +33,8 @@ impl<T: Object> Transaction<T> {
     /// Adds an object. Replaces and returns the stored object with the same key, if any.
     pub fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
         self.move_to(&object);
-        let contents = &mut self.contents;
-        if !contents.marks.is_empty() {
-            contents.marks.remove(&object.key());
-        }
-        contents.put(object)
+        self.contents.marks.remove(object.namespace(), object.name());
+        self.contents.put(object)
     }
 
     /// Marks an object as undecodable, and keeps its last good state. If the stored object has
@@ -103,11 +100,8 @@ impl<T: Object> Transaction<T> {
     }
 
     pub(super) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        let contents = &mut self.contents;
-        if !contents.marks.is_empty() {
-            contents.marks.remove(&ObjectKey::namespaced(namespace, name));
-        }
-        contents.remove(namespace, name)
+        self.contents.marks.remove(namespace, name);
+        self.contents.remove(namespace, name)
     }
 
     pub(super) fn add_indexers(&mut self, indexers: Indexers<T>) -> Result<(), IndexerConflict> {

@@ -206,18 +206,15 @@ impl<V: Clone> TrieNode<V> {
 
     /// One leaf with the entries of all children, if they are few.
     fn merged(children: &[TrieNode<V>; WIDTH]) -> Option<Self> {
-        let mut count = 0;
-        for child in children {
-            match child {
-                TrieNode::Empty => {}
-                TrieNode::Leaf(entries) => count += entries.len(),
-                TrieNode::Branch(_) => return None,
-            }
-        }
+        let len = |child: &TrieNode<V>| match child {
+            TrieNode::Empty => Some(0),
+            TrieNode::Leaf(entries) => Some(entries.len()),
+            TrieNode::Branch(_) => None,
+        };
         let entries = || children.iter().flat_map(Iter::new).map(|(key, value)| (key, value.clone()));
-        match count {
+        match children.iter().map(len).sum::<Option<usize>>()? {
             0 => Some(TrieNode::Empty),
-            _ => (count <= LEAF / 2).then(|| TrieNode::Leaf(entries().collect())),
+            count => (count <= LEAF / 2).then(|| TrieNode::Leaf(entries().collect())),
         }
     }
 }

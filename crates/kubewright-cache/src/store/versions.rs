@@ -7,29 +7,26 @@ use kubewright_core::{ResourceVersion, Str, compare_resource_versions};
 
 /// The resource versions that a store has reached.
 #[derive(Default, Clone)]
-pub(super) struct Versions {
+pub(super) struct StoreVersions {
     /// The version of the last change, list or bookmark.
     pub(super) last: ResourceVersion,
     /// Set once namespaces are listed separately. Boxed, because it is rarely used.
     namespaces: Option<Box<NamespaceVersions>>,
-}
-
-/// Versions of namespaces that are watched separately. An event of one namespace does not advance
-/// the versions of others.
-#[derive(Default, Clone)]
-struct NamespaceVersions {
-    of: HashMap<Str, ResourceVersion>,
     /// The empty version, of namespaces that have not been listed.
     none: ResourceVersion,
 }
 
-impl Versions {
+/// Versions of namespaces that are watched separately. An event of one namespace does not advance
+/// the versions of others.
+type NamespaceVersions = HashMap<Str, ResourceVersion>;
+
+impl StoreVersions {
     /// Records a change.
     pub(super) fn change(&mut self, namespace: &str, version: &str) {
         if !version.is_empty() {
             self.last = version.into();
             if let Some(namespaces) = &mut self.namespaces {
-                namespaces.set(namespace, &self.last);
+                namespaces.insert(namespace.into(), self.last.clone());
             }
         }
     }
@@ -38,7 +35,7 @@ impl Versions {
     pub(super) fn list(&mut self, namespace: &str, version: ResourceVersion) {
         match namespace {
             "" => self.namespaces = None,
-            namespace => self.namespaces.get_or_insert_default().set(namespace, &version),
+            namespace => drop(self.namespaces.get_or_insert_default().insert(namespace.into(), version.clone())),
         }
         self.last = version;
     }
@@ -52,8 +49,8 @@ impl Versions {
         };
         if !namespace.is_empty() {
             let namespaces = self.namespaces.get_or_insert_default();
-            if !namespaces.of.get(namespace).is_some_and(is_older) {
-                namespaces.set(namespace, &version);
+            if !namespaces.get(namespace).is_some_and(is_older) {
+                namespaces.insert(namespace.into(), version.clone());
             }
         }
         if !is_older(&self.last) {
@@ -64,17 +61,8 @@ impl Versions {
     /// The version up to which all changes of a namespace are known.
     pub(super) fn of(&self, namespace: &str) -> &ResourceVersion {
         match &self.namespaces {
-            Some(namespaces) => namespaces.of.get(namespace).unwrap_or(&namespaces.none),
+            Some(namespaces) => namespaces.get(namespace).unwrap_or(&self.none),
             None => &self.last,
-        }
-    }
-}
-
-impl NamespaceVersions {
-    fn set(&mut self, namespace: &str, version: &ResourceVersion) {
-        match self.of.get_mut(namespace) {
-            Some(reached) => reached.clone_from(version),
-            None => drop(self.of.insert(namespace.into(), version.clone())),
         }
     }
 }
@@ -83,13 +71,13 @@ impl NamespaceVersions {
 mod tests {
     use super::*;
 
-    fn of<'a>(versions: &'a Versions, namespaces: [&str; 2]) -> [&'a str; 2] {
+    fn of<'a>(versions: &'a StoreVersions, namespaces: [&str; 2]) -> [&'a str; 2] {
         namespaces.map(|namespace| versions.of(namespace).as_str())
     }
 
     #[test]
     fn an_event_of_one_namespace_does_not_advance_the_versions_of_others() {
-        let mut versions = Versions::default();
+        let mut versions = StoreVersions::default();
         versions.list("a", "5".into());
         versions.list("b", "6".into());
         versions.change("a", "7");
@@ -103,7 +91,7 @@ mod tests {
 
     #[test]
     fn namespaces_that_are_watched_together_have_one_version() {
-        let mut versions = Versions::default();
+        let mut versions = StoreVersions::default();
         versions.list("", "5".into());
         versions.change("a", "7");
         assert_eq!(of(&versions, ["a", "b"]), ["7", "7"]);
@@ -113,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_bookmark_after_newer_events_is_ignored() {
-        let mut versions = Versions::default();
+        let mut versions = StoreVersions::default();
         versions.change("a", "12");
         versions.bookmark("", "10".into());
         assert_eq!(versions.last.as_str(), "12");

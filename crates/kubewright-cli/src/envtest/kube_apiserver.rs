@@ -9,8 +9,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use kubewright_apiserver::{
-    AdmissionPlugin, ApiServer, AuditLog, AuditLogOptions, AuditPolicy, AuthorizationMode, AuthorizationModes,
-    GIT_VERSION, RequestHeaderOptions, ServiceAccountOptions, StaticTokens,
+    AdmissionPlugin, ApiServer, AuditLog, AuditLogOptions, AuditPolicy, AuditSink, AuditWebhook, AuditWebhookOptions,
+    AuthorizationMode, AuthorizationModes, AuthorizationWebhook, AuthorizationWebhookOptions, GIT_VERSION,
+    RequestHeaderOptions, ServiceAccountOptions, StaticTokens,
 };
 
 use super::flags::{FlagKind, Flags};
@@ -30,7 +31,18 @@ const HONOURED: &[&str] = &[
     "audit-log-maxsize",
     "audit-log-path",
     "audit-policy-file",
+    "audit-webhook-batch-buffer-size",
+    "audit-webhook-batch-initial-backoff",
+    "audit-webhook-batch-max-size",
+    "audit-webhook-batch-max-wait",
+    "audit-webhook-config-file",
+    "audit-webhook-initial-backoff",
+    "audit-webhook-mode",
     "authorization-mode",
+    "authorization-webhook-cache-authorized-ttl",
+    "authorization-webhook-cache-unauthorized-ttl",
+    "authorization-webhook-config-file",
+    "authorization-webhook-version",
     "bind-address",
     "cert-dir",
     "client-ca-file",
@@ -103,8 +115,7 @@ fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
     let mut server = ApiServer::in_memory().without_controllers().listen(address(flags)?);
     server = certificates(server, flags)?;
     server = authentication(server, flags)?;
-    let modes: Vec<&str> = flags.list("authorization-mode").iter().map(String::as_str).collect();
-    server = server.authorization_modes(authorization_modes(&modes)?);
+    server = server.authorization_modes(authorization_modes(flags)?);
     server = admission_plugins(server, flags)?;
     server = audit(server, flags)?;
     if let Some(ttl) = flags.parsed("event-ttl", parse_span)? {
@@ -181,11 +192,21 @@ fn authentication(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, Box
 }
 
 fn audit(server: ApiServer, flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
-    let (Some(policy), Some(path)) = (flags.value("audit-policy-file"), flags.value("audit-log-path")) else {
-        return Ok(server);
-    };
+    let mut sinks = Vec::new();
+    if let Some(path) = flags.value("audit-log-path") {
+        sinks.push(AuditSink::Log(audit_log(flags, path)?));
+    }
+    if let Some(kubeconfig) = flags.value("audit-webhook-config-file") {
+        sinks.push(AuditSink::Webhook(audit_webhook(flags, kubeconfig)?));
+    }
+    // As in kube-apiserver, nothing is recorded without a policy.
+    let Some(policy) = flags.value("audit-policy-file").filter(|_| !sinks.is_empty()) else { return Ok(server) };
     let text = std::fs::read_to_string(policy).map_err(|error| format!("{policy}: {error}"))?;
     let policy = AuditPolicy::from_yaml(&text).map_err(|error| format!("{policy}: {error}"))?;
+    Ok(server.audit(policy, sinks))
+}
+
+fn audit_log(flags: &Flags, path: &str) -> Result<AuditLog, Box<dyn Error>> {
     // In kube-apiserver zero means no limit.
     let limit = |name| {
         flags
@@ -197,24 +218,75 @@ fn audit(server: ApiServer, flags: &Flags) -> Result<ApiServer, Box<dyn Error>> 
     options.max_size = limit("audit-log-maxsize")?.map(|megabytes| megabytes.saturating_mul(1 << 20));
     options.max_backups = limit("audit-log-maxbackup")?.and_then(|files| usize::try_from(files).ok());
     options.max_age = limit("audit-log-maxage")?.map(|days| Duration::from_secs(days.saturating_mul(24 * 60 * 60)));
-    Ok(server.audit(policy, AuditLog::open(options)?))
+    Ok(AuditLog::open(options)?)
+}
+
+fn audit_webhook(flags: &Flags, kubeconfig: &str) -> Result<AuditWebhook, Box<dyn Error>> {
+    let mut options = AuditWebhookOptions::new(kubeconfig);
+    match flags.value("audit-webhook-mode").unwrap_or("batch") {
+        "batch" => {
+            let size = |name| {
+                let size = flags.parsed(name, number)?.and_then(|size| usize::try_from(size).ok());
+                Ok::<_, String>(size.filter(|size| *size > 0))
+            };
+            options.buffer_size = size("audit-webhook-batch-buffer-size")?.unwrap_or(options.buffer_size);
+            options.max_batch_size = size("audit-webhook-batch-max-size")?.unwrap_or(options.max_batch_size);
+            if let Some(wait) = flags.parsed("audit-webhook-batch-max-wait", parse_span)? {
+                options.max_batch_wait = wait;
+            }
+        }
+        // Each event is sent at once. Requests do not wait for it.
+        "blocking" | "blocking-strict" => options.max_batch_size = 1,
+        mode => {
+            let why =
+                format!("invalid audit webhook mode {mode}, allowed modes are \"batch,blocking,blocking-strict\"");
+            return Err(why.into());
+        }
+    }
+    for name in ["audit-webhook-initial-backoff", "audit-webhook-batch-initial-backoff"] {
+        if let Some(backoff) = flags.parsed(name, parse_span)? {
+            options.initial_backoff = backoff;
+        }
+    }
+    Ok(AuditWebhook::new(options)?)
 }
 
 /// The modes by their names. As in kube-apiserver, everything is allowed by default.
-fn authorization_modes(names: &[&str]) -> Result<AuthorizationModes, String> {
+fn authorization_modes(flags: &Flags) -> Result<AuthorizationModes, Box<dyn Error>> {
+    let names = flags.list("authorization-mode");
+    let webhook = flags.value("authorization-webhook-config-file");
+    if webhook.is_some() && !names.iter().any(|name| name == "Webhook") {
+        let why = "cannot specify --authorization-webhook-config-file without mode Webhook";
+        return Err(why.into());
+    }
     if names.is_empty() {
         return Ok(AuthorizationModes::new([AuthorizationMode::AlwaysAllow]));
     }
     let mut modes = Vec::new();
     for name in names {
-        // Kubelets have no rights of their own here; what RBAC gives them is all they have.
-        if *name == "Node" {
-            tracing::info!("the authorization mode Node has no effect: nodes have the rights of their roles only");
-            continue;
-        }
-        modes.push(name.parse::<AuthorizationMode>()?);
+        modes.push(match name.as_str() {
+            "Webhook" => {
+                let missing = "authorization-mode Webhook's authorization config file not passed";
+                AuthorizationMode::Webhook(authorization_webhook(flags, webhook.ok_or(missing)?)?)
+            }
+            name => name.parse()?,
+        });
     }
     Ok(AuthorizationModes::new(modes))
+}
+
+fn authorization_webhook(flags: &Flags, kubeconfig: &str) -> Result<AuthorizationWebhook, Box<dyn Error>> {
+    let mut options = AuthorizationWebhookOptions::new(kubeconfig);
+    if let Some(version) = flags.value("authorization-webhook-version") {
+        options.version = version.to_owned();
+    }
+    if let Some(ttl) = flags.parsed("authorization-webhook-cache-authorized-ttl", parse_span)? {
+        options.authorized_ttl = ttl;
+    }
+    if let Some(ttl) = flags.parsed("authorization-webhook-cache-unauthorized-ttl", parse_span)? {
+        options.unauthorized_ttl = ttl;
+    }
+    Ok(AuthorizationWebhook::new(options)?)
 }
 
 fn admission_plugins(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, String> {

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{self, announce, start};
+use crate::dashboard::DashboardOptions;
 use crate::progress;
 use crate::signals::TerminationSignals;
 use screen::Screen;
@@ -39,6 +40,8 @@ pub struct UpOptions {
     /// out. All of it happens to real objects in the namespace `demo`, which stay.
     #[arg(long)]
     demo: bool,
+    #[command(flatten)]
+    dashboard: DashboardOptions,
     /// Writes log lines even if standard output is a terminal.
     #[arg(long)]
     plain: bool,
@@ -67,14 +70,23 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         server.connect_in_process(MetricsServer::AUTHORITY, MetricsServer::new(&context));
         MetricsServer::register(&server.client()).await?;
     }
+    let dashboard = match options.dashboard.dashboard(&context) {
+        // The server is embedded: what it holds is a test, unless it is kept.
+        Some(dashboard) => Some(dashboard.allow_actions().start().await?),
+        None => None,
+    };
     announce(&options.server, &server)?;
 
     let is_live = Screen::is_possible() && !options.plain && !verbosity.is_quiet();
+    if let Some(dashboard) = dashboard.as_ref().filter(|_| !is_live) {
+        tracing::info!(url = dashboard.url(), "dashboard");
+    }
     let (stop, mut onlookers) = (CancellationToken::new(), JoinSet::new());
     let story = Story::new(is_live);
     if is_live {
         let shown = view::Shown {
             url: server.url().unwrap_or_default().to_owned(),
+            dashboard: dashboard.as_ref().map(|dashboard| dashboard.url().to_owned()),
             kubeconfig: options.server.write_kubeconfig.clone(),
             context: context.clone(),
             story: story.clone(),
@@ -107,6 +119,9 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         failed = first_failure(&mut onlookers) => Err(Box::<dyn Error>::from(failed)),
     };
     stop.cancel();
+    if let Some(dashboard) = dashboard {
+        dashboard.stop().await;
+    }
     while onlookers.join_next().await.is_some() {}
     // Controllers stop first: their running reconciles still need the server.
     let stopped = controllers.stop().await;

@@ -29,6 +29,8 @@ const ROLLOUTS: usize = 6;
 /// The data sources of the view.
 pub struct Shown {
     pub url: String,
+    /// The URL of the dashboard.
+    pub dashboard: Option<String>,
     pub kubeconfig: Option<PathBuf>,
     pub context: ControllerContext,
     pub story: Story,
@@ -122,7 +124,9 @@ impl Speeds {
 
 /// The lines of one frame.
 fn frame(seen: &Seen<'_>, rows: usize) -> Vec<Line> {
-    let mut lines = vec![title(seen), Line::default()];
+    let mut lines = vec![title(seen)];
+    lines.extend(seen.shown.dashboard.as_ref().map(|url| heading("dashboard  ").plain(url)));
+    lines.push(Line::default());
     lines.extend(machinery(seen, rows.saturating_sub(8) / 2));
     lines.push(Line::default());
     lines.extend(workload_lines(seen));

@@ -29,7 +29,7 @@ pub enum CertificateError {
         /// The request.
         name: String,
         /// The decision.
-        decision: Refusal,
+        decision: SigningRefusal,
         /// The machine-readable reason.
         reason: String,
         /// The message.
@@ -79,18 +79,18 @@ pub enum CertificateError {
 
 /// A negative decision about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum SigningRefusal {
     /// It was not approved.
     Denied,
     /// It was approved, and could not be signed.
     Failed,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SigningRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Denied => "denied",
-            Refusal::Failed => "not signed",
+            SigningRefusal::Denied => "denied",
+            SigningRefusal::Failed => "not signed",
         })
     }
 }

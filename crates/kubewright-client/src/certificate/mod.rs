@@ -15,7 +15,7 @@ mod request;
 mod store;
 mod template;
 
-pub use error::{CertificateError, Refusal};
+pub use error::{CertificateError, SigningRefusal};
 pub use file_store::FileStore;
 pub use issued::IssuedCertificate;
 pub use manager::{CertificateManager, bootstrap_with};

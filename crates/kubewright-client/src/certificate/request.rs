@@ -8,7 +8,7 @@ use kubewright_core::selector::FieldSelector;
 use kubewright_core::stream::WatchEvent;
 use kubewright_core::{ByteString, Str};
 
-use super::error::{CertificateError, Refusal};
+use super::error::{CertificateError, SigningRefusal};
 use crate::api::Api;
 use crate::error::Result;
 use crate::watch::RetryWatcher;
@@ -91,8 +91,8 @@ impl Submitted {
         let mut is_approved = false;
         for condition in &status.conditions {
             let decision = match &*condition.type_ {
-                "Denied" => Refusal::Denied,
-                "Failed" => Refusal::Failed,
+                "Denied" => SigningRefusal::Denied,
+                "Failed" => SigningRefusal::Failed,
                 "Approved" => {
                     is_approved = true;
                     continue;

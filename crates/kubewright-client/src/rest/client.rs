@@ -232,6 +232,17 @@ impl Client {
         Arc::ptr_eq(&self.transport, &other.transport)
     }
 
+    /// Whether both clients send through one transport and impersonate the same user, so that the
+    /// server gives both the same answers.
+    pub fn has_same_identity(&self, other: &Client) -> bool {
+        self.shares_transport(other) && self.settings.impersonation == other.settings.impersonation
+    }
+
+    /// The user that requests impersonate, if any.
+    pub fn impersonated(&self) -> Option<&Impersonation> {
+        self.settings.impersonation.as_deref()
+    }
+
     /// The namespace of requests without one: that of the kubeconfig's context, or of the pod.
     #[inline]
     pub fn default_namespace(&self) -> &str {

@@ -8,7 +8,7 @@ use kubewright_api::core::v1::ConfigMap;
 use kubewright_apiserver::{ApiServer, Fault, RunningServer};
 use kubewright_client::certificate::{
     CertificateError, CertificateManager, CertificateManagerOptions, CertificateStore, CertificateTemplate,
-    IssuedCertificate, MemoryStore, Refusal, bootstrap_with,
+    IssuedCertificate, MemoryStore, SigningRefusal, bootstrap_with,
 };
 use kubewright_client::config::CertificateSource;
 use kubewright_client::credentials::{ClientCertificate, KeySource};
@@ -380,7 +380,7 @@ async fn who(client: &Client) -> Option<String> {
 fn refusals_are_displayed_as_words() {
     let error = CertificateError::Refused {
         name: "csr-1".to_owned(),
-        decision: Refusal::Failed,
+        decision: SigningRefusal::Failed,
         reason: String::new(),
         message: String::new(),
     };

@@ -8,7 +8,7 @@ use kubewright_core::{Map, Value};
 
 /// How a second object differs from a first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct FieldDifferences {
     /// Fields that only the second object has.
     pub added: FieldSet,
     /// Fields with different values.
@@ -17,7 +17,7 @@ pub struct Comparison {
     pub removed: FieldSet,
 }
 
-impl Comparison {
+impl FieldDifferences {
     /// Whether the objects are equal.
     pub fn is_same(&self) -> bool {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
@@ -29,7 +29,7 @@ impl Comparison {
         if fields.is_empty() {
             return self;
         }
-        Comparison {
+        FieldDifferences {
             added: self.added.minus_trees(fields),
             modified: self.modified.minus_trees(fields),
             removed: self.removed.minus_trees(fields),
@@ -46,19 +46,23 @@ struct ComparisonBuilder {
 }
 
 impl ComparisonBuilder {
-    fn note(&mut self, element: &Element, (fate, below): (PathChange, Comparison)) {
+    fn note(&mut self, element: &Element, (fate, below): (PathChange, FieldDifferences)) {
         self.added.put(element, fate == PathChange::Added, below.added);
         self.modified.put(element, fate == PathChange::Modified, below.modified);
         self.removed.put(element, fate == PathChange::Removed, below.removed);
     }
 
-    fn finish(self) -> Comparison {
-        Comparison { added: self.added.finish(), modified: self.modified.finish(), removed: self.removed.finish() }
+    fn finish(self) -> FieldDifferences {
+        FieldDifferences {
+            added: self.added.finish(),
+            modified: self.modified.finish(),
+            removed: self.removed.finish(),
+        }
     }
 }
 
 /// Compares two objects.
-pub fn compare(old: &Value, new: &Value, schema: MergeSchema<'_>) -> Comparison {
+pub fn compare(old: &Value, new: &Value, schema: MergeSchema<'_>) -> FieldDifferences {
     walk(Some(old), Some(new), schema).1
 }
 
@@ -83,11 +87,13 @@ impl PathChange {
 }
 
 /// The change of a path and of everything below it.
-fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: MergeSchema<'_>) -> (PathChange, Comparison) {
+fn walk<'a>(old: Option<&'a Value>, new: Option<&'a Value>, schema: MergeSchema<'_>) -> (PathChange, FieldDifferences) {
     let mut below = ComparisonBuilder::default();
     match schema.parts(old, new) {
         ValueParts::Leaf => match (old, new) {
-            (Some(old), Some(new)) if !old.is_equivalent(new) => return (PathChange::Modified, Comparison::default()),
+            (Some(old), Some(new)) if !old.is_equivalent(new) => {
+                return (PathChange::Modified, FieldDifferences::default());
+            }
             _ => {}
         },
         ValueParts::Map(old, new) => {
@@ -123,8 +129,8 @@ fn items(old: &[Value], new: &[Value], schema: MergeSchema<'_>, found: &mut Comp
         let fate = match (&old[..], &new[..]) {
             ([] | [_], [] | [_]) => walk(old.first().copied(), new.first().copied(), schema.item()),
             // Duplicate items cannot be distinguished, so they are compared as a whole.
-            (old @ [_, ..], new @ [_, ..]) if old != new => (PathChange::Modified, Comparison::default()),
-            (old, new) => (PathChange::of_presence(!old.is_empty(), !new.is_empty()), Comparison::default()),
+            (old @ [_, ..], new @ [_, ..]) if old != new => (PathChange::Modified, FieldDifferences::default()),
+            (old, new) => (PathChange::of_presence(!old.is_empty(), !new.is_empty()), FieldDifferences::default()),
         };
         found.note(&element, fate);
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use super::check::check;
-use super::compare::{Comparison, compare};
+use super::compare::{FieldDifferences, compare};
 use super::error::{ApplyError, Conflict};
 use super::extract::field_set;
 use super::field_set::{Element, FieldSet};
@@ -208,7 +208,7 @@ impl Managers {
         for entry in &mut self.entries {
             entry.lose(&found);
         }
-        let Comparison { added, modified, removed } = found;
+        let FieldDifferences { added, modified, removed } = found;
         // The new fields are usually most of it.
         let taken = added.union(&modified).minus(&removed).minus(&UNOWNED);
         if !taken.is_empty() {
@@ -285,7 +285,7 @@ impl Managers {
         remove_fields(&merged, &all.difference(&kept).intersection(&last), schema)
     }
 
-    fn conflicts(&self, found: &Comparison, manager: &ManagerIdentifier) -> Vec<Conflict> {
+    fn conflicts(&self, found: &FieldDifferences, manager: &ManagerIdentifier) -> Vec<Conflict> {
         let changed = found.modified.clone().union(&found.added);
         let mut conflicts = Vec::new();
         let mut bytes_left = MAX_CONFLICT_BYTES;
@@ -353,7 +353,7 @@ impl Managers {
 
 impl ManagedFieldsEntry {
     /// Removes fields that another manager changed or removed.
-    fn lose(&mut self, found: &Comparison) {
+    fn lose(&mut self, found: &FieldDifferences) {
         for lost in [&found.modified, &found.added, &found.removed] {
             if !lost.is_empty() {
                 self.fields = self.fields.difference(lost);

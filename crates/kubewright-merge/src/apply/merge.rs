@@ -51,53 +51,53 @@ fn merge_items(live: &[Value], config: &[Value], schema: MergeSchema<'_>) -> Lis
         live_of.entry(element).or_insert(item);
     }
     let config_of: BTreeMap<_, _> = config_elements.iter().zip(config).collect();
-    let both = |element: &Element| {
+    let merged_item = |element: &Element| {
         merged(live_of.get(element).copied(), config_of.get(element).copied(), schema.item()).unwrap_or_default()
     };
     // Shared items in the order of the configuration; the front is the next one to emit.
     let mut shared: VecDeque<_> = config_elements.iter().filter(|element| live_of.contains_key(*element)).collect();
-    let mut done = BTreeSet::new();
-    let (mut out, mut left, mut right) = (List::new(), 0, 0);
+    let mut emitted = BTreeSet::new();
+    let (mut out, mut live_at, mut config_at) = (List::new(), 0, 0);
     loop {
-        let (ours, theirs) = (live_elements.get(left), config_elements.get(right));
-        match (ours, theirs) {
+        let (live_element, config_element) = (live_elements.get(live_at), config_elements.get(config_at));
+        match (live_element, config_element) {
             (None, None) => return out,
-            (Some(ours), Some(theirs)) if ours == theirs => {
-                out.push(both(ours));
-                done.insert(ours);
+            (Some(live_element), Some(config_element)) if live_element == config_element => {
+                out.push(merged_item(live_element));
+                emitted.insert(live_element);
                 shared.pop_front();
-                left += 1;
-                right += 1;
+                live_at += 1;
+                config_at += 1;
                 continue;
             }
-            (Some(ours), Some(_))
-                if config_of.contains_key(ours) && shared.front().is_some_and(|next| *next != ours) =>
+            (Some(live_element), Some(_))
+                if config_of.contains_key(live_element) && shared.front().is_some_and(|next| *next != live_element) =>
             {
-                left += 1;
+                live_at += 1;
                 continue;
             }
             _ => {}
         }
-        if let Some(ours) = ours {
-            if !config_of.contains_key(ours) {
-                out.push(live[left].clone());
-                left += 1;
+        if let Some(live_element) = live_element {
+            if !config_of.contains_key(live_element) {
+                out.push(live[live_at].clone());
+                live_at += 1;
                 continue;
             }
-            if done.contains(ours) {
-                left += 1;
+            if emitted.contains(live_element) {
+                live_at += 1;
             }
         }
-        if let Some(theirs) = theirs {
-            out.push(both(theirs));
-            done.insert(theirs);
-            right += 1;
-            if shared.front() == Some(&theirs) {
+        if let Some(config_element) = config_element {
+            out.push(merged_item(config_element));
+            emitted.insert(config_element);
+            config_at += 1;
+            if shared.front() == Some(&config_element) {
                 shared.pop_front();
             }
-        } else if ours.is_some_and(|ours| !done.contains(ours)) {
+        } else if live_element.is_some_and(|live_element| !emitted.contains(live_element)) {
             // Unreachable while all shared items come from the configuration; guarantees progress.
-            left += 1;
+            live_at += 1;
         }
     }
 }

@@ -16,7 +16,7 @@ mod prune;
 mod schema;
 
 pub use check::check;
-pub use compare::{Comparison, compare};
+pub use compare::{FieldDifferences, compare};
 pub use error::{ApplyError, Conflict};
 pub use extract::field_set;
 pub use field_set::{Element, FieldSet};

@@ -11,9 +11,9 @@ use kubewright_resources::decoding::{self, ExpectedType};
 
 /// A metric type, its field, and its properties as pairs of v1 name and v2 path. `@` stands for
 /// `target` or `current`.
-type Kind = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+type MetricFields = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const KINDS: [Kind; 5] = [
+const KINDS: [MetricFields; 5] = [
     (
         "Resource",
         "resource",

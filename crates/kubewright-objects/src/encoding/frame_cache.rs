@@ -1,10 +1,11 @@
 //! Shares encoded frames between watches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
 
 use super::frame::FrameType;
+use crate::object::StoredObject;
 use kubewright_resources::accept::Format;
 use kubewright_resources::catalog::Resource;
 
@@ -18,7 +19,9 @@ pub struct SharedFrames {
 }
 
 struct CachedFrame {
-    revision: u64,
+    /// Identifies the event: those of one transaction share a revision. Keeps the address of the
+    /// object, so that no other one gets it, but not the object.
+    object: Weak<StoredObject>,
     kind: FrameType,
     format: Format,
     /// Keeps the resource alive, so that no other one gets the same address.
@@ -36,20 +39,22 @@ impl SharedFrames {
     /// The frame of an event, encoded by `encode` if it is not cached.
     pub fn get(
         &self,
-        revision: u64,
+        (revision, object): (u64, &Arc<StoredObject>),
         (kind, format): (FrameType, Format),
         resource: &Arc<Resource>,
         encode: impl FnOnce() -> Vec<u8>,
     ) -> Bytes {
         let mut slot = self.slots[revision as usize % CAPACITY].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = &*slot
-            && (cached.revision, cached.kind, cached.format) == (revision, kind, format)
+            && std::ptr::eq(cached.object.as_ptr(), Arc::as_ptr(object))
+            && (cached.kind, cached.format) == (kind, format)
             && Arc::ptr_eq(&cached.resource, resource)
         {
             return cached.frame.clone();
         }
         let frame = Bytes::from(encode());
-        *slot = Some(CachedFrame { revision, kind, format, resource: Arc::clone(resource), frame: frame.clone() });
+        let (object, resource) = (Arc::downgrade(object), Arc::clone(resource));
+        *slot = Some(CachedFrame { object, kind, format, resource, frame: frame.clone() });
         frame
     }
 }

@@ -21,12 +21,12 @@ const MAX_VALUES: usize = 10_000;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct JsonPath {
-    steps: Vec<Step>,
+    steps: Vec<PathStep>,
 }
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     /// The value of a key.
     Field(String),
     /// All items or entries.
@@ -38,14 +38,14 @@ pub(super) enum Step {
     /// Every `step`-th item from one index up to but excluding another.
     Slice { from: Option<i64>, to: Option<i64>, step: usize },
     /// The results of several paths.
-    Union(Vec<Vec<Step>>),
+    Union(Vec<Vec<PathStep>>),
     /// The items that match a filter.
-    Filter(Filter),
+    Filter(PathFilter),
 }
 
 /// A filter on items.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Filter {
+pub(super) struct PathFilter {
     pub(super) left: Operand,
     /// The comparison, or `None` to test that the left side exists.
     pub(super) comparison: Option<(PathOperator, Operand)>,
@@ -54,7 +54,7 @@ pub(super) struct Filter {
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operand {
-    Path(Vec<Step>),
+    Path(Vec<PathStep>),
     Literal(Value),
 }
 
@@ -92,11 +92,11 @@ impl JsonPath {
     }
 }
 
-fn follow<'v>(steps: &[Step], mut values: Vec<&'v Value>) -> Result<Vec<&'v Value>, Mismatch> {
+fn follow<'v>(steps: &[PathStep], mut values: Vec<&'v Value>) -> Result<Vec<&'v Value>, Mismatch> {
     for step in steps {
         let mut next = Vec::new();
         match step {
-            Step::Union(paths) => {
+            PathStep::Union(paths) => {
                 for path in paths {
                     next.extend(follow(path, values.clone())?);
                 }
@@ -115,18 +115,18 @@ fn follow<'v>(steps: &[Step], mut values: Vec<&'v Value>) -> Result<Vec<&'v Valu
     Ok(values)
 }
 
-impl Step {
+impl PathStep {
     fn take<'v>(&self, value: &'v Value, next: &mut Vec<&'v Value>) -> Result<(), Mismatch> {
         match (self, value) {
-            (Step::Field(name), value) => next.extend(value.get(name)),
-            (Step::All, value) => next.extend(children(value)),
-            (Step::Descendants, value) => descend(value, next),
-            (Step::Item(index), Value::Array(items)) => {
+            (PathStep::Field(name), value) => next.extend(value.get(name)),
+            (PathStep::All, value) => next.extend(children(value)),
+            (PathStep::Descendants, value) => descend(value, next),
+            (PathStep::Item(index), Value::Array(items)) => {
                 let index = if *index < 0 { index.checked_add_unsigned(items.len() as u64) } else { Some(*index) };
                 let item = index.and_then(|index| items.get(usize::try_from(index).ok()?));
                 next.push(item.ok_or(Mismatch)?);
             }
-            (Step::Slice { from, to, step }, Value::Array(items)) => {
+            (PathStep::Slice { from, to, step }, Value::Array(items)) => {
                 let length = items.len() as i64;
                 let place = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
                 let (from, to) = (from.map_or(0, place), to.map_or(length, place));
@@ -135,7 +135,7 @@ impl Step {
                     next.extend(items.get(range.0..range.1).ok_or(Mismatch)?.iter().step_by((*step).max(1)));
                 }
             }
-            (Step::Filter(filter), Value::Array(items)) => {
+            (PathStep::Filter(filter), Value::Array(items)) => {
                 for item in items {
                     if filter.accepts(item)? {
                         next.push(item);
@@ -164,7 +164,7 @@ fn descend<'v>(value: &'v Value, found: &mut Vec<&'v Value>) {
     }
 }
 
-impl Filter {
+impl PathFilter {
     fn accepts(&self, item: &Value) -> Result<bool, Mismatch> {
         let Some((operator, right)) = &self.comparison else {
             return Ok(!self.left.values(item).unwrap_or_default().is_empty());

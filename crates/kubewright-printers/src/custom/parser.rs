@@ -4,7 +4,7 @@ use std::{error::Error, fmt};
 
 use kubewright_core::Value;
 
-use super::json_path::{Filter, Operand, PathOperator, Step};
+use super::json_path::{Operand, PathFilter, PathOperator, PathStep};
 
 /// Maximum nesting depth of filters.
 const MAX_DEPTH: usize = 8;
@@ -25,11 +25,11 @@ impl fmt::Display for JsonPathError {
 impl Error for JsonPathError {}
 
 /// Parses a whole path.
-pub(super) fn parse(text: &str) -> Result<Vec<Step>, JsonPathError> {
+pub(super) fn parse(text: &str) -> Result<Vec<PathStep>, JsonPathError> {
     steps(text.trim(), MAX_DEPTH).map_err(|reason| JsonPathError { path: text.to_owned(), reason })
 }
 
-fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
+fn steps(text: &str, depth: usize) -> Result<Vec<PathStep>, &'static str> {
     let mut rest = text.strip_prefix(['$', '@']).unwrap_or(text);
     let mut steps = Vec::new();
     if rest.is_empty() {
@@ -41,10 +41,10 @@ fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
     }
     while !rest.is_empty() {
         rest = if let Some(after) = rest.strip_prefix("..") {
-            steps.push(Step::Descendants);
+            steps.push(PathStep::Descendants);
             if after.starts_with('[') { after } else { field(after, &mut steps)? }
         } else if let Some(after) = rest.strip_prefix(".*") {
-            steps.push(Step::All);
+            steps.push(PathStep::All);
             after
         } else if let Some(after) = rest.strip_prefix('.') {
             if after.starts_with('[') { after } else { field(after, &mut steps)? }
@@ -60,9 +60,9 @@ fn steps(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
 }
 
 /// Parses a field name. A backslash escapes the next character.
-fn field<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, &'static str> {
+fn field<'t>(text: &'t str, steps: &mut Vec<PathStep>) -> Result<&'t str, &'static str> {
     if let Some(rest) = text.strip_prefix('*') {
-        steps.push(Step::All);
+        steps.push(PathStep::All);
         return Ok(rest);
     }
     let mut name = String::new();
@@ -81,7 +81,7 @@ fn field<'t>(text: &'t str, steps: &mut Vec<Step>) -> Result<&'t str, &'static s
     if name.is_empty() {
         return Err("a name is missing");
     }
-    steps.push(Step::Field(name));
+    steps.push(PathStep::Field(name));
     Ok(&text[end..])
 }
 
@@ -103,18 +103,18 @@ fn end_of_bracket(text: &str) -> Option<usize> {
     None
 }
 
-fn bracket(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
+fn bracket(text: &str, depth: usize) -> Result<Vec<PathStep>, &'static str> {
     if text == "*" {
-        return Ok(vec![Step::All]);
+        return Ok(vec![PathStep::All]);
     }
     if let Some(condition) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         let depth = depth.checked_sub(1).ok_or("filters are nested too deep")?;
-        return Ok(vec![Step::Filter(filter(condition.trim(), depth)?)]);
+        return Ok(vec![PathStep::Filter(filter(condition.trim(), depth)?)]);
     }
     let parts = split_outside_quotes(text, ',');
     if parts.len() > 1 {
         let paths = parts.into_iter().map(|part| bracket(part.trim(), depth));
-        return Ok(vec![Step::Union(paths.collect::<Result<_, _>>()?)]);
+        return Ok(vec![PathStep::Union(paths.collect::<Result<_, _>>()?)]);
     }
     // Quoted text is a path, too: unescaped dots separate fields.
     if let Some(path) = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
@@ -127,22 +127,22 @@ fn bracket(text: &str, depth: usize) -> Result<Vec<Step>, &'static str> {
     };
     let numbers: Vec<&str> = text.split(':').collect();
     let step = match numbers[..] {
-        [index] => number(index)?.map(Step::Item).ok_or("an index is missing")?,
-        [from, to] => Step::Slice { from: number(from)?, to: number(to)?, step: 1 },
+        [index] => number(index)?.map(PathStep::Item).ok_or("an index is missing")?,
+        [from, to] => PathStep::Slice { from: number(from)?, to: number(to)?, step: 1 },
         [from, to, step] => {
             let step = number(step)?.unwrap_or(1);
             let step = usize::try_from(step).ok().filter(|step| *step > 0).ok_or("a step has to be above 0")?;
-            Step::Slice { from: number(from)?, to: number(to)?, step }
+            PathStep::Slice { from: number(from)?, to: number(to)?, step }
         }
         _ => return Err("a slice has at most three parts"),
     };
     Ok(vec![step])
 }
 
-fn filter(text: &str, depth: usize) -> Result<Filter, &'static str> {
+fn filter(text: &str, depth: usize) -> Result<PathFilter, &'static str> {
     let is_operator = |c: char| matches!(c, '=' | '!' | '<' | '>');
     let Some(start) = find_outside_quotes(text, is_operator) else {
-        return Ok(Filter { left: operand(text, depth)?, comparison: None });
+        return Ok(PathFilter { left: operand(text, depth)?, comparison: None });
     };
     let end = text[start..].find(|c| !is_operator(c)).map_or(text.len(), |length| start + length);
     let operator = match &text[start..end] {
@@ -155,7 +155,7 @@ fn filter(text: &str, depth: usize) -> Result<Filter, &'static str> {
         _ => return Err("an operator is not known"),
     };
     let right = operand(text[end..].trim(), depth)?;
-    Ok(Filter { left: operand(text[..start].trim(), depth)?, comparison: Some((operator, right)) })
+    Ok(PathFilter { left: operand(text[..start].trim(), depth)?, comparison: Some((operator, right)) })
 }
 
 fn operand(text: &str, depth: usize) -> Result<Operand, &'static str> {

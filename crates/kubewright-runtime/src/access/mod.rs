@@ -45,7 +45,7 @@ pub(crate) struct AccessFilter {
 }
 
 /// Why a request is refused: the code and text of its response.
-pub(crate) type Refusal = (StatusCode, String);
+pub(crate) type AccessRefusal = (StatusCode, String);
 
 impl AccessFilter {
     pub(crate) fn new(client: &Client) -> Self {
@@ -58,7 +58,7 @@ impl AccessFilter {
     }
 
     /// Returns whether the caller may do `verb`, the lower-case method, at `path`.
-    pub(crate) async fn admit(&self, headers: &HeaderMap, verb: &str, path: &str) -> Result<(), Refusal> {
+    pub(crate) async fn admit(&self, headers: &HeaderMap, verb: &str, path: &str) -> Result<(), AccessRefusal> {
         let failed = |error, text: String| {
             tracing::error!(error = chain(&error), "{text}");
             (StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::health::ControllerHealth;
 use super::reason::Reasons;
+use super::relation::Relation;
 use super::shared::SharedController;
 
 /// The context of one reconcile: key, reasons, client and caches. Cheap to clone.
@@ -31,6 +32,24 @@ pub(super) struct SharedContext {
     pub(super) client: Client,
     pub(super) shared: Arc<SharedController>,
     pub(super) stop: CancellationToken,
+}
+
+/// Why [`Context::cached`] returns no lister.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CacheLookupError {
+    /// The controller does not watch the type.
+    #[error("the controller does not watch {kind}")]
+    NotWatched {
+        /// The name of the type.
+        kind: &'static str,
+    },
+    /// The controller has several caches of the type.
+    #[error("the controller has several caches of {kind}")]
+    Ambiguous {
+        /// The name of the type.
+        kind: &'static str,
+    },
 }
 
 impl Context {
@@ -71,16 +90,31 @@ impl Context {
         &self.inner.shared_context.client
     }
 
-    /// A lister over the cache of a watched type; `None` if the controller does not watch it.
-    pub fn cached<K: Object>(&self) -> Option<Lister<K>> {
-        self.informer::<K>().map(|informer| informer.lister())
+    /// A lister over the cache of a watched type.
+    ///
+    /// # Errors
+    /// If the controller does not watch the type, or has several caches of it, for example with
+    /// different selectors or of two clusters. Then keep the lister of the wanted informer, or read
+    /// through [`own`](Self::own).
+    pub fn cached<K: Object>(&self) -> Result<Lister<K>, CacheLookupError> {
+        let kind = std::any::type_name::<K>();
+        let relations = self.shared().relations();
+        let mut informers =
+            relations.iter().filter_map(|relation| relation.informer().downcast_ref::<InformerHandle<K>>());
+        let first = informers.next().ok_or(CacheLookupError::NotWatched { kind })?;
+        if informers.any(|other| !other.shares_informer(first)) {
+            return Err(CacheLookupError::Ambiguous { kind });
+        }
+        Ok(first.lister())
     }
 
-    /// Whether the cache of a watched type has synced. If not, an object that it lacks may exist.
+    /// Whether all caches of a watched type have synced. If not, an object that they lack may
+    /// exist.
     pub fn has_synced<K: Object>(&self) -> bool {
         let relations = self.shared().relations();
-        let mut of_type = relations.iter().filter(|relation| relation.informer().is::<InformerHandle<K>>());
-        of_type.next().is_some_and(|relation| relation.has_synced())
+        let is_of_type = |relation: &&Arc<dyn Relation>| relation.informer().is::<InformerHandle<K>>();
+        let mut of_type = relations.iter().filter(is_of_type).peekable();
+        of_type.peek().is_some() && of_type.all(|relation| relation.has_synced())
     }
 
     /// The health of the controller.
@@ -90,11 +124,6 @@ impl Context {
 
     pub(crate) fn shared(&self) -> &SharedController {
         &self.inner.shared_context.shared
-    }
-
-    pub(crate) fn informer<K: Object>(&self) -> Option<InformerHandle<K>> {
-        let relations = self.shared().relations();
-        relations.iter().find_map(|relation| relation.informer().downcast_ref::<InformerHandle<K>>().cloned())
     }
 }
 

@@ -49,7 +49,7 @@ use kubewright_cache::{InformerHandle, SharedInformerFactory};
 use kubewright_client::discovery::RestMapping;
 use kubewright_core::{DynamicObject, GroupKind, Kind, Object, Str};
 
-pub use context::Context;
+pub use context::{CacheLookupError, Context};
 pub use health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 pub use metrics::ControllerMetrics;
 pub use outcome::Outcome;

@@ -23,13 +23,13 @@ const RATE: f32 = 1.0 / 300.0;
 const AGGREGATE_PREFIX: &str = "(combined from similar events): ";
 
 /// Identifies events in all caches.
-type Key = Vec<Str>;
+type CorrelationKey = Vec<Str>;
 
 /// Caches of written events.
 pub(super) struct Correlator {
-    similar: Lru<Key, Similar>,
-    written: Lru<Key, Written>,
-    floods: Lru<Key, TokenBucket>,
+    similar: Lru<CorrelationKey, Similar>,
+    written: Lru<CorrelationKey, Written>,
+    floods: Lru<CorrelationKey, TokenBucket>,
 }
 
 struct Similar {
@@ -51,7 +51,7 @@ pub(super) struct Correlated {
     pub(super) event: Event,
     /// Whether the event exists and its count is increased.
     pub(super) is_known: bool,
-    key: Key,
+    key: CorrelationKey,
 }
 
 impl Correlator {
@@ -74,7 +74,7 @@ impl Correlator {
 
     /// Replaces many distinct messages by an aggregate.
     #[inline]
-    fn combine(&mut self, mut event: Event) -> (Event, Key) {
+    fn combine(&mut self, mut event: Event) -> (Event, CorrelationKey) {
         let key = similar_key(&event);
         let message = event.message.clone().unwrap_or_default();
         let now = Instant::now();
@@ -96,7 +96,7 @@ impl Correlator {
 
     /// Counts an event, and uses the name of the event that it repeats.
     #[inline]
-    fn count(&mut self, (mut event, key): (Event, Key)) -> Correlated {
+    fn count(&mut self, (mut event, key): (Event, CorrelationKey)) -> Correlated {
         let written = self.written.get_or_insert_with(&key, Written::default);
         let is_known = written.count > 0;
         written.count = written.count.saturating_add(1);
@@ -124,7 +124,7 @@ impl Correlator {
 }
 
 #[inline]
-fn flood_key(event: &Event) -> Key {
+fn flood_key(event: &Event) -> CorrelationKey {
     let object = &event.involved_object;
     let source = event.source.as_deref();
     [
@@ -142,7 +142,7 @@ fn flood_key(event: &Event) -> Key {
 }
 
 #[inline]
-fn similar_key(event: &Event) -> Key {
+fn similar_key(event: &Event) -> CorrelationKey {
     let mut key = flood_key(event);
     let more = [event.reason.clone(), event.reporting_component.clone(), event.reporting_instance.clone()];
     key.extend(more.map(Option::unwrap_or_default));

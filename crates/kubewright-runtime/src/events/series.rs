@@ -16,11 +16,11 @@ pub(super) const REFRESH: Duration = Duration::from_secs(30 * 60);
 /// A series without a repetition for this long is finished.
 pub(super) const FINISH: Duration = Duration::from_secs(6 * 60);
 
-type Key = Vec<Str>;
+type SeriesKey = Vec<Str>;
 
 /// LiveSeries series.
 pub(super) struct SeriesCache {
-    series: Lru<Key, LiveSeries>,
+    series: Lru<SeriesKey, LiveSeries>,
 }
 
 struct LiveSeries {
@@ -100,7 +100,7 @@ impl SeriesCache {
 
 /// Everything but the note.
 #[inline]
-fn key_of(event: &Event) -> Key {
+fn key_of(event: &Event) -> SeriesKey {
     let object = |reference: &Option<Shared<ObjectReference>>| {
         let reference = reference.as_deref().cloned().unwrap_or_default();
         [

@@ -29,11 +29,11 @@ const RELOAD_PERIOD: Duration = Duration::from_secs(10);
 /// Where an HTTPS server finds its certificate and key.
 #[derive(Debug, Clone)]
 pub struct ServingCertificate {
-    source: Source,
+    source: CertificateSource,
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum CertificateSource {
     Files { files: [PathBuf; 2], period: Duration },
     Rotated(CertificateRotator),
     Fixed(ServedPair),
@@ -72,13 +72,15 @@ impl ServingCertificate {
     #[doc(alias = "CertWatcher")]
     #[doc(alias = "CertDir")]
     pub fn files(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        ServingCertificate { source: Source::Files { files: [certificate.into(), key.into()], period: RELOAD_PERIOD } }
+        ServingCertificate {
+            source: CertificateSource::Files { files: [certificate.into(), key.into()], period: RELOAD_PERIOD },
+        }
     }
 
     /// How often the files are checked. Every 10 s by default. Other sources ignore it.
     #[must_use]
     pub fn reload_every(mut self, reload: Duration) -> Self {
-        if let Source::Files { period, .. } = &mut self.source {
+        if let CertificateSource::Files { period, .. } = &mut self.source {
             *period = reload;
         }
         self
@@ -92,13 +94,13 @@ impl ServingCertificate {
     /// If a name is neither a DNS name nor an address.
     pub fn self_signed<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Result<Self, ServingCertificateError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
-        Ok(ServingCertificate { source: Source::Fixed(ServedPair::self_signed(&names, Time::now())?) })
+        Ok(ServingCertificate { source: CertificateSource::Fixed(ServedPair::self_signed(&names, Time::now())?) })
     }
 
     /// The certificate in PEM, for clients to trust; `None` unless it is self-signed.
     pub fn pem(&self) -> Option<&str> {
         match &self.source {
-            Source::Fixed(pair) => Some(&pair.certificate),
+            CertificateSource::Fixed(pair) => Some(&pair.certificate),
             _ => None,
         }
     }
@@ -106,13 +108,13 @@ impl ServingCertificate {
 
 impl From<CertificateRotator> for ServingCertificate {
     fn from(rotator: CertificateRotator) -> Self {
-        ServingCertificate { source: Source::Rotated(rotator) }
+        ServingCertificate { source: CertificateSource::Rotated(rotator) }
     }
 }
 
 /// The current certificate for handshakes.
 pub(super) struct CurrentCertificate {
-    source: Source,
+    source: CertificateSource,
     current: RwLock<Loaded>,
 }
 
@@ -172,22 +174,22 @@ impl CurrentCertificate {
     }
 }
 
-impl Source {
+impl CertificateSource {
     fn period(&self) -> Duration {
         match self {
-            Source::Files { period, .. } => *period,
-            Source::Rotated(rotator) => rotator.next_check(),
-            Source::Fixed(_) => Duration::MAX,
+            CertificateSource::Files { period, .. } => *period,
+            CertificateSource::Rotated(rotator) => rotator.next_check(),
+            CertificateSource::Fixed(_) => Duration::MAX,
         }
     }
 
     async fn read(&self) -> Result<ServedPair, ServingCertificateError> {
         match self {
-            Source::Files { files: [certificate, key], .. } => {
+            CertificateSource::Files { files: [certificate, key], .. } => {
                 Ok(ServedPair { certificate: text_of(certificate).await?, key: text_of(key).await? })
             }
-            Source::Rotated(rotator) => Ok(rotator.rotate().await?),
-            Source::Fixed(pair) => Ok(pair.clone()),
+            CertificateSource::Rotated(rotator) => Ok(rotator.rotate().await?),
+            CertificateSource::Fixed(pair) => Ok(pair.clone()),
         }
     }
 
@@ -206,12 +208,12 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for CertificateSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Files { files: [certificate, _], .. } => write!(f, "{}", certificate.display()),
-            Source::Rotated(rotator) => write!(f, "{rotator}"),
-            Source::Fixed(_) => f.write_str("the given certificate"),
+            CertificateSource::Files { files: [certificate, _], .. } => write!(f, "{}", certificate.display()),
+            CertificateSource::Rotated(rotator) => write!(f, "{rotator}"),
+            CertificateSource::Fixed(_) => f.write_str("the given certificate"),
         }
     }
 }

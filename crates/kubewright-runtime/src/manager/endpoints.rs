@@ -45,7 +45,7 @@ pub(super) type EndpointHandler =
 
 /// The pages of an address.
 #[derive(Clone, Default)]
-pub(super) struct Endpoints {
+pub(super) struct ServedPages {
     /// For `/metrics`.
     pub(super) registry: Option<Arc<Registry>>,
     /// For `/healthz` and `/readyz`.
@@ -56,7 +56,7 @@ pub(super) struct Endpoints {
 
 /// Serves over HTTP until told to stop.
 #[inline]
-pub(super) async fn serve(listener: TcpListener, endpoints: Endpoints, stop: CancellationToken) {
+pub(super) async fn serve(listener: TcpListener, endpoints: ServedPages, stop: CancellationToken) {
     let connections = Tasks::default();
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
@@ -88,7 +88,7 @@ pub(super) async fn serve(listener: TcpListener, endpoints: Endpoints, stop: Can
     let _ = timeout(GRACE, connections.ended()).await;
 }
 
-impl Endpoints {
+impl ServedPages {
     /// The refusal of a request if there is no such page, or it cannot be written.
     #[inline]
     pub(super) fn refusal(&self, request: &Parts) -> Option<Response<Full<Bytes>>> {

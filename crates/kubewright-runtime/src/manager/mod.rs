@@ -7,6 +7,8 @@ mod endpoints;
 mod error;
 mod group;
 mod options;
+#[cfg(feature = "profiling")]
+mod profiles;
 mod run;
 #[cfg(feature = "secure-metrics")]
 mod secure_metrics;

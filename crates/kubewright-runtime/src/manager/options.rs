@@ -81,10 +81,33 @@ impl ManagerOptions {
         self
     }
 
-    /// Serves another page where `/metrics` is served, such as a profile. It answers GET and HEAD.
+    /// Serves `/debug/pprof/profile` and `/debug/pprof/heap` where `/metrics` is served, for `go
+    /// tool pprof`. Off by default: profiles name the functions of the program, and slow it down
+    /// while they are taken. Callers are authorized as for `/metrics`.
+    ///
+    /// A CPU profile lasts 30 s, or `?seconds=N`, at most 300. It lacks time in the C library,
+    /// whose locks a profiler cannot take. One is taken at a time.
+    ///
+    /// A heap profile requires jemalloc as the global allocator, and `prof:true` in the environment
+    /// variable `_RJEM_MALLOC_CONF` when the process starts:
+    ///
+    /// ```
+    /// #[global_allocator]
+    /// static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+    /// # fn main() {
+    /// let options = kubewright_runtime::ManagerOptions::default().profiles();
+    /// # drop(options); }
+    /// ```
+    #[cfg(feature = "profiling")]
+    #[doc(alias = "PprofBindAddress")]
+    #[must_use]
+    pub fn profiles(self) -> Self {
+        self.handler("/debug/pprof/profile", super::profiles::cpu).handler("/debug/pprof/heap", super::profiles::heap)
+    }
+
+    /// Serves another page where `/metrics` is served. It answers GET and HEAD.
     #[doc(alias = "ExtraHandlers")]
     #[doc(alias = "AddMetricsServerExtraHandler")]
-    #[doc(alias = "PprofBindAddress")]
     #[must_use]
     pub fn handler<R>(
         mut self,

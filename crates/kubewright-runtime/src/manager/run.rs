@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::endpoints::Endpoints;
+use super::endpoints::ServedPages;
 use super::group::TaskGroup;
 use super::{Checks, Manager, ManagerError, endpoints};
 use crate::controller::{BoxError, CacheSource, ControllerHandle, LeadershipNeed, RunnableController, unsynced};
@@ -155,14 +155,14 @@ impl Manager {
         let mut http = TaskGroup::default();
         let registry = Arc::new(std::mem::take(&mut self.registry));
         let handlers = std::mem::take(&mut self.options.handlers);
-        let metrics = Endpoints { registry: Some(registry), checks: None, handlers };
+        let metrics = ServedPages { registry: Some(registry), checks: None, handlers };
         let metrics = self.start_secure_metrics(&mut http, metrics).await?;
         if let Some(address) = self.options.listen {
             let listener = endpoints::listen(address).await?;
             if let Some(tell) = self.options.bound.take() {
                 let _ = tell.send(listener.local_addr().unwrap_or(address));
             }
-            let endpoints = Endpoints { checks: Some(checks.clone()), ..metrics.unwrap_or_default() };
+            let endpoints = ServedPages { checks: Some(checks.clone()), ..metrics.unwrap_or_default() };
             http.spawn(Str::from_static("endpoints"), |stop| async move {
                 endpoints::serve(listener, endpoints, stop).await;
                 Ok(())
@@ -177,8 +177,8 @@ impl Manager {
     async fn start_secure_metrics(
         &mut self,
         http: &mut TaskGroup,
-        metrics: Endpoints,
-    ) -> Result<Option<Endpoints>, ManagerError> {
+        metrics: ServedPages,
+    ) -> Result<Option<ServedPages>, ManagerError> {
         let Some(secure) = self.options.secure_metrics.take() else { return Ok(Some(metrics)) };
         let bound = secure.bind().await?;
         let (filter, counters) = (crate::access::AccessFilter::new(self.client()), self.metrics.certificates.clone());
@@ -194,8 +194,8 @@ impl Manager {
     async fn start_secure_metrics(
         &mut self,
         _: &mut TaskGroup,
-        metrics: Endpoints,
-    ) -> Result<Option<Endpoints>, ManagerError> {
+        metrics: ServedPages,
+    ) -> Result<Option<ServedPages>, ManagerError> {
         Ok(Some(metrics))
     }
 

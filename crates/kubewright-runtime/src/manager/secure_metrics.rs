@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::endpoints::{Endpoints, text_of};
+use super::endpoints::{ServedPages, text_of};
 use super::error::ManagerError;
 use crate::access::AccessFilter;
 use crate::https::{self, BoundServer, CertificateMetrics, Handler, HttpsError, ServingCertificate};
@@ -57,7 +57,7 @@ impl SecureMetrics {
 /// Serves until told to stop.
 pub(super) async fn serve(
     bound: BoundServer,
-    endpoints: Endpoints,
+    endpoints: ServedPages,
     filter: AccessFilter,
     metrics: CertificateMetrics,
     stop: CancellationToken,

@@ -54,7 +54,7 @@ impl CertificateStorage {
     pub(super) async fn load(
         &self,
         client: &Client,
-    ) -> Result<(Option<IssuedCertificates>, StoredVersion), RotationError> {
+    ) -> Result<(Option<IssuedCertificates>, CertificateVersion), RotationError> {
         match &self.place {
             Place::Secret { namespace, name } => {
                 let found = Api::<Secret>::namespaced(client, namespace.clone()).get_opt(name).await;
@@ -62,7 +62,10 @@ impl CertificateStorage {
                 let certificates = found.as_ref().and_then(|secret| {
                     read(|field| std::str::from_utf8(secret.data.get(field)?).ok().map(str::to_owned))
                 });
-                Ok((certificates, found.map_or(StoredVersion::Absent, |secret| StoredVersion::Secret(secret.into()))))
+                Ok((
+                    certificates,
+                    found.map_or(CertificateVersion::Absent, |secret| CertificateVersion::Secret(secret.into())),
+                ))
             }
             Place::Directory(directory) => on_blocking_thread(directory, newest).await,
         }
@@ -73,13 +76,13 @@ impl CertificateStorage {
         &self,
         client: &Client,
         certificates: &IssuedCertificates,
-        version: StoredVersion,
+        version: CertificateVersion,
     ) -> Result<bool, RotationError> {
         match &self.place {
             Place::Secret { namespace, name } => {
                 let secrets = Api::<Secret>::namespaced(client, namespace.clone());
                 let (stored, is_update) = match version {
-                    StoredVersion::Secret(mut secret) => {
+                    CertificateVersion::Secret(mut secret) => {
                         write(certificates, |field, text| drop(secret.data.insert(field, ByteString::from(text))));
                         (secrets.update(&secret).await, true)
                     }
@@ -118,7 +121,7 @@ impl fmt::Display for CertificateStorage {
 }
 
 /// The stored version that a write replaces.
-pub(super) enum StoredVersion {
+pub(super) enum CertificateVersion {
     Absent,
     Secret(Box<Secret>),
     Generation(u64),
@@ -170,25 +173,25 @@ fn generations(directory: &Path) -> io::Result<Vec<u64>> {
 }
 
 /// The newest certificates in a directory.
-fn newest(directory: &Path) -> io::Result<(Option<IssuedCertificates>, StoredVersion)> {
+fn newest(directory: &Path) -> io::Result<(Option<IssuedCertificates>, CertificateVersion)> {
     let newest = match generations(directory) {
         Ok(found) => found.last().copied(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
-    let Some(generation) = newest else { return Ok((None, StoredVersion::Absent)) };
+    let Some(generation) = newest else { return Ok((None, CertificateVersion::Absent)) };
     let text = fs::read(file_of(directory, generation))?;
     let fields = Value::from_json(&text).ok();
     let certificates = read(|field| fields.as_ref()?.get(field)?.as_str().map(str::to_owned));
-    Ok((certificates, StoredVersion::Generation(generation)))
+    Ok((certificates, CertificateVersion::Generation(generation)))
 }
 
 /// Creates the generation after `version`; `false` if it exists. The file appears with its whole
 /// content, because it is linked to its name after it was written.
-fn create_next(directory: &Path, version: &StoredVersion, text: &str) -> io::Result<bool> {
+fn create_next(directory: &Path, version: &CertificateVersion, text: &str) -> io::Result<bool> {
     create_private_directory(directory)?;
     let next = match version {
-        StoredVersion::Generation(generation) => generation + 1,
+        CertificateVersion::Generation(generation) => generation + 1,
         _ => 1,
     };
     let draft = directory.join(format!(".draft-{}", crate::random::uuid()));

@@ -35,7 +35,6 @@
 //! ```
 
 mod assertions;
-mod history;
 #[cfg(feature = "webhook")]
 mod webhooks;
 
@@ -44,14 +43,15 @@ use std::time::Duration;
 #[cfg(feature = "derive")]
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_apiserver::{ApiServer, Faults, RunningServer, StartError};
-use kubewright_client::Client;
 use kubewright_client::rest::Impersonation;
+use kubewright_client::{Api, Client, Scope};
+use kubewright_core::{DynamicObject, GroupVersionResource, Kind};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::sync::DropGuard;
 
-pub use history::{ObjectHistory, ObjectVersion};
+pub use crate::object_history::{ObjectHistory, ObjectVersion};
 
 use crate::controller::ControllerHandle;
 #[cfg(feature = "derive")]
@@ -76,6 +76,17 @@ const IDLE_POLLS: u32 = 5;
 pub struct TestCluster {
     server: RunningServer,
     patience: Duration,
+}
+
+impl TestCluster {
+    /// The history of an object.
+    pub async fn history<K: Kind>(&self, namespace: &str, name: &str) -> ObjectHistory {
+        let kind = &K::RESOURCE.kind;
+        let resource = GroupVersionResource::new(kind.group, kind.version, K::RESOURCE.plural);
+        let scope = if K::RESOURCE.namespaced { Scope::Namespace(namespace.into()) } else { Scope::Cluster };
+        let objects = Api::<DynamicObject>::new(&self.client(), resource, scope);
+        ObjectHistory::read(&objects, kind.kind, name).await
+    }
 }
 
 impl TestCluster {

@@ -8,12 +8,12 @@ use super::webhooks::Webhooks;
 #[derive(Debug, Clone)]
 #[doc(alias = "WebhookClientConfig")]
 pub struct ClientConfig {
-    address: Address,
+    address: WebhookAddress,
     ca_bundle: Option<ByteString>,
 }
 
 #[derive(Debug, Clone)]
-enum Address {
+enum WebhookAddress {
     Service { namespace: String, name: String, port: u16 },
     Url(String),
 }
@@ -21,13 +21,13 @@ enum Address {
 impl ClientConfig {
     /// Through a Service, at port 443.
     pub fn service(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        let address = Address::Service { namespace: namespace.into(), name: name.into(), port: 443 };
+        let address = WebhookAddress::Service { namespace: namespace.into(), name: name.into(), port: 443 };
         ClientConfig { address, ca_bundle: None }
     }
 
     /// At `https://HOST:PORT`, without a path.
     pub fn url(base: impl Into<String>) -> Self {
-        ClientConfig { address: Address::Url(base.into()), ca_bundle: None }
+        ClientConfig { address: WebhookAddress::Url(base.into()), ca_bundle: None }
     }
 
     /// The authorities to trust, in PEM. Unset by default, for a
@@ -42,13 +42,13 @@ impl ClientConfig {
     fn write(&self, path: &str) -> Value {
         let mut config = Map::new();
         match &self.address {
-            Address::Service { namespace, name, port } => {
+            WebhookAddress::Service { namespace, name, port } => {
                 let service = json!({
                     "namespace": namespace.as_str(), "name": name.as_str(), "port": i64::from(*port), "path": path,
                 });
                 config.insert("service", service);
             }
-            Address::Url(base) => drop(config.insert("url", Value::from(format!("{base}{path}").as_str()))),
+            WebhookAddress::Url(base) => drop(config.insert("url", Value::from(format!("{base}{path}").as_str()))),
         }
         if let Some(bundle) = &self.ca_bundle {
             config.insert("caBundle", Value::from(bundle.to_base64().as_str()));
@@ -60,14 +60,14 @@ impl ClientConfig {
 /// A webhook to be registered.
 #[derive(Debug)]
 pub(super) enum Registration {
-    Mutating(Rule),
-    Validating(Rule),
+    Mutating(WebhookRule),
+    Validating(WebhookRule),
     Conversion { path: String, definition: String },
 }
 
 /// The writes that a webhook admits.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct WebhookRule {
     name: String,
     path: String,
     group: &'static str,
@@ -76,12 +76,12 @@ pub(super) struct Rule {
     operations: &'static [&'static str],
 }
 
-impl Rule {
+impl WebhookRule {
     pub(super) fn of<T: Kind>(verb: &str, path: String, operations: &'static [&'static str]) -> Self {
         let (kind, plural) = (&T::RESOURCE.kind, T::RESOURCE.plural);
         let group = if kind.group.is_empty() { "core" } else { kind.group };
         let name = format!("{verb}.{plural}.{}.{group}", kind.version);
-        Rule { name, path, group: kind.group, version: kind.version, plural, operations }
+        WebhookRule { name, path, group: kind.group, version: kind.version, plural, operations }
     }
 
     fn write(&self, client_config: &ClientConfig) -> Value {

@@ -12,7 +12,7 @@ use std::future::Future;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Kind, Object};
 
-use super::configuration::{Registration, Rule};
+use super::configuration::{Registration, WebhookRule};
 use super::context::{AdmissionContext, Operation};
 use super::conversion::Converter;
 use super::denial::{Denial, Warnings, response};
@@ -89,7 +89,7 @@ impl Webhooks {
                 }
             }
         };
-        let rule = Rule::of::<T>("validate", validate_path::<T>(), &["CREATE", "UPDATE"]);
+        let rule = WebhookRule::of::<T>("validate", validate_path::<T>(), &["CREATE", "UPDATE"]);
         self.register(Registration::Validating(rule)).admit(validate_path::<T>(), handler)
     }
 
@@ -117,7 +117,7 @@ impl Webhooks {
             }
         };
         let path = path_of::<T>("validate-deletion");
-        let rule = Rule::of::<T>("validate-deletion", path.clone(), &["DELETE"]);
+        let rule = WebhookRule::of::<T>("validate-deletion", path.clone(), &["DELETE"]);
         self.register(Registration::Validating(rule)).admit(path, handler)
     }
 
@@ -150,7 +150,7 @@ impl Webhooks {
             };
             async move { answer }
         };
-        let rule = Rule::of::<T>("mutate", mutate_path::<T>(), &["CREATE", "UPDATE"]);
+        let rule = WebhookRule::of::<T>("mutate", mutate_path::<T>(), &["CREATE", "UPDATE"]);
         self.register(Registration::Mutating(rule)).admit(mutate_path::<T>(), handler)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubewright_api::core::v1::ConfigMap;
+use kubewright_api::core::v1::{ConfigMap, Secret};
 use kubewright_apiserver::{Fault, RunningServer};
 use kubewright_core::Object;
 use kubewright_runtime::{BoxError, Context, Freshness, Manager, Outcome, Predicate, Watches};
@@ -67,4 +67,42 @@ async fn each_cluster_has_its_own_cache() {
     assert_eq!(journal.take(), ["source changed source", "source source source"]);
     stop.cancel();
     running.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_is_named_by_its_type_only_if_there_is_one() {
+    let (source, target) = (server().await, server().await);
+    create(&source, "source").await;
+    create(&target, "target").await;
+    for is_ambiguous in [false, true] {
+        let mut manager = Manager::new(&source.client(), Default::default());
+        let copies = manager.add_cluster(&target.client(), Default::default()).informer::<ConfigMap>();
+        let journal = Journal::default();
+        // A second relation of the same informer adds no cache.
+        let mut controller = manager.controller::<ConfigMap>("copies").watches::<ConfigMap>(|map| vec![map.key()]);
+        if is_ambiguous {
+            controller = controller.watches_with(Watches::informer("configmaps", copies, |map| [map.key()]));
+        }
+        let controller = controller.reconciling_with(journal.clone(), |map, context: Context, journal| async move {
+            if map.name() == "a" {
+                let cached =
+                    context.cached::<ConfigMap>().map(|maps| value(maps.namespace("default").get("a").as_deref()));
+                journal.note(cached.unwrap_or_else(|error| error.to_string()));
+                journal.note(context.cached::<Secret>().expect_err("not watched").to_string());
+            }
+            Ok(Outcome::Done)
+        });
+        manager.add(controller).unwrap();
+        let stop = CancellationToken::new();
+        let shutdown = stop.clone();
+        let running = tokio::spawn(async move { manager.run(&shutdown).await });
+        eventually("it is reconciled", async || journal.len() > 1).await;
+        let config_map = "kubewright_api::generated::core::v1::ConfigMap";
+        let of_maps =
+            if is_ambiguous { format!("the controller has several caches of {config_map}") } else { "source".into() };
+        let secret = "the controller does not watch kubewright_api::generated::core::v1::Secret";
+        assert_eq!(journal.take()[..2], [of_maps, secret.to_owned()]);
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
 }

@@ -51,6 +51,7 @@ impl Fixture {
             .listen(([127, 0, 0, 1], 0).into())
             .tell_address(tell_plain)
             .secure_metrics(SecureMetrics::new(([127, 0, 0, 1], 0).into(), certificate).tell_address(tell))
+            .profiles()
             .handler("/debug/threads", |request| async move {
                 http::Response::new(format!("one thread {}", request.uri().query().unwrap_or_default()).into())
             });
@@ -99,10 +100,15 @@ async fn metrics_are_served_to_callers_that_the_api_server_admits() {
         assert!(body.contains(text), "{authorization:?} {body}");
     }
     // A permission is for one path.
-    assert_eq!(fixture.get("/debug/threads", "Bearer good").await.0, 403);
+    for path in ["/debug/threads", "/debug/pprof/profile?seconds=1", "/debug/pprof/heap"] {
+        assert_eq!(fixture.get(path, "Bearer good").await.0, 403, "{path}");
+        assert_eq!(fixture.get(path, "Bearer unknown").await.0, 401, "{path}");
+    }
     assert_eq!(fixture.get("/healthz", "Bearer good").await.0, 404);
     // The plain address has health only.
-    for (path, code) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 404), ("/debug/threads", 404)] {
+    for (path, code) in
+        [("/healthz", 200), ("/readyz", 200), ("/metrics", 404), ("/debug/threads", 404), ("/debug/pprof/heap", 404)]
+    {
         let stream = TcpStream::connect(fixture.plain).await.unwrap();
         assert_eq!(exchange(stream, &format!("GET {path} HTTP/1.1\r\nhost: x\r\n")).await.0, code, "{path}");
     }

@@ -192,7 +192,7 @@ impl Operator {
         let key = context.key().clone();
         self.expect_leadership(identity, &key).await?;
         let maps = context.api::<ConfigMap>(key.namespace());
-        let widgets = context.cached::<Widget>().ok_or("widgets are not watched")?;
+        let widgets = context.cached::<Widget>()?;
         if let Some(widget) = widgets.namespace(key.namespace()).get(key.name()) {
             maps.create_or_update(key.name(), |map| {
                 map.metadata.annotations.insert(MIRROR, widget.uid().into());

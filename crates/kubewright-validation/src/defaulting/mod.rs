@@ -18,6 +18,15 @@ use crate::ValidatedResource;
 
 pub use pod::{pod_requests, quality_of_service};
 
+/// Sets the defaults of an object that kube-apiserver has stored. It sets them when it reads.
+pub fn apply_stored(resource: &ValidatedResource<'_>, value: &mut Value) {
+    apply(resource, value);
+    // Go sets these before it generates the labels of the template, but in the same map.
+    if resource.is("batch", "jobs") {
+        workload::job_labels(value);
+    }
+}
+
 /// Sets the defaults of an object.
 pub fn apply(resource: &ValidatedResource<'_>, value: &mut Value) {
     if let Some(custom) = resource.custom {

@@ -107,6 +107,14 @@ pub(super) fn job(value: &mut Value) {
     }
 }
 
+/// Copies the labels of the template to a Job without labels.
+pub(super) fn job_labels(value: &mut Value) {
+    let labels = tree::get(value, &["spec", "template", "metadata", "labels"]).cloned();
+    if let Some(labels) = labels.filter(|_| value.meta("labels").is_none()) {
+        value.set_meta("labels", labels);
+    }
+}
+
 fn job_spec(spec: &mut Value) {
     if tree::get(spec, &["completions"]).is_none() && tree::get(spec, &["parallelism"]).is_none() {
         tree::set(spec, &["completions"], 1);

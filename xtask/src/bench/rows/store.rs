@@ -67,7 +67,9 @@ fn play(session: &Session, figures: &mut Figures) -> Result<(), String> {
 fn goals(figures: &Figures, goals: &mut Goals) {
     for (_, case) in CASES {
         let (ours, theirs) = (figures.median(case, OURS, "ns/op"), figures.least(&[case], &[GO, KUBE], "ns/op"));
-        goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), 1.0);
+        // An update pays for the snapshot of readers; `cache/src/store/mod.rs` has the decision.
+        let bound = if case == "update" { 2.5 } else { 1.0 };
+        goals.at_most(&format!("{case}, times the better peer's"), ratio(ours, theirs), bound);
     }
     // Random reads of 100,000 objects miss the CPU cache; a thousand objects fit into it.
     for case in ["get", "get, a thousand keys again and again"] {

@@ -7,7 +7,8 @@
 //! that needs an answer which it does not have yet fails with [`Rejection::NeedsWebhook`].
 //! [`Control::run_write`] then calls the webhooks, stores their answer and runs the write again. An
 //! answer is keyed by the exact objects of the review, so it never applies to another version of
-//! them.
+//! them. An expression that asks the `authorizer` for what only an authorization webhook knows ends
+//! the write in the same way.
 
 mod attributes;
 mod hook_cache;
@@ -16,7 +17,7 @@ mod mutation;
 mod policy;
 mod webhook;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Time, Value};
@@ -34,7 +35,7 @@ use kubewright_auth::User;
 use kubewright_objects::conversion::webhook::{Converted, PendingConversion};
 use kubewright_objects::conversion::{self, ConvertWrite};
 use kubewright_objects::random;
-use kubewright_objects::rejection::Rejection;
+use kubewright_objects::rejection::{PendingAuthorization, Rejection};
 use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{ConversionWebhook, Resource};
 use kubewright_resources::decoding::{self, ExpectedType};
@@ -43,6 +44,8 @@ use webhook::{ConfiguredWebhook, PendingReview, Stage};
 
 /// Maximum number of attempts whose object differs from the one that webhooks have reviewed.
 const MAX_REVIEWED_ATTEMPTS: usize = 16;
+/// Maximum number of answers of an authorization webhook for one write.
+const MAX_AUTHORIZATIONS: usize = 256;
 /// Maximum number of calls to each mutating webhook. The second one is the reinvocation.
 const MAX_CALLS: usize = 2;
 
@@ -75,6 +78,8 @@ pub(crate) struct Control<'a> {
     /// Whether a webhook converts objects of the resource, and its answers so far.
     is_converted: bool,
     conversions: Mutex<Vec<(PendingConversion, Converted)>>,
+    /// Whether a webhook may have to authorize something.
+    is_authorized_by_webhook: bool,
     /// The call that the write needs before it can run again.
     awaited: Mutex<Option<Awaited>>,
     warnings: Mutex<Warnings>,
@@ -86,6 +91,7 @@ pub(crate) struct Control<'a> {
 
 /// A webhook call that a write needs.
 enum Awaited {
+    Authorization(PendingAuthorization),
     Review(PendingReview),
     Conversion(PendingConversion),
 }
@@ -105,6 +111,7 @@ impl<'a> Control<'a> {
         let is_exempt = resource.group == "admissionregistration.k8s.io";
         let mut control = Control::without_hooks(user);
         control.is_converted = resource.needs_webhook();
+        control.is_authorized_by_webhook = cluster.authorization_modes().has_webhook();
         control.clients = cluster.webhook_clients().clone();
         if !is_exempt {
             control.subresource = subresource.clone();
@@ -123,6 +130,7 @@ impl<'a> Control<'a> {
             answers: Mutex::default(),
             is_converted: false,
             conversions: Mutex::default(),
+            is_authorized_by_webhook: false,
             awaited: Mutex::default(),
             warnings: Mutex::default(),
             uid: random::uid(),
@@ -143,9 +151,11 @@ impl<'a> Control<'a> {
         &self,
         mut write: impl FnMut(bool) -> Result<T, Rejection>,
     ) -> Result<T, Rejection> {
-        for _ in 0..MAX_REVIEWED_ATTEMPTS + MAX_CALLS * self.hooks.webhooks.len() {
-            match write(!self.hooks.webhooks.is_empty() || self.is_converted) {
+        let runs_again = !self.hooks.webhooks.is_empty() || self.is_converted || self.is_authorized_by_webhook;
+        for _ in 0..MAX_REVIEWED_ATTEMPTS + MAX_CALLS * self.hooks.webhooks.len() + MAX_AUTHORIZATIONS {
+            match write(runs_again) {
                 Err(Rejection::NeedsWebhook) => self.call_awaited().await,
+                Err(Rejection::NeedsAuthorization(pending)) => pending.answered().await,
                 other => return other,
             }
         }
@@ -159,13 +169,36 @@ impl<'a> Control<'a> {
 
     /// Ends the write until a webhook has answered.
     fn wait_for(&self, awaited: Awaited) -> Rejection {
-        *self.awaited.lock().unwrap_or_else(PoisonError::into_inner) = Some(awaited);
+        let mut current = self.awaited();
+        // A review that was built on an unanswered expression must not be sent.
+        if !matches!(*current, Some(Awaited::Authorization(_))) {
+            *current = Some(awaited);
+        }
         Rejection::NeedsWebhook
+    }
+
+    /// Ends the write until an authorization webhook has answered an expression.
+    fn wait_for_authorization(&self, pending: Rejection) {
+        if let Rejection::NeedsAuthorization(pending) = pending {
+            *self.awaited() = Some(Awaited::Authorization(pending));
+        }
+    }
+
+    /// The result of hooks, unless an expression of theirs waits for an authorization webhook.
+    fn unless_waiting<T>(&self, result: Result<T, Rejection>) -> Result<T, Rejection> {
+        if matches!(*self.awaited(), Some(Awaited::Authorization(_))) {
+            return Err(Rejection::NeedsWebhook);
+        }
+        result
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Option<Awaited>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the webhook that the write needs, and keeps the answer for the next run.
     async fn call_awaited(&self) {
-        let awaited = self.awaited.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let awaited = self.awaited().take();
         match awaited {
             Some(Awaited::Review(review)) => {
                 let answer = review.send(self).await;
@@ -175,6 +208,7 @@ impl<'a> Control<'a> {
                 let answer = pending.ask(&self.clients).await;
                 self.conversions.lock().unwrap_or_else(PoisonError::into_inner).push((pending, answer));
             }
+            Some(Awaited::Authorization(pending)) => pending.answered().await,
             None => {}
         }
     }
@@ -222,6 +256,16 @@ impl<'a> Control<'a> {
         if !has_webhooks && self.hooks.mutations.is_empty() {
             return Ok(());
         }
+        self.unless_waiting(self.run_mutating_hooks(cluster, attributes, object, has_webhooks))
+    }
+
+    fn run_mutating_hooks(
+        &self,
+        cluster: &dyn ControlState,
+        attributes: Attributes<'_>,
+        object: Option<&mut Value>,
+        has_webhooks: bool,
+    ) -> Result<(), Rejection> {
         let mut seen = object.as_deref().cloned();
         if let Some(seen) = seen.as_mut().filter(|_| self.is_about_object(attributes.resource)) {
             admission::set_defaults(attributes.resource, seen);
@@ -247,6 +291,10 @@ impl<'a> Control<'a> {
 
     /// Runs the validating policies, then the validating webhooks.
     pub(crate) fn validate(&self, cluster: &dyn ControlState, attributes: &Attributes<'_>) -> Result<(), Rejection> {
+        self.unless_waiting(self.run_validating_hooks(cluster, attributes))
+    }
+
+    fn run_validating_hooks(&self, cluster: &dyn ControlState, attributes: &Attributes<'_>) -> Result<(), Rejection> {
         for policy in &self.hooks.policies {
             policy.check(self, cluster, attributes)?;
         }

@@ -16,7 +16,7 @@ use super::matching::ReviewVersion;
 use super::mutation::Mutation;
 use super::{Control, matching};
 use kubewright_auth::User;
-use kubewright_auth::authorization::{self, Action};
+use kubewright_auth::authorization::{self, Action, ResourceAction};
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_storage::KeyRange;
@@ -322,29 +322,42 @@ pub(super) fn variables<'a>(
         ..AuthorizationCheck::default()
     };
     let initial = AuthorizationCheck { request: Some(Arc::new(request)), ..AuthorizationCheck::default() };
-    variables.set_authorizer(initial, |check, verb| decide(cluster, control.user, check, verb));
+    variables.set_authorizer(initial, |check, verb| decide(cluster, control, check, verb));
     variables
 }
 
 /// Answers a CEL `authorizer` check.
-fn decide(cluster: &dyn ControlState, user: &User, check: &AuthorizationCheck, verb: &str) -> AuthorizationDecision {
+///
+/// If a webhook has to be asked first, the write ends and runs again, whatever the answer is here.
+fn decide(
+    cluster: &dyn ControlState,
+    control: &Control<'_>,
+    check: &AuthorizationCheck,
+    verb: &str,
+) -> AuthorizationDecision {
     let account = check.service_account.as_ref().map(|(namespace, name)| {
         let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
         User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), "", groups)
     });
     let action = match check.kind {
         CheckKind::Path => Action::Path { verb, path: &check.path },
-        _ => Action::Resource {
+        _ => Action::Resource(ResourceAction {
             verb,
             group: &check.group,
             resource: &check.resource,
             subresource: &check.subresource,
             namespace: &check.namespace,
             name: &check.name,
-        },
+            ..ResourceAction::default()
+        }),
     };
-    let decision = authorization::decide(cluster, account.as_ref().unwrap_or(user), action);
-    AuthorizationDecision { is_allowed: decision.is_allowed, reason: decision.reason.into() }
+    match authorization::decide(cluster, account.as_ref().unwrap_or(control.user), action) {
+        Ok(decision) => AuthorizationDecision { is_allowed: decision.is_allowed, reason: decision.reason.into() },
+        Err(pending) => {
+            control.wait_for_authorization(pending);
+            AuthorizationDecision::default()
+        }
+    }
 }
 
 /// Evaluates a boolean program, or explains why it failed.

@@ -38,7 +38,7 @@ pub use registration::HandlerRegistration;
 use super::handler::EventHandler;
 use crate::lister::Lister;
 use crate::lister_watcher::ListerWatcher;
-use crate::metrics::InformerLabels;
+use crate::metrics::{InformerLabels, InformerSample};
 use crate::queue::BoxFuture;
 use crate::reflector::{Health, Reflector};
 use crate::store::{IndexerConflict, Indexers, Store};
@@ -234,6 +234,11 @@ impl<T: Object> SharedIndexInformer<T> {
             Some([reflector]) => reflector.last_sync_resource_version(),
             _ => ResourceVersion::default(),
         }
+    }
+
+    /// All values of the informer at one moment.
+    pub(crate) fn observe(&self) -> InformerSample {
+        self.shared.processor.observe(&*self.shared)
     }
 
     /// Whether the informer has stopped.

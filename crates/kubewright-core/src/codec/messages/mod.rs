@@ -7,6 +7,7 @@ mod own_loop;
 mod protobuf_decode;
 mod protobuf_encode;
 mod protobuf_items;
+mod protobuf_stored;
 
 pub(crate) use envelope::type_meta;
 pub use envelope::{Envelope, MAGIC};

@@ -27,7 +27,7 @@ impl Encoder<'_> {
         }
     }
 
-    fn field(&mut self, number: u32, value: Ref<'_>) {
+    pub(super) fn field(&mut self, number: u32, value: Ref<'_>) {
         match value {
             Ref::Absent => {}
             Ref::Bool(value) => self.varint(number, value.into()),

@@ -1,16 +1,14 @@
-//! The history of an object, for failing assertions.
+//! The history of an object: its versions with their differences, and the events about it.
 
 use std::fmt;
 use std::time::Duration;
 
 use kubewright_api::core::v1::Event;
-use kubewright_client::{Api, Scope};
+use kubewright_client::{Api, Client, Scope};
 use kubewright_core::options::{ListOptions, WatchOptions};
 use kubewright_core::stream::WatchEvent;
-use kubewright_core::{DynamicObject, GroupVersionResource, Kind, Map, Object, ObjectKey, Value};
+use kubewright_core::{DynamicObject, FieldSelector, Map, Object, ObjectKey, Value};
 use tokio::time::timeout;
-
-use super::TestCluster;
 
 /// Maximum number of lines for one version.
 const MAX_LINES: usize = 40;
@@ -48,15 +46,20 @@ pub struct ObjectVersion {
     pub differences: Vec<String>,
 }
 
-impl TestCluster {
-    /// The history of an object. The server remembers its latest 10,000 changes.
-    pub async fn history<K: Kind>(&self, namespace: &str, name: &str) -> ObjectHistory {
-        let (kind, key) = (&K::RESOURCE.kind, ObjectKey::namespaced(namespace, name));
-        let resource = GroupVersionResource::new(kind.group, kind.version, K::RESOURCE.plural);
-        let scope = if K::RESOURCE.namespaced { Scope::Namespace(namespace.into()) } else { Scope::Cluster };
-        let objects = Api::<DynamicObject>::new(&self.client(), resource, scope);
+impl ObjectHistory {
+    /// Reads the history of the object `name` from the event log of its server. `kind` is the kind
+    /// of the objects.
+    ///
+    /// An embedded server remembers its latest 10,000 changes, and kube-apiserver those of about
+    /// five minutes.
+    pub async fn read(objects: &Api<DynamicObject>, kind: &str, name: &str) -> Self {
+        let namespace = match objects.scope() {
+            Scope::Namespace(namespace) => namespace.as_str(),
+            _ => "",
+        };
+        let key = ObjectKey::namespaced(namespace, name);
         let (mut versions, mut before) = (Vec::new(), Value::Null);
-        for change in all_changes(&objects).await {
+        for change in all_changes(objects).await {
             let (change, object) = match change {
                 WatchEvent::Added(object) => ("created", object),
                 WatchEvent::Modified(object) => ("updated", object),
@@ -75,25 +78,23 @@ impl TestCluster {
                 before = if change == "deleted" { Value::Null } else { after };
             }
         }
-        let events = self.events_about(kind.kind, namespace, name).await;
-        ObjectHistory { object: format!("{} {key}", kind.kind), versions, events }
+        let events = events_about(objects.client(), kind, namespace, name).await;
+        ObjectHistory { object: format!("{kind} {key}"), versions, events }
     }
+}
 
-    async fn events_about(&self, kind: &str, namespace: &str, name: &str) -> Vec<String> {
-        let namespace = if namespace.is_empty() { "default" } else { namespace };
-        let events = Api::<Event>::namespaced(&self.client(), namespace).list(&ListOptions::default()).await;
-        let is_about = |event: &&Event| {
-            let object = &event.involved_object;
-            object.kind.as_deref() == Some(kind) && object.name.as_deref() == Some(name)
-        };
-        let text = |event: &Event| {
-            let part = |text: &Option<kubewright_core::Str>| text.as_deref().unwrap_or_default().to_owned();
-            let times = event.count.filter(|count| *count > 1).map(|count| format!(" ({count} times)"));
-            let (kind, reason, message) = (part(&event.type_), part(&event.reason), part(&event.message));
-            format!("{kind} {reason}: {message}{}", times.unwrap_or_default())
-        };
-        events.map(|events| events.items.iter().filter(is_about).map(text).collect()).unwrap_or_default()
-    }
+async fn events_about(client: &Client, kind: &str, namespace: &str, name: &str) -> Vec<String> {
+    let namespace = if namespace.is_empty() { "default" } else { namespace };
+    let about = FieldSelector::everything().equals("involvedObject.kind", kind).equals("involvedObject.name", name);
+    let options = ListOptions { field_selector: about, ..ListOptions::default() };
+    let events = Api::<Event>::namespaced(client, namespace).list(&options).await;
+    let text = |event: &Event| {
+        let part = |text: &Option<kubewright_core::Str>| text.as_deref().unwrap_or_default().to_owned();
+        let times = event.count.filter(|count| *count > 1).map(|count| format!(" ({count} times)"));
+        let (kind, reason, message) = (part(&event.type_), part(&event.reason), part(&event.message));
+        format!("{kind} {reason}: {message}{}", times.unwrap_or_default())
+    };
+    events.map(|events| events.items.iter().map(text).collect()).unwrap_or_default()
 }
 
 /// All changes that the server remembers.
