@@ -17,6 +17,7 @@ thread_local! {
 }
 
 /// Whether the current thread may block: it runs an offloaded job.
+#[cfg(feature = "etcd")]
 pub(crate) fn may_block() -> bool {
     MAY_BLOCK.get()
 }

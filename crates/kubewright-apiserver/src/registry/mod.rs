@@ -13,6 +13,8 @@ mod definition;
 mod definition_names;
 mod delete;
 mod eviction;
+#[cfg(feature = "etcd")]
+mod following;
 mod index;
 mod list;
 mod ownership;
@@ -38,14 +40,14 @@ use tokio::sync::watch as channel;
 pub(crate) use create::CreateRequest;
 pub(crate) use definition::set_condition;
 pub(crate) use delete::{CUSTOM_CLEANUP, DeleteOutcome, FOREGROUND, ORPHAN};
+#[cfg(feature = "etcd")]
+pub(crate) use following::ListedObjects;
 use index::Indices;
 use list::ListHorizon;
 pub(crate) use list::{ListPage, parse_version};
 pub(crate) use ownership::{FieldManager, Ownership, apply, check_configuration, group_version};
 pub(crate) use persistence::track_writes;
 pub(crate) use selection::Selectors;
-#[cfg(feature = "etcd")]
-pub(crate) use shared::ListedObjects;
 pub(crate) use shared::SharedDatabase;
 pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_version, wrong_uid};
 pub(crate) use watch::{FrameSlot, RegistryWatch};

@@ -61,6 +61,7 @@ impl UnreadableObjects {
     }
 
     /// Replaces all of them.
+    #[cfg(feature = "etcd")]
     pub(super) fn replace_all(&self, objects: Vec<(Key, String)>) {
         self.lock().clear();
         objects.into_iter().for_each(|(key, reason)| self.add(key, reason));
