@@ -26,6 +26,7 @@ struct Browser {
 
 impl Browser {
     /// `None` if Chromium or its driver is missing.
+    #[allow(clippy::print_stderr)]
     async fn start() -> Option<Self> {
         for program in ["chromium", "chromedriver"] {
             let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -2,6 +2,9 @@
 //! namespace and definition cleanup, claim protection, event expiry, quota status and, if enabled,
 //! default service accounts.
 //!
+//! Without controllers (`ApiServer::without_controllers`) only the parts of kube-apiserver itself
+//! remain: definition cleanup and event expiry.
+//!
 //! A single task follows the log in order, so equal writes have equal consequences. Only webhook
 //! calls run in other tasks (`deletions`). `content` waits until the log is followed to its end.
 
@@ -175,7 +178,9 @@ impl Housekeeper {
         for (count, (key, entry)) in (1..).zip(&entries) {
             let references = entry.object.field(&["metadata", "ownerReferences"]);
             let references = references.as_ref().and_then(|list| list.as_array()).map_or(&[][..], |list| list);
-            self.garbage.set_owners(key, references);
+            if self.registry.has_controllers {
+                self.garbage.set_owners(key, references);
+            }
             yield_regularly(count).await;
         }
         // Take the entries one by one: holding the list would keep overwritten objects alive.
@@ -241,12 +246,20 @@ impl Housekeeper {
             EventKind::Modified => false,
         };
         self.expiry.written(key, event.revision);
-        let owners = self.garbage.set_owners(key, value.owner_references());
+        let has_controllers = self.registry.has_controllers;
+        let owners = if has_controllers { self.garbage.set_owners(key, value.owner_references()) } else { Vec::new() };
         self.examine(key, value, &owners, is_new);
     }
 
     fn examine(&mut self, key: &Key, value: &Value, owners_before: &[Str], is_new: bool) {
         let registry = &*self.registry;
+        if !registry.has_controllers {
+            // The contents of a definition are deleted by kube-apiserver itself.
+            if key.resource() != content::NAMESPACES {
+                self.content.written(key, value, is_new);
+            }
+            return;
+        }
         ensure_default_account(registry, key);
         self.garbage.update(registry, key, value, owners_before);
         self.content.written(key, value, is_new);
@@ -265,8 +278,11 @@ impl Housekeeper {
 
     fn follow_deletion(&mut self, key: &Key, value: &Value) {
         let registry = &*self.registry;
-        self.garbage.forget(registry, key, value);
         self.expiry.forget(key);
+        if !registry.has_controllers {
+            return self.content.deleted(key);
+        }
+        self.garbage.forget(registry, key, value);
         self.deletions.forget(key);
         if key.resource() == "serviceaccounts" && key.name() == DEFAULT {
             accounts::create_default(registry, key.namespace().unwrap_or_default());

@@ -95,6 +95,8 @@ pub(crate) struct Registry {
     pub(crate) plugins: EnabledPlugins,
     /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
+    /// Whether the server runs controllers that belong to kube-controller-manager.
+    pub(crate) has_controllers: bool,
     /// The authorization modes.
     pub(crate) authorization_modes: AuthorizationModes,
     /// Serializes writes that a quota limits.
@@ -141,6 +143,7 @@ impl Registry {
             allocation: Mutex::new(()),
             plugins: EnabledPlugins::default(),
             event_ttl: Duration::ZERO,
+            has_controllers: true,
             authorization_modes: AuthorizationModes::default(),
             quota: Mutex::new(()),
             policies: Policies::default(),

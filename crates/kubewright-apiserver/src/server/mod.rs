@@ -79,6 +79,7 @@ impl ApiServer {
         registry.set_service_addresses(self.service_addresses);
         registry.authorization_modes = self.authorization_modes.clone();
         registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
+        registry.has_controllers = !self.lacks_controllers;
         let registry = Arc::new(registry);
         let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
         let disk = disk.map(|disk| disk.start(Arc::clone(&registry))).transpose().map_err(unusable)?.map(Arc::new);

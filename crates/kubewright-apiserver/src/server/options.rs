@@ -51,6 +51,7 @@ pub struct ApiServer {
     pub(super) plugins: EnabledPlugins,
     pub(super) service_addresses: ServiceAddresses,
     pub(super) event_ttl: Option<Duration>,
+    pub(super) lacks_controllers: bool,
     pub(super) serving_files: Option<(PathBuf, PathBuf)>,
     pub(super) certificate_directory: Option<PathBuf>,
     pub(super) client_ca_file: Option<PathBuf>,
@@ -213,6 +214,17 @@ impl ApiServer {
     #[must_use]
     pub fn service_addresses(mut self, addresses: ServiceAddresses) -> Self {
         self.service_addresses = addresses;
+        self
+    }
+
+    /// Leaves to other programs what kube-controller-manager does in a cluster: garbage collection,
+    /// emptying of namespaces, release of protected claims and volumes, default service accounts,
+    /// and the status of quotas.
+    ///
+    /// The server then behaves like kube-apiserver alone, on which tests for envtest rely.
+    #[must_use]
+    pub fn without_controllers(mut self) -> Self {
+        self.lacks_controllers = true;
         self
     }
 

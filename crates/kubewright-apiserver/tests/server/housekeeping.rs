@@ -22,6 +22,33 @@ async fn objects_without_owners_are_collected() {
 }
 
 #[tokio::test]
+async fn without_controllers_the_server_is_kube_apiserver_alone() {
+    let server = ApiServer::in_memory().without_controllers().start().await.expect("it starts");
+    let mut client = Client::over(server.connect()).await;
+    let (_, owner) = client.call("POST", CONFIG_MAPS, &config_map("owner", "")).await;
+    let uid = text(&owner, "metadata/uid");
+    let reference =
+        format!(r#","ownerReferences":[{{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"{uid}"}}]"#);
+    client.call("POST", CONFIG_MAPS, &config_map("dependent", &reference)).await;
+    let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;
+    client.call("POST", "/api/v1/namespaces", namespace).await;
+    assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/owner"), "").await.0, 200);
+    assert_eq!(client.call("DELETE", "/api/v1/namespaces/shop", "").await.0, 200);
+    // The end of a definition, which is kube-apiserver's own work, shows that the writes before it
+    // were followed.
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let definition = r#"{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.example.com"},
+        "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[{"name":"v1",
+        "served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}"#;
+    assert_eq!(client.call("POST", definitions, definition).await.0, 201);
+    assert_eq!(client.call("DELETE", &format!("{definitions}/foos.example.com"), "").await.0, 200);
+    client.until(&format!("{definitions}/foos.example.com"), 404).await;
+    assert_eq!(client.call("GET", &format!("{CONFIG_MAPS}/dependent"), "").await.0, 200);
+    let (code, shop) = client.call("GET", "/api/v1/namespaces/shop", "").await;
+    assert_eq!((code, text(&shop, "status/phase").as_str()), (200, "Terminating"));
+}
+
+#[tokio::test]
 async fn a_namespace_is_deleted_after_its_content() {
     let (_server, mut client) = server().await;
     let namespace = r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}"#;

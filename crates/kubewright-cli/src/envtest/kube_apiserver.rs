@@ -112,7 +112,7 @@ fn help() -> String {
 
 /// The server that the flags describe.
 fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
-    let mut server = ApiServer::in_memory().listen(address(flags)?);
+    let mut server = ApiServer::in_memory().without_controllers().listen(address(flags)?);
     server = certificates(server, flags)?;
     server = authentication(server, flags)?;
     server = server.authorization_modes(authorization_modes(flags)?);
