@@ -1,7 +1,7 @@
 //! A server that receives audit events in batches.
 //!
-//! Requests never wait for it. Events that come faster than the server takes them fill a buffer, and
-//! are lost when it is full. kube-apiserver's mode `batch` is the same.
+//! Requests never wait for it. Events that come faster than the server takes them fill a buffer,
+//! and are lost when it is full. kube-apiserver's mode `batch` is the same.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

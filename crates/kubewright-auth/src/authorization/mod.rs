@@ -8,6 +8,7 @@ mod action;
 mod escalation;
 mod mode;
 mod node;
+mod opinion;
 mod rbac;
 mod rule;
 mod webhook;
@@ -20,6 +21,8 @@ pub use mode::{AuthorizationMode, AuthorizationModes, AuthorizationReader};
 pub use node::node_term;
 pub use rbac::subject_terms;
 pub use webhook::{AuthorizationWebhook, AuthorizationWebhookOptions};
+
+use opinion::Opinion;
 
 use crate::{MASTERS, User};
 use kubewright_objects::lookup::ObjectReader;
@@ -83,17 +86,6 @@ pub fn decide(objects: &dyn AuthorizationReader, user: &User, action: Action<'_>
     }
     reasons.retain(|reason| !reason.is_empty());
     Ok(Decision { is_allowed: false, reason: reasons.join("\n") })
-}
-
-/// The opinion of one mode, with its reason. The reason may be empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Opinion {
-    /// The user may. Later modes are not asked.
-    Allow(String),
-    /// The user may not. Later modes are not asked.
-    Deny(String),
-    /// Another mode decides.
-    None(String),
 }
 
 /// The wanted rules that `have` does not cover.

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 
 use kubewright_core::{Str, Value};
 
+use super::action::Action;
+use super::opinion::Opinion;
 use super::rule::PolicyRule;
-use super::{Action, Opinion};
 use crate::User;
 use kubewright_objects::lookup::{IndexTerm, ObjectReader};
 use kubewright_objects::object::{Meta, StoredObject, tree};

@@ -1,7 +1,7 @@
 //! The authorization mode `Webhook`: another server decides about SubjectAccessReviews.
 //!
-//! Decisions are remembered, as in kube-apiserver. A decision that is not known yet ends the attempt
-//! with [`Rejection::NeedsAuthorization`], and the attempt runs again with the answer.
+//! Decisions are remembered, as in kube-apiserver. A decision that is not known yet ends the
+//! attempt with [`Rejection::NeedsAuthorization`], and the attempt runs again with the answer.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,8 @@ use kubewright_objects::object::{to_json, tree};
 use kubewright_objects::rejection::{PendingAuthorization, Rejection};
 use tokio::time::Instant;
 
-use super::{Action, Opinion, ResourceAction};
+use super::action::{Action, ResourceAction};
+use super::opinion::Opinion;
 use crate::User;
 
 /// Delay before the second attempt of a call, as in kube-apiserver.

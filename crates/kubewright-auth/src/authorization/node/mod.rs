@@ -13,7 +13,8 @@ use kubewright_objects::lookup::ObjectReader;
 
 pub use references::node_term;
 
-use super::{Action, Opinion, ResourceAction};
+use super::action::{Action, ResourceAction};
+use super::opinion::Opinion;
 use crate::User;
 use references::NodeObjects;
 
