@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -18,7 +19,9 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use time::OffsetDateTime;
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 
 use crate::client::{Client, text};
@@ -53,7 +56,12 @@ impl TestAuthority {
     }
 
     fn sign(&self, name: &str, groups: &[&str]) -> Identity {
+        self.sign_until(name, groups, rcgen::date_time_ymd(4096, 1, 1))
+    }
+
+    fn sign_until(&self, name: &str, groups: &[&str], expires: OffsetDateTime) -> Identity {
         let mut params = named(name, groups);
+        params.not_after = expires;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().expect("keys can be made");
         let certificate = params.signed_by(&key, &self.issuer).expect("it signs").pem();
@@ -135,6 +143,21 @@ async fn client_certificates_of_further_authorities_are_users() {
     let mut anonymous = connect(&server, &authority, None).await;
     assert_eq!(anonymous.call("GET", "/api/v1/namespaces", "").await.0, 403);
     assert_eq!(anonymous.call("GET", "/healthz", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_connection_that_outlives_its_certificate_has_no_user() {
+    let directory = Directory::new("expiring-client");
+    let known = TestAuthority::new("known");
+    let file = write(&directory, "ca.crt", &known.certificate);
+    let server = listening(ApiServer::in_memory().client_ca_file(file)).await;
+    let authority = server.certificate_authority().expect("TLS").to_owned();
+    let expires = OffsetDateTime::now_utc() + Duration::from_secs(3);
+    let mut jane = connect(&server, &authority, Some(&known.sign_until("jane", &[], expires))).await;
+    assert_eq!(who(&mut jane, &[]).await.expect("a user").0, "jane");
+    // The certificate names whole seconds.
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(who(&mut jane, &[]).await, Err(401), "the connection is still open");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_cache::{
     Compact, Event, FactoryOptions, HealthState, InformerScope, ReflectorOptions, SharedInformerFactory, UnknownIndex,
 };
+use kubewright_client::credentials::Impersonation;
 use kubewright_client::{Api, Client};
 use kubewright_core::json::{Reader, Writer};
 use kubewright_core::meta::v1::{ObjectMeta, OwnerReference};
@@ -269,6 +270,28 @@ async fn an_api_of_a_namespace_has_an_informer_of_its_own() {
         assert_eq!(informers, ["configmaps", "configmaps in default", "configmaps in kube-system", "namespaces"]);
         factory.shutdown().await;
     }
+}
+
+// SI-20: the informer of another cluster, or of another user, is not the first client's.
+#[tokio::test]
+async fn an_api_of_another_client_has_an_informer_of_its_own() {
+    let (_server, client) = server().await;
+    let (_other_server, other) = server().await;
+    create(&client, "here").await;
+    create(&other, "there").await;
+    let jane = client.clone().impersonate(Impersonation::user("jane"));
+    let factory = SharedInformerFactory::new(&client, FactoryOptions::default());
+    let of = |client: &Client| factory.of_api(client.api::<ConfigMap>("default"), InformerScope::default());
+    let ([here, again, there], denied) = ([&client, &client.clone().retries(1), &other].map(of), of(&jane));
+    factory.start(&CancellationToken::new());
+    let stop = factory.wait_for_cache_sync_within(Duration::from_secs(2)).await;
+    assert!(stop.is_err(), "jane may not list config maps");
+    let seen = [&here, &again, &there, &denied].map(|informer| names(&informer.lister().list(&Selector::default())));
+    assert_eq!(seen, [vec!["here"], vec!["here"], vec!["there"], vec![]]);
+    let known: Vec<String> = factory.informers().into_iter().map(|one| one.name).collect();
+    assert_eq!(known.len(), 3, "clones of a client share an informer: {known:?}");
+    assert!(known.contains(&"configmaps in default for jane".to_owned()), "{known:?}");
+    factory.shutdown().await;
 }
 
 // A deleted definition is a health state of its informer; when it is recreated, its objects return.
