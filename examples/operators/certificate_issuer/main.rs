@@ -189,9 +189,11 @@ fn expiry(secret: &Secret, owner: &Certificate) -> Option<Time> {
     secret.annotations().get(NOT_AFTER).filter(|_| is_current && is_ours)?.parse().ok()
 }
 
-/// The time until a third of the lifetime is left; `None` if it has passed.
+/// The time until a third of the lifetime is left; `None` if it has come.
 fn until_renewal(not_after: Option<Time>, owner: &Certificate) -> Option<Duration> {
-    not_after?.duration_since(now())?.checked_sub(Duration::from_secs(u64::from(owner.spec.lifetime_seconds) / 3))
+    let third = Duration::from_secs(u64::from(owner.spec.lifetime_seconds) / 3);
+    // A zero delay would reconcile in a loop until the second is over.
+    not_after?.duration_since(now())?.checked_sub(third).filter(|left| !left.is_zero())
 }
 
 #[cfg(test)]
