@@ -7,11 +7,11 @@
 //! snapshot has the first few keys of each queue and counts of the rest, so its size depends on the
 //! number of controllers and not on that of objects.
 //!
-//! - [`observed`]: the observed parts, and the latest reconciles of each controller.
-//! - [`pipeline`]: the snapshot.
-//! - [`object_view`], [`owners`]: an object with its versions, reconciles and owner tree.
-//! - [`actions`]: writes, which are off unless the owner of the server allows them.
-//! - [`server`]: HTTP, and its access checks.
+//! - `observed`: the observed parts, and the latest reconciles of each controller.
+//! - `pipeline`: the snapshot.
+//! - `object_view`, `owners`: an object with its versions, reconciles and owner tree.
+//! - `actions`: writes, which are off unless the owner of the server allows them.
+//! - `server`: HTTP, and its access checks.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
