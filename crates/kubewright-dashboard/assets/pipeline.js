@@ -47,7 +47,7 @@ export function drawPipeline(now) {
   const seconds = previous ? Math.max(0.05, (Date.parse(now.time) - Date.parse(previous.time)) / 1000) : 0;
   drawInformers(now.informers, seconds);
   drawControllers(now, seconds);
-  previous = { ...now, time: now.time };
+  previous = now;
 }
 
 function drawInformers(informers, seconds) {
@@ -63,8 +63,7 @@ function drawInformers(informers, seconds) {
     }));
   }
   informers.forEach((informer, index) => {
-    const [reflector, fifo, indexer, handlers] = body.rows[index].cells.length === 5
-      ? [1, 2, 3, 4].map((cell) => body.rows[index].cells[cell]) : [];
+    const [, reflector, fifo, indexer, handlers] = body.rows[index].cells;
     const old = before.get(informer.name);
     const rate = old && seconds ? (informer.batches - old.batches) / seconds : 0;
     set(reflector, word(informer.state));

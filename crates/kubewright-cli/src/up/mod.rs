@@ -71,7 +71,7 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         MetricsServer::register(&server.client()).await?;
     }
     let dashboard = match options.dashboard.dashboard(&context) {
-        // The server is embedded: what it holds is a test, unless it is kept.
+        // The server is embedded, and its data belongs to the user who opens the page.
         Some(dashboard) => Some(dashboard.allow_actions().start().await?),
         None => None,
     };
