@@ -78,6 +78,14 @@ impl Nodes {
                     self.become_ready_at_once(pod, spec, &mut status, now);
                 }
                 PodStep::BackOff => self.back_off(pod, spec, &mut status, &step.container),
+                PodStep::BecomeStarted => {
+                    pod_status::become_started(&mut status, &step.container);
+                    // The next init container waits until a sidecar has started.
+                    if spec.init_containers.iter().any(|one| one.name == step.container) {
+                        pod_status::initialize(spec, &mut status, now, |one| self.begin(pod, one));
+                    }
+                    self.become_ready_at_once(pod, spec, &mut status, now);
+                }
                 PodStep::BecomeReady => pod_status::become_ready(spec, &mut status, &step.container, now),
                 PodStep::BecomeUnready => self.become_unready(pod, spec, &mut status, &step.container, now),
                 PodStep::Kill => {
@@ -89,7 +97,8 @@ impl Nodes {
                     self.become_ready_at_once(pod, spec, &mut status, now);
                 }
                 PodStep::Restart => {
-                    pod_status::restart(&mut status, &step.container, now);
+                    let Some(container) = find(spec, &step.container) else { continue };
+                    pod_status::restart(container, &mut status, now);
                     self.become_ready_at_once(pod, spec, &mut status, now);
                 }
                 PodStep::Stop if is_finished(pod) || pod.metadata.finalizers.is_empty() => return self.stop(pod).await,
@@ -156,8 +165,7 @@ impl Nodes {
     fn become_ready_at_once(&self, pod: &Pod, spec: &PodSpec, status: &mut PodStatus, now: Time) {
         let running = status.container_statuses.iter().filter(|one| pod_status::is_running(one) && !one.ready);
         let is_ready = |one: &&ContainerStatus| {
-            let has_no_delay = self.ready_delay(pod, &one.name).is_some_and(|delay| delay.is_zero());
-            has_no_delay && find(spec, &one.name).is_some_and(|container| self.readiness(pod, container, one).is_ok())
+            find(spec, &one.name).is_some_and(|of| self.time_to_readiness(pod, of, one) == Some(Duration::ZERO))
         };
         let names: Vec<_> = running.filter(is_ready).map(|container| container.name.clone()).collect();
         for name in &names {
@@ -262,7 +270,7 @@ impl Nodes {
                 pod_status::crash(pod, status, name, code, now);
                 // As by a kubelet, the first restart does not wait.
                 if restarts == 0 {
-                    pod_status::restart(status, name, now);
+                    pod_status::restart(container, status, now);
                 }
             }
         }

@@ -70,6 +70,9 @@ pub(super) fn initialize(
             break;
         }
         if !is_initializing(status) {
+            if is_sidecar(container) && !has_started(status) {
+                break;
+            }
             continue;
         }
         let begun = begin(container);
@@ -79,7 +82,10 @@ pub(super) fn initialize(
         }
         *status = running(container, now);
         if is_sidecar(container) {
-            status.ready = true;
+            status.ready = container.startup_probe.is_none() && container.readiness_probe.is_none();
+            if !has_started(status) {
+                break;
+            }
         } else if begun == ContainerStart::EndsAtOnce {
             complete(status, 0, now);
             status.ready = true;
@@ -112,10 +118,23 @@ pub(super) fn has_initialized(spec: &PodSpec, status: &PodStatus) -> bool {
     spec.init_containers.iter().all(|container| {
         let status = status.init_container_statuses.iter().find(|status| status.name == container.name);
         status.is_some_and(|status| match is_sidecar(container) {
-            true => !is_initializing(status) && image_wait(status).is_none(),
+            true => has_started(status),
             false => exit_code(status) == Some(0),
         })
     })
+}
+
+/// Whether a sidecar has run, and has passed its startup probe if it runs now.
+fn has_started(sidecar: &ContainerStatus) -> bool {
+    let is_starting = is_running(sidecar) && sidecar.started != Some(true);
+    !is_initializing(sidecar) && image_wait(sidecar).is_none() && !is_starting
+}
+
+/// The startup probe of a container has succeeded.
+pub(super) fn become_started(status: &mut PodStatus, name: &str) {
+    if let Some(container) = find_mut(status, name) {
+        container.started = Some(true);
+    }
 }
 
 /// The container is ready, and the pod if all are. Without a name, the whole pod is.
@@ -229,12 +248,12 @@ pub(super) fn crash(pod: &Pod, status: &mut PodStatus, name: &str, code: i32, no
 }
 
 /// A container was started again.
-pub(super) fn restart(status: &mut PodStatus, name: &str, now: Time) {
-    let Some(container) = find_mut(status, name) else { return };
+pub(super) fn restart(of: &Container, status: &mut PodStatus, now: Time) {
+    let Some(container) = find_mut(status, &of.name) else { return };
     container.restart_count += 1;
     container.container_id = Some(container_id(&container.name, container.restart_count));
     container.state = Some(runs_since(now));
-    container.started = Some(true);
+    container.started = Some(of.startup_probe.is_none());
 }
 
 /// Whether a container waits for its restart.
@@ -301,7 +320,7 @@ fn running(container: &Container, now: Time) -> ContainerStatus {
         image_id: format!("simulated://{image}").into(),
         image,
         container_id: Some(container_id(&container.name, 0)),
-        started: Some(true),
+        started: Some(container.startup_probe.is_none()),
         ..Default::default()
     }
 }
@@ -402,7 +421,7 @@ mod tests {
         assert!(status.conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True"));
         crash(&pod, &mut status, "main", 3, now);
         assert_eq!(states(&status), "0 running CrashLoopBackOff");
-        restart(&mut status, "main", now);
+        restart(&spec.containers[0], &mut status, now);
         assert_eq!((states(&status).as_str(), status.container_statuses[0].restart_count), ("0 running running", 1));
         end(&spec, &mut status, "main", 0, now);
         assert_eq!((states(&status).as_str(), status.phase.as_deref()), ("0 0 0", Some("Succeeded")));

@@ -37,10 +37,12 @@ pub(super) enum PodStep {
     Pull,
     /// It shows that it waits for the next pull.
     BackOff,
+    /// Its startup probe has succeeded.
+    BecomeStarted,
     BecomeReady,
     BecomeUnready,
     End,
-    /// It is killed because its liveness probe fails.
+    /// It is killed because its liveness or startup probe fails.
     Kill,
     Restart,
     Stop,

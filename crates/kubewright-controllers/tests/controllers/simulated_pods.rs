@@ -164,12 +164,19 @@ async fn an_init_container_without_an_image_holds_the_pod() {
     cluster.stop().await;
 }
 
+fn exec_probe(command: &str, initial_delay: i32) -> Probe {
+    let exec = ExecAction { command: ["sh", "-c", command].map(Str::from).into() };
+    Probe {
+        exec: Some(exec.into()),
+        period_seconds: Some(1),
+        failure_threshold: Some(3),
+        initial_delay_seconds: Some(initial_delay),
+        ..Default::default()
+    }
+}
+
 fn with_probes(name: &str, image: &str, script: &str, readiness: &str, liveness: &str) -> Pod {
-    let probe = |command: &str| {
-        let exec = ExecAction { command: ["sh", "-c", command].map(Str::from).into() };
-        let periods = Probe { period_seconds: Some(1), failure_threshold: Some(2), ..Default::default() };
-        Probe { exec: Some(exec.into()), ..periods }.into()
-    };
+    let probe = |command| Probe { failure_threshold: Some(2), ..exec_probe(command, 0) }.into();
     let mut container = container("main", script);
     container.image = Some(image.into());
     if !readiness.is_empty() {
@@ -215,6 +222,77 @@ async fn a_container_that_is_not_alive_is_restarted() {
     let is_report = |event: &Event| event.reason.as_deref() == Some("Killing");
     let message = cluster.until_event(is_report).await.message.unwrap_or_default();
     assert_eq!(message, "Container main failed liveness probe, will be restarted");
+    cluster.stop().await;
+}
+
+fn started(pod: &Pod) -> Vec<Option<bool>> {
+    pod.status.iter().flat_map(|status| status.container_statuses.iter()).map(|one| one.started).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_readiness_probe_waits_for_its_initial_delay_and_its_successes() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut web = container("main", "sleep 600");
+    web.readiness_probe = Some(Probe { success_threshold: Some(4), ..exec_probe("true", 20) }.into());
+    let start = Instant::now();
+    cluster.create(&pod("web", "Always", &[web], &[])).await;
+    let running = cluster.until::<Pod>("web", |pod| phase(pod) == "Running").await;
+    assert_eq!((ready(&running), started(&running)), (vec![false], vec![Some(true)]));
+    cluster.until::<Pod>("web", |pod| ready(pod) == [true]).await;
+    assert!((22..25).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_probes_wait_for_the_startup_probe() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut web = container("main", "sleep 10; touch /tmp/started; sleep 600");
+    web.startup_probe = Some(Probe { failure_threshold: Some(30), ..exec_probe("cat /tmp/started", 0) }.into());
+    web.readiness_probe = Some(exec_probe("true", 0).into());
+    // Without a startup probe, this one would restart the container after two seconds.
+    web.liveness_probe = Some(exec_probe("cat /tmp/started", 0).into());
+    let start = Instant::now();
+    cluster.create(&pod("web", "Always", &[web], &[])).await;
+    let running = cluster.until::<Pod>("web", |pod| phase(pod) == "Running").await;
+    assert_eq!((ready(&running), started(&running)), (vec![false], vec![Some(false)]));
+    let ready = cluster.until::<Pod>("web", |pod| ready(pod) == [true]).await;
+    assert!((10..13).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert_eq!(started(&ready), [Some(true)]);
+    assert_eq!(ready.status.unwrap().container_statuses[0].restart_count, 0);
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_does_not_start_is_restarted() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut web = container("main", "sleep 600");
+    web.startup_probe = Some(exec_probe("cat /tmp/started", 5).into());
+    let start = Instant::now();
+    cluster.create(&pod("web", "Always", &[web], &[])).await;
+    let restarts = |pod: &Pod| pod.status.as_ref().map_or(0, |status| status.container_statuses[0].restart_count);
+    let is_restarted = |pod: &Pod| phase(pod) == "Running" && restarts(pod) == 1;
+    let restarted = cluster.until::<Pod>("web", is_restarted).await;
+    assert!((7..9).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+    assert_eq!((ready(&restarted), started(&restarted)), (vec![false], vec![Some(false)]));
+    let is_report = |event: &Event| event.reason.as_deref() == Some("Killing");
+    let message = cluster.until_event(is_report).await.message.unwrap_or_default();
+    assert_eq!(message, "Container main failed startup probe, will be restarted");
+    cluster.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_init_container_waits_until_a_sidecar_has_started() {
+    let cluster = Cluster::with_nodes(1).await;
+    let mut proxy = container("proxy", "sleep 8; touch /tmp/started; sleep 600");
+    proxy.restart_policy = Some("Always".into());
+    proxy.startup_probe = Some(Probe { failure_threshold: Some(30), ..exec_probe("cat /tmp/started", 0) }.into());
+    let mut web = pod("web", "Always", &[container("main", "sleep 600")], &[]);
+    let spec = web.spec.as_mut().unwrap();
+    spec.init_containers = [proxy, container("last", "true")].into_iter().collect();
+    let start = Instant::now();
+    cluster.create(&web).await;
+    cluster.until::<Pod>("web", |pod| phase(pod) == "Running" && ready(pod) == [true]).await;
+    assert!((8..11).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
     cluster.stop().await;
 }
 
