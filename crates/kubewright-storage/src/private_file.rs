@@ -64,3 +64,52 @@ pub fn restrict(path: &Path, mode: u32) -> io::Result<()> {
 pub fn is_open_to_others(path: &Path) -> io::Result<bool> {
     Ok(std::fs::metadata(path)?.permissions().mode() & 0o077 != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The test below runs this one in a process of its own, under strace.
+    const FILE: &str = "KUBEWRIGHT_PUBLISHED_FILE";
+
+    #[test]
+    fn writes_the_file_named_by_the_environment() {
+        if let Some(path) = std::env::var_os(FILE) {
+            write(Path::new(&path), b"key").expect("the directory is writable");
+        }
+    }
+
+    #[test]
+    fn a_file_is_flushed_before_its_rename_and_the_directory_after_it() {
+        let directory = std::env::temp_dir().join(format!("kubewright-flush-{}", std::process::id()));
+        self::directory(&directory).expect("it can be created");
+        let file = directory.join("key");
+        let strace = Command::new("strace")
+            .args(["-f", "-y", "-e", "trace=fsync,rename,renameat,renameat2"])
+            .arg(std::env::current_exe().expect("it is running"))
+            .args(["--exact", "private_file::tests::writes_the_file_named_by_the_environment"])
+            .env(FILE, &file)
+            .output();
+        let is_written = file.exists();
+        std::fs::remove_dir_all(&directory).expect("it is ours");
+        let Ok(output) = strace else {
+            eprintln!("SKIPPED: strace is not installed (Debian: apt-get install strace)");
+            return;
+        };
+        let calls = String::from_utf8_lossy(&output.stderr).into_owned();
+        if calls.contains("PTRACE_TRACEME: Operation not permitted") {
+            eprintln!("SKIPPED: strace may not trace processes here");
+            return;
+        }
+        assert!(is_written, "{calls}");
+        let position = |call: &str, target: &str| {
+            let found = calls.lines().position(|line| line.contains(call) && line.contains(target));
+            found.unwrap_or_else(|| panic!("no {call} of {target} among:\n{calls}"))
+        };
+        let renamed = position("rename", "/key.new\"");
+        assert!(position("fsync(", "/key.new>") < renamed, "{calls}");
+        assert!(position("fsync(", &format!("{}>", directory.display())) > renamed, "{calls}");
+    }
+}

@@ -126,6 +126,23 @@ fn with_eventual_durability_a_crash_uses_up_the_reserved_revisions() {
     assert_eq!(again.revision, contents.revision, "an immediate server reserves nothing");
 }
 
+#[test]
+fn a_file_opens_after_a_crash_without_a_walk_over_all_of_it() {
+    let (directory, crashed) = (Directory::new("quick"), Directory::new("quick-crashed"));
+    let (disk, _) = open(&directory, Durability::Immediate);
+    format::write(&disk.database, &[created("a", 1), created("b", 2)], 0, false).expect("there is room");
+    // A copy of the open file is what a killed process leaves behind.
+    let path = crashed.0.join(NAME);
+    std::fs::copy(directory.0.join(NAME), &path).expect("it can be copied");
+    let repairs = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&repairs);
+    let mut builder = Database::builder();
+    builder.set_repair_callback(move |_| *counted.lock().expect("not poisoned") += 1);
+    let database = builder.open(&path).expect("it is complete");
+    assert_eq!(paths(&format::read(&database).expect("it can be read")), ["a", "b"]);
+    assert_eq!(*repairs.lock().expect("not poisoned"), 0);
+}
+
 #[tokio::test]
 async fn the_stored_event_log_is_trimmed_with_that_of_the_store() {
     let directory = Directory::new("events");
