@@ -121,10 +121,9 @@ impl Issuer {
                 Err(error) => failure = Some(error),
             }
         }
-        let is_valid = not_after > Some(now());
         let reason = failure.as_ref().map_or("Issued", |_| "IssuingFailed");
         let message = failure.as_ref().map(ToString::to_string).unwrap_or_default();
-        let condition = Condition::new("Ready", is_valid, reason, message.as_str()).observing(certificate);
+        let condition = Condition::new("Ready", not_after > Some(now()), reason, &*message).observing(certificate);
         let mut changed = certificate.clone();
         let status = changed.status.get_or_insert_default();
         status.not_after = not_after;
