@@ -1,26 +1,18 @@
 //! `kubewright import`: applies the objects of YAML files to a cluster.
 
 use std::error::Error;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use clap::Args;
-use kubewright_client::Client;
-use kubewright_client::discovery::RestMapper;
+use kubewright_core::Object;
 use kubewright_core::options::ApplyOptions;
-use kubewright_core::{DynamicObject, Object};
-use kubewright_yaml as yaml;
 
 use crate::connection::Connection;
-use crate::export::rank;
+use crate::manifests;
 use crate::output::print;
 
 /// The field manager of imported objects.
 const FIELD_MANAGER: &str = "kubewright-import";
-
-/// Timeout until the resource of a definition is served.
-const ESTABLISHED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files, and how they are applied.
 #[derive(Debug, Args)]
@@ -44,19 +36,16 @@ pub struct ImportOptions {
 #[allow(clippy::print_stderr)]
 pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
-    let mut objects = Vec::new();
-    for file in &options.files {
-        let read = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        objects.extend(yaml::objects(&read).map_err(|error| format!("{}: {error}", file.display()))?);
-    }
-    let rank = |object: &DynamicObject| rank(&object.group_version_kind().kind, !object.namespace().is_empty());
-    objects.sort_by_key(rank);
+    let objects = manifests::read_all(&options.files)?;
+    let mut apply = ApplyOptions::new(FIELD_MANAGER);
+    apply.force = options.force;
+    apply.dry_run = options.dry_run;
     let mapper = client.rest_mapper();
     let mut failures = 0;
     for object in &objects {
         let name = format!("{}/{}", object.group_version_kind().kind.to_lowercase(), object.name());
-        match apply(options, &client, &mapper, object).await {
-            Ok(()) => print(format!("{name} imported\n"))?,
+        match manifests::apply(&client, &mapper, object, &apply).await {
+            Ok(_) => print(format!("{name} imported\n"))?,
             Err(error) => {
                 failures += 1;
                 eprintln!("{name}: {}", crate::failure::chain(&*error));
@@ -67,45 +56,4 @@ pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
         return Err(format!("{failures} of {} objects were not imported", objects.len()).into());
     }
     Ok(())
-}
-
-fn read(file: &Path) -> Result<String, Box<dyn Error>> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    Ok(std::fs::read_to_string(file)?)
-}
-
-async fn apply(
-    options: &ImportOptions,
-    client: &Client,
-    mapper: &RestMapper,
-    object: &DynamicObject,
-) -> Result<(), Box<dyn Error>> {
-    let mut apply = ApplyOptions::new(FIELD_MANAGER);
-    apply.force = options.force;
-    apply.dry_run = options.dry_run;
-    mapper.api_of(object).await?.apply(object, &apply).await?;
-    if object.group_version_kind().kind == "CustomResourceDefinition" && !options.dry_run {
-        wait_until_served(client, object.name()).await?;
-    }
-    Ok(())
-}
-
-/// Waits until the resource of a definition is served.
-async fn wait_until_served(client: &Client, name: &str) -> Result<(), Box<dyn Error>> {
-    let (plural, group) = name.split_once('.').unwrap_or((name, ""));
-    let served = async {
-        loop {
-            let found = client.discovery().discover().await?;
-            let mut resources = found.preferred_resources();
-            if resources.any(|(version, resource)| version.group == *group && resource.plural == *plural) {
-                return Ok::<(), Box<dyn Error>>(());
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(ESTABLISHED_TIMEOUT, served).await.map_err(|_| "its resource is not served yet")?
 }

@@ -4,11 +4,14 @@
 #![warn(clippy::print_stdout)]
 
 mod apiserver;
+mod apply;
 mod backup;
 mod completion;
 mod connection;
 mod crd;
 mod dashboard;
+mod delete;
+mod edit;
 mod envtest;
 #[cfg(feature = "etcd")]
 mod etcd;
@@ -19,6 +22,7 @@ mod get;
 mod import;
 mod log;
 mod logs;
+mod manifests;
 mod new;
 mod output;
 mod private_file;
@@ -26,6 +30,8 @@ mod progress;
 mod proxy;
 mod resources;
 mod run;
+mod scale;
+mod selection;
 mod signals;
 mod table;
 mod up;
@@ -52,8 +58,8 @@ struct Cli {
 const AFTER_HELP: &str = "\
 A first look:
   kubewright up --demo                            watch a control plane work, each step explained
-  kubewright up --write-kubeconfig kubeconfig     then: kubectl --kubeconfig kubeconfig get nodes
-  kubewright watch pods --kubeconfig kubeconfig   what changes, as it changes
+  kubewright up                                   a cluster, which kubectl and the commands below then use
+  kubewright watch pods                           what changes, as it changes
 
 Exit status: 0 all went well; 1 something failed, and standard error says what; 2 the arguments make no sense.
 Commands that talk to a cluster find it as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, the pod's own account.";
@@ -84,6 +90,18 @@ enum Command {
     /// Prints objects, then each change.
     #[command(after_help = "Examples:\n  kubewright watch pods -l app=web\n  kubewright watch deployment web")]
     Watch(get::GetCommandOptions),
+    /// Creates or changes the objects of manifests, by server-side apply.
+    #[command(after_help = apply::HELP)]
+    Apply(apply::ApplyCommandOptions),
+    /// Deletes objects, and waits until they are gone.
+    #[command(after_help = delete::HELP)]
+    Delete(delete::DeleteCommandOptions),
+    /// Changes objects in a text editor.
+    #[command(after_help = edit::HELP)]
+    Edit(edit::EditCommandOptions),
+    /// Sets the replicas of deployments and others.
+    #[command(after_help = scale::HELP)]
+    Scale(scale::ScaleCommandOptions),
     /// Prints the logs of containers.
     #[command(after_help = logs::HELP)]
     Logs(logs::LogsOptions),
@@ -123,6 +141,7 @@ enum Command {
 const UP_HELP: &str = "\
 Examples:
   kubewright up                                   in memory, on 127.0.0.1:6443
+  kubewright up --apply manifests/                with these objects
   kubewright up --demo                            with a story told by real objects
   kubewright up --data ./cluster                  what is there survives the process, however that ends
   kubewright up --listen 127.0.0.1:0 --quiet      a free port, for scripts that read the line `ready URL`";
@@ -139,6 +158,10 @@ async fn main() -> ExitCode {
         Command::New(options) => new::new(&options),
         Command::Get(options) => get::get(&options).await,
         Command::Watch(options) => get::watch(&options).await,
+        Command::Apply(options) => apply::apply(&options).await,
+        Command::Delete(options) => delete::delete(&options).await,
+        Command::Edit(options) => edit::edit(&options).await,
+        Command::Scale(options) => scale::scale(&options).await,
         Command::Logs(options) => logs::logs(&options).await,
         Command::ApiResources(connection) => resources::resources(&connection).await,
         Command::ApiVersions(connection) => resources::versions(&connection).await,

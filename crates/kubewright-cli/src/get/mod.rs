@@ -1,10 +1,9 @@
 //! `kubewright get` and `kubewright watch`: prints objects as server-side tables, JSON or YAML.
 //!
-//! Arguments and output follow kubectl. [`arguments`] resolves resources and names, [`format`]
-//! writes JSON, YAML and names, [`watch`] follows changes.
+//! Arguments and output follow kubectl. [`format`] writes JSON, YAML and names, [`watch`] follows
+//! changes.
 
-mod arguments;
-mod format;
+pub mod format;
 mod watch;
 
 use std::error::Error;
@@ -14,13 +13,13 @@ use http::header::ACCEPT;
 use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
 use kubewright_client::rest::Request;
-use kubewright_core::{GroupVersion, Selector, Value};
+use kubewright_core::{GroupVersion, Value};
 
 use crate::connection::Connection;
 use crate::failure;
 use crate::output::print;
+use crate::selection::{Selected, Selection};
 use crate::table::Table;
-use arguments::Selected;
 pub use watch::watch;
 
 /// Accepts server-side tables, or objects if there are none.
@@ -33,15 +32,8 @@ pub struct GetCommandOptions {
     /// `pod/web svc/web`.
     #[arg(required = true, value_name = "RESOURCE [NAME]... | RESOURCE/NAME")]
     arguments: Vec<String>,
-    /// The namespace; by default that of the context.
-    #[arg(long, short)]
-    namespace: Option<String>,
-    /// Objects of all namespaces.
-    #[arg(long, short = 'A', conflicts_with = "namespace")]
-    all_namespaces: bool,
-    /// Only objects that match this label selector.
-    #[arg(long, short = 'l')]
-    selector: Option<Selector>,
+    #[command(flatten)]
+    selection: Selection,
     /// The output format; a table by default.
     #[arg(long, short, value_enum)]
     output: Option<Output>,
@@ -54,7 +46,7 @@ pub struct GetCommandOptions {
 
 /// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
+pub enum Output {
     /// JSON.
     Json,
     /// YAML.
@@ -68,7 +60,7 @@ enum Output {
 /// Prints the current objects.
 pub async fn get(options: &GetCommandOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
-    let selected = options.selected(&client).await?;
+    let selected = options.selection.resolve(&client, &options.arguments).await?;
     let mut errors = Vec::new();
     let mut responses = Vec::new();
     for one in &selected {
@@ -133,18 +125,13 @@ fn print_tables(
 /// Printed on standard error, so that standard output stays empty.
 #[allow(clippy::print_stderr)]
 fn say_nothing_found(options: &GetCommandOptions, client: &Client, selected: &[Selected]) {
-    match options.namespace(client).filter(|_| selected.iter().all(|one| one.mapping.namespaced)) {
+    match options.selection.namespace(client).filter(|_| selected.iter().all(|one| one.mapping.namespaced)) {
         Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
         None => eprintln!("No resources found"),
     }
 }
 
 impl GetCommandOptions {
-    /// The namespace, or `None` for all.
-    fn namespace(&self, client: &Client) -> Option<String> {
-        (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
-    }
-
     /// The requests for the selected objects: one for each name, or one for the collection.
     fn requests(&self, client: &Client, selected: &Selected) -> Vec<Request<'static>> {
         let collection = || self.collection(client, &selected.mapping);
@@ -160,11 +147,11 @@ impl GetCommandOptions {
         let version = GroupVersion::new(resource.group.clone(), resource.version.clone());
         let mut request = client.rest().group_version(version).get().resource(resource.resource.clone());
         if mapping.namespaced
-            && let Some(namespace) = self.namespace(client)
+            && let Some(namespace) = self.selection.namespace(client)
         {
             request = request.namespace(namespace);
         }
-        if let Some(selector) = &self.selector {
+        if let Some(selector) = &self.selection.selector {
             request = request.parameter("labelSelector", selector);
         }
         if self.is_table() { request.header(ACCEPT, TABLES) } else { request }
@@ -181,7 +168,7 @@ impl GetCommandOptions {
     /// An empty table for the objects of a resource.
     fn table(&self, selected: &Selected) -> Table {
         let table = Table::of_server(self.output == Some(Output::Wide));
-        if self.all_namespaces && selected.mapping.namespaced { table.with_namespaces() } else { table }
+        if self.selection.all_namespaces && selected.mapping.namespaced { table.with_namespaces() } else { table }
     }
 
     /// The object as JSON and YAML show it.

@@ -4,8 +4,9 @@ use std::error::Error;
 
 use kubewright_core::Value;
 
-use super::{GetCommandOptions, Output, Selected, format};
+use super::{GetCommandOptions, Output, format};
 use crate::output::print;
+use crate::selection::Selected;
 use crate::table::Table;
 
 /// Prints objects, then each change, until the server or the user ends it.
@@ -13,7 +14,7 @@ use crate::table::Table;
 /// The list comes first, so that the columns of a table are as wide as its objects need.
 pub async fn watch(options: &GetCommandOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
-    let selected = options.selected(&client).await?;
+    let selected = options.selection.resolve(&client, &options.arguments).await?;
     let [one] = &selected[..] else {
         return Err("you may only specify a single resource type".into());
     };

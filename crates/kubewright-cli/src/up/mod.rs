@@ -4,6 +4,7 @@
 //! demonstrates a rollout.
 
 mod demo;
+mod kubeconfig_context;
 mod news;
 mod plain;
 mod screen;
@@ -13,16 +14,20 @@ mod view;
 mod workloads;
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use clap::Args;
+use kubewright_apiserver::RunningServer;
 use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority, nodes};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{self, announce, start};
+use crate::apply;
 use crate::dashboard::DashboardOptions;
 use crate::progress;
 use crate::signals::TerminationSignals;
+use kubeconfig_context::KubeconfigContext;
 use screen::Screen;
 use story::Story;
 
@@ -40,6 +45,13 @@ pub struct UpOptions {
     /// out. All of it happens to real objects in the namespace `demo`, which stay.
     #[arg(long)]
     demo: bool,
+    /// Applies the manifests of this file or directory before the cluster is ready. May be repeated.
+    #[arg(long, value_name = "FILE | DIR")]
+    apply: Vec<PathBuf>,
+    /// Leaves your kubeconfig as it is. By default it has the context `kubewright` while the cluster
+    /// runs, unless --write-kubeconfig writes another file.
+    #[arg(long)]
+    no_context: bool,
     #[command(flatten)]
     dashboard: DashboardOptions,
     /// Writes log lines even if standard output is a terminal.
@@ -75,6 +87,8 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         Some(dashboard) => Some(dashboard.allow_actions().start().await?),
         None => None,
     };
+    apply::load(&server.client(), &options.apply).await?;
+    let kubeconfig_context = options.add_context(&server).await;
     announce(&options.server, &server)?;
 
     let is_live = Screen::is_possible() && !options.plain && !verbosity.is_quiet();
@@ -87,7 +101,10 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         let shown = view::Shown {
             url: server.url().unwrap_or_default().to_owned(),
             dashboard: dashboard.as_ref().map(|dashboard| dashboard.url().to_owned()),
-            kubeconfig: options.server.write_kubeconfig.clone(),
+            kubectl: match &options.server.write_kubeconfig {
+                Some(file) => Some(format!("kubectl --kubeconfig {}", file.display())),
+                None => kubeconfig_context.as_ref().map(|_| "kubectl".to_owned()),
+            },
             context: context.clone(),
             story: story.clone(),
         };
@@ -133,6 +150,26 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         tracing::info!("stopped; {usage}");
     }
     Ok(stopped?)
+}
+
+impl UpOptions {
+    /// Adds the context to the user's kubeconfig. The cluster runs without it as well.
+    async fn add_context(&self, server: &RunningServer) -> Option<KubeconfigContext> {
+        if self.no_context || self.server.write_kubeconfig.is_some() {
+            return None;
+        }
+        match KubeconfigContext::add(server).await {
+            Ok(context) => {
+                let file = context.file().unwrap_or_default();
+                tracing::info!("the context {:?} is the current one of {}", kubeconfig_context::NAME, file.display());
+                Some(context)
+            }
+            Err(error) => {
+                tracing::warn!("{}", kubeconfig_context::advice(&*error));
+                None
+            }
+        }
+    }
 }
 
 /// Waits until an observer fails. Observers that end without an error are ignored.

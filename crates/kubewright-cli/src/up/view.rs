@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use kubewright_cache::InformerState;
@@ -31,7 +30,8 @@ pub struct Shown {
     pub url: String,
     /// The URL of the dashboard.
     pub dashboard: Option<String>,
-    pub kubeconfig: Option<PathBuf>,
+    /// The command with which kubectl reaches the cluster.
+    pub kubectl: Option<String>,
     pub context: ControllerContext,
     pub story: Story,
 }
@@ -279,8 +279,8 @@ fn story_line(line: &story::StoryLine) -> Line {
 /// The last warnings, and a help line.
 fn foot(seen: &Seen<'_>) -> Vec<Line> {
     let mut lines: Vec<Line> = seen.log.iter().map(|line| Line::default().with(TextStyle::Dim, line)).collect();
-    let hint = match &seen.shown.kubeconfig {
-        Some(file) => format!("kubectl --kubeconfig {} get pods -A     Ctrl-C stops", file.display()),
+    let hint = match &seen.shown.kubectl {
+        Some(kubectl) => format!("{kubectl} get pods -A     Ctrl-C stops"),
         None => "--write-kubeconfig FILE lets kubectl in     Ctrl-C stops".to_owned(),
     };
     lines.push(Line::default().with(TextStyle::Dim, hint));

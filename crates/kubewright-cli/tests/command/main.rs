@@ -5,6 +5,7 @@ mod backup_and_export;
 mod crash_recovery;
 mod crd_diff;
 mod envtest;
+mod first_minute;
 mod get_and_proxy;
 mod get_as_kubectl;
 mod kubectl;

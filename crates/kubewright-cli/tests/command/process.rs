@@ -69,6 +69,11 @@ impl Serving {
         Self::spawn(Command::new(env!("CARGO_BIN_EXE_kubewright")), arguments)
     }
 
+    /// Starts a prepared command, and waits for its first line.
+    pub fn start_command(command: Command) -> Self {
+        Self::spawn(command, &[]).wait_for_line()
+    }
+
     /// Starts another program without waiting for output.
     pub fn program(program: &Path, arguments: &[&str]) -> Self {
         Self::spawn(Command::new(program), arguments)

@@ -77,7 +77,7 @@ impl Terminal {
         }
         let pid = Scratch::new("pid");
         let kubewright = env!("CARGO_BIN_EXE_kubewright");
-        let up = format!("echo $$ > {}; exec {kubewright} up --listen 127.0.0.1:0", pid.path());
+        let up = format!("echo $$ > {}; exec {kubewright} up --listen 127.0.0.1:0 --no-context", pid.path());
         let mut command = Command::new("script");
         command.args(["--quiet", "--return", "--flush", "--command", &up, "/dev/null"]).env("TERM", term);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is there");

@@ -1,11 +1,25 @@
-//! Resolves the arguments to resources and names.
+//! Resolves arguments such as `pods`, `pod web` or `svc/web` to objects, as kubectl does.
 
 use std::error::Error;
 
+use clap::Args;
 use kubewright_client::Client;
 use kubewright_client::discovery::{RestMapper, RestMapping};
+use kubewright_core::Selector;
 
-use super::GetCommandOptions;
+/// Restricts the objects of a command to a namespace and labels.
+#[derive(Debug, Default, Args)]
+pub struct Selection {
+    /// The namespace; by default that of the context.
+    #[arg(long, short)]
+    pub namespace: Option<String>,
+    /// Objects of all namespaces.
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// Only objects that match this label selector.
+    #[arg(long, short = 'l')]
+    pub selector: Option<Selector>,
+}
 
 /// Objects of one resource.
 #[derive(Debug)]
@@ -23,12 +37,17 @@ struct TypeAndNames<'a> {
     names: Vec<&'a str>,
 }
 
-impl GetCommandOptions {
+impl Selection {
+    /// The namespace, or `None` for all.
+    pub fn namespace(&self, client: &Client) -> Option<String> {
+        (!self.all_namespaces).then(|| self.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned()))
+    }
+
     /// The objects that the arguments name, in their order. A category stands for its resources.
-    pub(super) async fn selected(&self, client: &Client) -> Result<Vec<Selected>, Box<dyn Error>> {
+    pub async fn resolve(&self, client: &Client, arguments: &[String]) -> Result<Vec<Selected>, Box<dyn Error>> {
         let mapper = client.rest_mapper();
         let mut selected: Vec<Selected> = Vec::new();
-        for wanted in self.types_and_names()? {
+        for wanted in self.types_and_names(arguments)? {
             for mapping in mappings(&mapper, wanted.resource).await? {
                 let names = wanted.names.iter().map(|name| (*name).to_owned());
                 // `pod/a svc/b pod/c` has one table of pods.
@@ -43,11 +62,11 @@ impl GetCommandOptions {
     }
 
     /// Splits the arguments: `TYPE[,TYPE] [NAME]...` or `TYPE/NAME...`.
-    fn types_and_names(&self) -> Result<Vec<TypeAndNames<'_>>, Box<dyn Error>> {
-        let wanted: Vec<TypeAndNames<'_>> = if self.arguments.iter().any(|argument| argument.contains('/')) {
-            self.arguments.iter().map(|argument| pair(argument)).collect::<Result<_, _>>()?
+    fn types_and_names<'a>(&self, arguments: &'a [String]) -> Result<Vec<TypeAndNames<'a>>, Box<dyn Error>> {
+        let wanted: Vec<TypeAndNames<'_>> = if arguments.iter().any(|argument| argument.contains('/')) {
+            arguments.iter().map(|argument| pair(argument)).collect::<Result<_, _>>()?
         } else {
-            let (types, names) = self.arguments.split_first().ok_or("a resource is required")?;
+            let (types, names) = arguments.split_first().ok_or("a resource is required")?;
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let types = types.split(',').filter(|resource| !resource.is_empty());
             types.map(|resource| TypeAndNames { resource, names: names.clone() }).collect()
@@ -99,13 +118,14 @@ mod tests {
 
     #[derive(Parser)]
     struct Command {
+        arguments: Vec<String>,
         #[command(flatten)]
-        options: GetCommandOptions,
+        selection: Selection,
     }
 
     fn parsed(arguments: &[&str]) -> Result<String, String> {
         let command = Command::parse_from([&["get"], arguments].concat());
-        let wanted = command.options.types_and_names().map_err(|error| error.to_string())?;
+        let wanted = command.selection.types_and_names(&command.arguments).map_err(|error| error.to_string())?;
         let words = wanted.iter().map(|one| format!("{} {:?}", one.resource, one.names));
         Ok(words.collect::<Vec<_>>().join("; "))
     }
