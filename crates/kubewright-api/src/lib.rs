@@ -6,6 +6,9 @@
 //! lists [`List`](kubewright_core::List), maps [`Map`](kubewright_core::Map). All code here is
 //! written by `cargo xtask generate` from the description in `api/`.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod generated;
 #[cfg(feature = "apiextensions")]
 mod schema;

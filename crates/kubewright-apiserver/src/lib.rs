@@ -28,6 +28,9 @@
 //! # Ok(()) }
 //! ```
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod admission;
 mod aggregation;
 mod audit;

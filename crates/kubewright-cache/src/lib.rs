@@ -26,6 +26,9 @@
 //! ([`Recreated`]); the buffer of a handler that falls behind coalesces instead of growing without
 //! bound ([`Overflow`]); a missing resource is a health state ([`HealthState::Absent`]).
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod any_object;
 mod compact;
 mod definition;

@@ -5,6 +5,9 @@
 //!
 //! Start at [`Api`] for typed objects, and at [`rest`] for requests by verb and path.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod api;
 #[cfg(feature = "apply")]
 pub mod apply;

@@ -11,6 +11,9 @@
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into
 //! objects, and at [`message`] for how codecs reach the fields of a type.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "apply")]
 pub mod apply_configuration;
 mod codec;

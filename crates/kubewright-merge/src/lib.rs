@@ -4,6 +4,9 @@
 //!
 //! All of it works on trees ([`Value`](kubewright_core::Value)), guided by the tables of types.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "apply")]
 pub mod apply;
 pub mod patch;

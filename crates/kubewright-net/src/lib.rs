@@ -7,6 +7,9 @@
 //! Each folder imports only those above it in this list: `kubeconfig` (files), `credentials`,
 //! `config`, `transport` (the interface), `authentication`, `connection` (the implementation).
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 pub mod authentication;
 pub mod clock;
 pub mod config;

@@ -6,6 +6,9 @@
 //! Invariants: time is tokio's clock; each task has an owner that stops it and waits for it; parts
 //! do not block each other; clocks of other machines are never trusted.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "secure-metrics")]
 mod access;
 #[cfg(feature = "https")]

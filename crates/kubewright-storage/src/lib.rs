@@ -92,6 +92,9 @@
 //! the database. Its revisions are those of the database, whose transactions may change several
 //! keys at one revision.
 
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backend;
 mod changes;
 mod disk;

@@ -1,4 +1,6 @@
-#![doc = include_str!("../../../README.md")]
+#![doc = include_str!("../README.md")]
+// On docs.rs, items say which feature they need.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use kubewright_api as api;
 #[cfg(feature = "server")]
