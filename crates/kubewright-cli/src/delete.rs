@@ -54,14 +54,14 @@ pub struct DeleteCommandOptions {
     /// Seconds that a pod has to end; 1 for as soon as possible.
     #[arg(long, value_name = "SECONDS")]
     grace_period: Option<i64>,
-    /// What happens to dependents, such as the pods of a replica set.
+    /// Whether dependents, such as the pods of a replica set, are deleted too.
     #[arg(long, value_enum, default_value_t = Cascade::Background)]
     cascade: Cascade,
     #[command(flatten)]
     connection: Connection,
 }
 
-/// What happens to the dependents of a deleted object.
+/// The fate of the dependents of a deleted object.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Cascade {
     /// They are deleted after their owner.

@@ -103,7 +103,7 @@ fn without(object: &DynamicObject, fields: &[&[&str]]) -> Result<Value, Box<dyn 
     Ok(Value::from_json(&object.to_json())?)
 }
 
-/// What users edit: everything but the status and the bookkeeping of the server.
+/// The part that users edit: everything but the status and the bookkeeping of the server.
 fn editable(object: &DynamicObject) -> Result<Value, Box<dyn Error>> {
     without(object, &[&["status"], &["metadata", "managedFields"], &["metadata", "resourceVersion"]])
 }

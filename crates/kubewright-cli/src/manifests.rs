@@ -65,7 +65,8 @@ fn read(file: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(file)
 }
 
-/// Applies one object, and returns the server's. Waits until the resource of a definition is served.
+/// Applies one object, and returns the server's. Waits until the resource of a definition is
+/// served.
 pub async fn apply(
     client: &Client,
     mapper: &RestMapper,

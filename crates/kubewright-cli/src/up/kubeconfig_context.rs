@@ -114,7 +114,7 @@ fn remove(kubeconfig: &mut Kubeconfig, server: &str, former: Option<String>) {
     }
 }
 
-/// What to say if the context cannot be added. The cluster runs nevertheless.
+/// The warning if the context cannot be added. The cluster runs nevertheless.
 pub fn advice(error: &dyn Error) -> String {
     format!(
         "the kubeconfig has no context {NAME:?}: {}. Use --write-kubeconfig FILE, or --no-context",

@@ -45,11 +45,12 @@ pub struct UpOptions {
     /// out. All of it happens to real objects in the namespace `demo`, which stay.
     #[arg(long)]
     demo: bool,
-    /// Applies the manifests of this file or directory before the cluster is ready. May be repeated.
+    /// Applies the manifests of this file or directory before the cluster is ready. May be
+    /// repeated.
     #[arg(long, value_name = "FILE | DIR")]
     apply: Vec<PathBuf>,
-    /// Leaves your kubeconfig as it is. By default it has the context `kubewright` while the cluster
-    /// runs, unless --write-kubeconfig writes another file.
+    /// Leaves your kubeconfig as it is. By default it has the context `kubewright` while the
+    /// cluster runs, unless --write-kubeconfig writes another file.
     #[arg(long)]
     no_context: bool,
     #[command(flatten)]
