@@ -5,6 +5,7 @@
 //! `cargo xtask bench` compares kubewright with its peers; see `bench/README.md`.
 //! `cargo xtask names [--check]` does the same for the list of Go names in the book.
 //! `cargo xtask side-by-side [--check]` does the same for the page of programs in the book.
+//! `cargo xtask readmes [--check]` does the same for the READMEs of crates.
 //! `cargo xtask layers --check` fails on dependencies that ARCHITECTURE.md does not list and on
 //! import cycles between folders; without `--check` it also shows cycles between files.
 //! `cargo xtask prose --check` fails on wide lines and on sentences without a subject.
@@ -15,6 +16,7 @@ mod generate;
 mod layers;
 mod names;
 mod prose;
+mod readmes;
 mod side_by_side;
 
 use std::process::ExitCode;
@@ -29,12 +31,14 @@ fn main() -> ExitCode {
         ["names", "--check"] => names::run(true),
         ["side-by-side"] => side_by_side::run(false),
         ["side-by-side", "--check"] => side_by_side::run(true),
+        ["readmes"] => readmes::run(false),
+        ["readmes", "--check"] => readmes::run(true),
         ["layers", "--check"] => layers::run(false),
         ["prose", "--check"] => prose::run(),
         ["layers"] => layers::run(true),
         ["bench", words @ ..] => bench::run(words),
         _ => Err(format!(
-            "usage: cargo xtask generate|names|side-by-side|layers [--check]|prose --check, or {}",
+            "usage: cargo xtask generate|names|side-by-side|readmes|layers [--check]|prose --check, or {}",
             bench::USAGE
         )),
     };

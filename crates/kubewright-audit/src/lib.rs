@@ -5,6 +5,15 @@
 //!
 //! An event that cannot be written is reported once in the server's own log and does not fail the
 //! request, as with the modes `blocking` and `batch` of kube-apiserver.
+//!
+//! ```
+//! use kubewright_audit::AuditPolicy;
+//!
+//! let policy = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}";
+//! assert!(AuditPolicy::from_yaml(policy).is_ok());
+//! let error = AuditPolicy::from_yaml("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}").unwrap_err();
+//! assert!(error.to_string().contains("All"));
+//! ```
 
 mod log;
 mod policy;

@@ -25,6 +25,23 @@
 //! not transformed again; an object that was deleted and recreated during a gap is reported as both
 //! ([`Recreated`]); the buffer of a handler that falls behind coalesces instead of growing without
 //! bound ([`Overflow`]); a missing resource is a health state ([`HealthState::Absent`]).
+//!
+//! ```
+//! use kubewright_api::core::v1::ConfigMap;
+//! use kubewright_apiserver::ApiServer;
+//! use kubewright_cache::SharedInformerFactory;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::in_memory().start().await?;
+//! let shutdown = tokio_util::sync::CancellationToken::new();
+//! let factory = SharedInformerFactory::new(&server.client(), Default::default());
+//! let maps = factory.informer::<ConfigMap>().lister();
+//! factory.start(&shutdown);
+//! factory.wait_for_cache_sync().await?;
+//! println!("{} config maps", maps.snapshot().len());
+//! factory.shutdown().await;
+//! # Ok(()) }
+//! ```
 
 // On docs.rs, items say which feature they need.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -4,6 +4,22 @@
 //! function call. [`Client`] is a cheap handle on a transport; everything else builds on it.
 //!
 //! Start at [`Api`] for typed objects, and at [`rest`] for requests by verb and path.
+//!
+//! ```
+//! use kubewright_api::core::v1::ConfigMap;
+//! use kubewright_apiserver::ApiServer;
+//! use kubewright_core::Object;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::in_memory().start().await?;
+//! let client = server.client(); // for a cluster: Client::try_default().await?
+//! let maps = client.api::<ConfigMap>("default");
+//! let mut map = ConfigMap::default();
+//! map.set_name("settings");
+//! maps.create(&map).await?;
+//! assert_eq!(maps.get("settings").await?.name(), "settings");
+//! # Ok(()) }
+//! ```
 
 // On docs.rs, items say which feature they need.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -4,6 +4,18 @@
 //! written like client-go's: informers queue keys, workers take them (`worker`), and a function
 //! reconciles one object. They use only the public API of the other crates, so they also serve as
 //! examples.
+//!
+//! ```
+//! use kubewright_apiserver::ApiServer;
+//! use kubewright_controllers::{ControllerSet, NodeOptions};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::in_memory().start().await?;
+//! let controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(3)).start();
+//! // … create a deployment and watch it roll out …
+//! controllers.stop().await?;
+//! # Ok(()) }
+//! ```
 
 mod activity;
 mod batches;

@@ -10,6 +10,16 @@
 //!
 //! Start at [`Object`] for what all objects have in common, at [`Decoder`] for turning bytes into
 //! objects, and at [`message`] for how codecs reach the fields of a type.
+//!
+//! ```
+//! use kubewright_core::{Quantity, Selector};
+//!
+//! let selector: Selector = "app=web,tier!=cache".parse()?;
+//! assert_eq!(selector.to_string(), "app=web,tier!=cache");
+//! let memory: Quantity = "1.5Gi".parse()?;
+//! assert_eq!(memory, "1536Mi".parse()?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 // On docs.rs, items say which feature they need.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -2,6 +2,16 @@
 //!
 //! `attribute` parses the attribute and `expand` generates code, which mostly calls functions of
 //! `kubewright_runtime::custom`.
+//!
+//! The derive macro is used through `kubewright`, with its feature `derive`:
+//!
+//! ```ignore
+//! #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
+//! #[resource(group = "example.com", version = "v1", kind = "Foo", namespaced, status = FooStatus)]
+//! pub struct FooSpec {
+//!     replicas: i32,
+//! }
+//! ```
 
 mod apply;
 mod attribute;

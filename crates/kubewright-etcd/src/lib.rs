@@ -18,6 +18,16 @@
 //! etcd needs four unary calls and two streams. The messages of these take 400 lines on top of the
 //! protobuf codec of `kubewright-core`, and gRPC itself takes 150 on top of h2. The crate
 //! `etcd-client` brings tonic, tower and prost, and needs `protoc` to build.
+//!
+//! ```
+//! use kubewright_etcd::{Encryption, prefix_end};
+//!
+//! // The end of the range of all keys with a prefix.
+//! assert_eq!(prefix_end(b"/registry/"), b"/registry0");
+//! let secrets = "{apiVersion: apiserver.config.k8s.io/v1, kind: EncryptionConfiguration,
+//!     resources: [{resources: [secrets], providers: [{identity: {}}]}]}";
+//! assert!(Encryption::parse(secrets).is_ok());
+//! ```
 
 mod channel;
 mod client;

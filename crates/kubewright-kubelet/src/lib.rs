@@ -4,6 +4,14 @@
 //! or what its command would do as far as a small shell knows it ([`plan`]). [`ClusterNetwork`]
 //! answers requests to kubelets and pods: logs, exec, attach, port-forward, HTTP. [`image`] says
 //! which images can be pulled, and [`ProbedContainer`] runs probes.
+//!
+//! ```
+//! use kubewright_api::core::v1::{Container, Pod};
+//! use kubewright_kubelet::image::pull_error;
+//!
+//! let container = Container { name: "main".into(), image: Some("app:404".into()), ..Container::default() };
+//! assert!(pull_error(&Pod::default(), &container).is_some());
+//! ```
 
 pub mod behaviour;
 mod container_files;

@@ -6,6 +6,15 @@
 //!
 //! Each folder imports only those above it in this list: `kubeconfig` (files), `credentials`,
 //! `config`, `transport` (the interface), `authentication`, `connection` (the implementation).
+//!
+//! ```
+//! use kubewright_net::config::Config;
+//!
+//! let mut config = Config::new("https://cluster.example:6443")?;
+//! config.credentials.token = Some("s3cret".into());
+//! assert!(!format!("{config:?}").contains("s3cret"));
+//! # Ok::<(), kubewright_net::config::ConfigError>(())
+//! ```
 
 // On docs.rs, items say which feature they need.
 #![cfg_attr(docsrs, feature(doc_cfg))]

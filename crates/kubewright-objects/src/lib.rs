@@ -8,6 +8,15 @@
 //! - [`rejection`]: the error of a request.
 //!
 //! Made for `kubewright-apiserver`; the API may change with it.
+//!
+//! ```
+//! use kubewright_core::json;
+//! use kubewright_objects::object::ObjectDraft;
+//!
+//! let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}});
+//! let stored = ObjectDraft::new(map).stamp(7);
+//! assert!(String::from_utf8_lossy(stored.json()).contains(r#""resourceVersion":"7""#));
+//! ```
 
 pub mod conversion;
 pub mod encoding;

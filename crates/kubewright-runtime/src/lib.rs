@@ -5,6 +5,27 @@
 //!
 //! Invariants: time is tokio's clock; each task has an owner that stops it and waits for it; parts
 //! do not block each other; clocks of other machines are never trusted.
+//!
+//! ```
+//! use kubewright_api::core::v1::{ConfigMap, Secret};
+//! use kubewright_apiserver::ApiServer;
+//! use kubewright_cache::SharedInformerFactory;
+//! use kubewright_core::Object;
+//! use kubewright_runtime::{Controller, Outcome};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = ApiServer::in_memory().start().await?;
+//! # let shutdown = tokio_util::sync::CancellationToken::new();
+//! # shutdown.cancel();
+//! let factory = SharedInformerFactory::new(&server.client(), Default::default());
+//! let controller = Controller::<ConfigMap>::new("copy", &factory).owns::<Secret>().workers(4);
+//! let reconcile = |map: std::sync::Arc<ConfigMap>, context: kubewright_runtime::Context| async move {
+//!     println!("{} because {}", map.name(), context.reasons());
+//!     Ok(Outcome::Done)
+//! };
+//! controller.run(reconcile, &shutdown).await?;
+//! # Ok(()) }
+//! ```
 
 // On docs.rs, items say which feature they need.
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -8,6 +8,13 @@
 //! An API server does not take part: it finds the [`location`] of the kubelet, and copies bytes
 //! between the two connections. kube-apiserver does the same for kubelets that have the feature
 //! `ExtendWebSocketsToKubelet`, the default since 1.36.
+//!
+//! ```
+//! use kubewright_streaming::location::split_name;
+//!
+//! // The name in the path of a proxy: scheme, name and port.
+//! assert_eq!(split_name("services", "https:web:443").unwrap(), ("https", "web", "443"));
+//! ```
 
 mod channels;
 pub mod command;

@@ -6,6 +6,24 @@
 //! delay that a [`limiter`] decides, and [`PriorityQueue`] hands out important keys first without
 //! starving the others. No queue spawns a task: a waiting worker keeps time for delayed keys. Time
 //! is tokio's, so tests can pause it.
+//!
+//! ```
+//! use kubewright_workqueue::{QueueOptions, WorkQueue};
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() {
+//! let queue = WorkQueue::new(QueueOptions::new());
+//! queue.add("default/web");
+//! queue.add("default/web");
+//! assert_eq!(queue.len(), 1);
+//!
+//! // A key that is added while it is processed waits until its worker is done.
+//! let claim = queue.get().await.expect("a key waits");
+//! queue.add("default/web");
+//! assert_eq!((*claim, queue.len()), ("default/web", 0));
+//! drop(claim);
+//! assert_eq!(queue.len(), 1);
+//! # }
+//! ```
 
 mod ageing;
 mod claim;

@@ -5,6 +5,15 @@
 //! know whether a scalar was quoted, so a parser that returns values will not do. saphyr-parser
 //! emits the same events, but depends on proc macros, which this crate and the smallest programs
 //! avoid.
+//!
+//! ```
+//! use kubewright_core::Object;
+//! use kubewright_yaml as yaml;
+//!
+//! let objects = yaml::objects("{apiVersion: v1, kind: Namespace, metadata: {name: team}}")?;
+//! assert_eq!(objects[0].name(), "team");
+//! # Ok::<(), yaml::ManifestError>(())
+//! ```
 
 mod objects;
 mod read;
