@@ -46,8 +46,7 @@ pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     let client = options.connection.client()?;
     let mut objects = Vec::new();
     for file in &options.files {
-        let read = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
-        objects.extend(yaml::objects(&read).map_err(|error| format!("{}: {error}", file.display()))?);
+        objects.extend(read_objects(file)?);
     }
     let rank = |object: &DynamicObject| rank(&object.group_version_kind().kind, !object.namespace().is_empty());
     objects.sort_by_key(rank);
@@ -55,7 +54,7 @@ pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     let mut failures = 0;
     for object in &objects {
         let name = format!("{}/{}", object.group_version_kind().kind.to_lowercase(), object.name());
-        match apply(options, &client, &mapper, object).await {
+        match apply_object(&client, &mapper, object, options.force, options.dry_run).await {
             Ok(()) => print(format!("{name} imported\n"))?,
             Err(error) => {
                 failures += 1;
@@ -69,6 +68,29 @@ pub async fn import(options: &ImportOptions) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The objects of a file.
+pub fn read_objects(file: &Path) -> Result<Vec<DynamicObject>, String> {
+    let text = read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    yaml::objects(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Applies the objects of files, definitions first, and waits until these are served.
+pub async fn apply_files(client: &Client, files: &[PathBuf], force: bool) -> Result<(), Box<dyn Error>> {
+    let mut objects = Vec::new();
+    for file in files {
+        objects.extend(read_objects(file)?);
+    }
+    let rank = |object: &DynamicObject| rank(&object.group_version_kind().kind, !object.namespace().is_empty());
+    objects.sort_by_key(rank);
+    let mapper = client.rest_mapper();
+    for object in &objects {
+        let name = format!("{}/{}", object.group_version_kind().kind.to_lowercase(), object.name());
+        let applied = apply_object(client, &mapper, object, force, false).await;
+        applied.map_err(|error| format!("{name}: {}", crate::failure::chain(&*error)))?;
+    }
+    Ok(())
+}
+
 fn read(file: &Path) -> Result<String, Box<dyn Error>> {
     if file == Path::new("-") {
         let mut text = String::new();
@@ -78,17 +100,18 @@ fn read(file: &Path) -> Result<String, Box<dyn Error>> {
     Ok(std::fs::read_to_string(file)?)
 }
 
-async fn apply(
-    options: &ImportOptions,
+async fn apply_object(
     client: &Client,
     mapper: &RestMapper,
     object: &DynamicObject,
+    force: bool,
+    dry_run: bool,
 ) -> Result<(), Box<dyn Error>> {
     let mut apply = ApplyOptions::new(FIELD_MANAGER);
-    apply.force = options.force;
-    apply.dry_run = options.dry_run;
+    apply.force = force;
+    apply.dry_run = dry_run;
     mapper.api_of(object).await?.apply(object, &apply).await?;
-    if object.group_version_kind().kind == "CustomResourceDefinition" && !options.dry_run {
+    if object.group_version_kind().kind == "CustomResourceDefinition" && !dry_run {
         wait_until_served(client, object.name()).await?;
     }
     Ok(())
