@@ -154,7 +154,7 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
 }
 
 /// Replaces a file with one that only its owner can read.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+pub fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file = PrivateFile::create(path)?;
     file.write_all(text.as_bytes())?;
     file.publish()

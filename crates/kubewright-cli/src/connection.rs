@@ -1,12 +1,14 @@
 //! The cluster of a command.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kubewright_client::config::{CertificateSource, EnvironmentVariables, InCluster, LoadingRules, Overrides};
 use kubewright_client::rest::{Warning, deduplicate_warnings};
 use kubewright_client::{Client, Config};
+use kubewright_core::Value;
 
 /// The cluster, with kubectl's flags.
 #[derive(Debug, Args)]
@@ -41,6 +43,22 @@ impl Connection {
             None => return Ok(None),
         };
         Ok(Some(String::from_utf8(pem)?))
+    }
+
+    /// The value of `KUBECONFIG` for a program that is to use this cluster. A chosen context is
+    /// written to `file`, which precedes the others; it has no credentials.
+    pub fn variable(&self, file: &Path) -> Result<OsString, Box<dyn Error>> {
+        let rules = LoadingRules::from_environment(&EnvironmentVariables::process());
+        let mut paths: Vec<PathBuf> = match &self.kubeconfig {
+            Some(kubeconfig) => vec![kubeconfig.canonicalize()?],
+            None => rules.files().into_iter().map(Path::to_owned).collect(),
+        };
+        if let Some(context) = &self.context {
+            let name = Value::from(context.as_str());
+            std::fs::write(file, format!("apiVersion: v1\nkind: Config\ncurrent-context: {name}\n"))?;
+            paths.insert(0, file.to_owned());
+        }
+        Ok(std::env::join_paths(paths)?)
     }
 
     fn config(&self) -> Result<Config, Box<dyn Error>> {

@@ -6,11 +6,13 @@
 mod apiserver;
 mod apply;
 mod backup;
+mod bundle;
 mod completion;
 mod connection;
 mod crd;
 mod dashboard;
 mod delete;
+mod dev;
 mod edit;
 mod envtest;
 #[cfg(feature = "etcd")]
@@ -23,17 +25,19 @@ mod import;
 mod log;
 mod logs;
 mod manifests;
-mod new;
 mod output;
 mod private_file;
 mod progress;
+mod project;
 mod proxy;
+mod rbac;
 mod resources;
 mod run;
 mod scale;
 mod selection;
 mod signals;
 mod table;
+mod types;
 mod up;
 
 use std::process::ExitCode;
@@ -81,9 +85,21 @@ enum Command {
     /// Runs built-in controllers against any cluster.
     #[command(after_help = run::names())]
     Run(run::RunOptions),
-    /// Creates a controller project: custom resource, reconciler, tests, manifests.
-    #[command(after_help = new::HELP)]
-    New(new::NewOptions),
+    /// Creates an operator project: custom resource, reconciler, tests, manifests, chart, CI.
+    #[command(after_help = project::HELP)]
+    New(project::NewOptions),
+    /// Adds kinds, versions and webhooks to a project.
+    #[command(subcommand)]
+    Create(project::CreateCommand),
+    /// Runs the operator of a project, and starts it again when a file changes.
+    ///
+    /// By default on an embedded server with controllers and simulated nodes, which ends with the
+    /// command.
+    #[command(after_help = dev::HELP)]
+    Dev(dev::DevOptions),
+    /// Writes the role of a project, from its code or from its tests.
+    #[command(after_help = rbac::HELP)]
+    Rbac(rbac::RbacOptions),
     /// Prints objects as tables, JSON or YAML.
     #[command(after_help = "Examples:\n  kubewright get pods -A\n  kubewright get deployment web -o yaml")]
     Get(get::GetCommandOptions),
@@ -128,6 +144,12 @@ enum Command {
     /// Works with CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::CrdCommand),
+    /// Writes Rust types of custom resources, from their definitions.
+    #[command(after_help = types::HELP)]
+    Types(types::TypesOptions),
+    /// Writes and checks bundles of the Operator Lifecycle Manager.
+    #[command(subcommand)]
+    Bundle(bundle::BundleCommand),
     /// Installs `kube-apiserver` and `etcd` for envtest: Go's tests run on this server.
     #[command(after_help = envtest::HELP)]
     Envtest(envtest::EnvtestOptions),
@@ -155,7 +177,8 @@ async fn main() -> ExitCode {
         Command::Up(options) => up::up(options).await,
         Command::Apiserver(options) => apiserver::run(options).await,
         Command::Run(options) => run::run(options).await,
-        Command::New(options) => new::new(&options),
+        Command::New(options) => project::new(&options),
+        Command::Create(command) => project::create(&command),
         Command::Get(options) => get::get(&options).await,
         Command::Watch(options) => get::watch(&options).await,
         Command::Apply(options) => apply::apply(&options).await,
@@ -171,6 +194,10 @@ async fn main() -> ExitCode {
         Command::Export(options) => export::export(&options).await,
         Command::Import(options) => import::import(&options).await,
         Command::Crd(command) => crd::run(&command).await,
+        Command::Dev(options) => dev::dev(options).await,
+        Command::Rbac(options) => rbac::rbac(&options),
+        Command::Bundle(command) => bundle::run(&command).await,
+        Command::Types(options) => types::types(&options),
         Command::Envtest(options) => envtest::install(&options),
         Command::Completion(options) => completion::print(&options),
         Command::Version => {

@@ -11,10 +11,14 @@ pub(crate) struct ResourceAttribute {
     pub(crate) group: String,
     pub(crate) version: String,
     pub(crate) kind: LitStr,
+    /// The generated struct: the kind, unless another name is given.
+    pub(crate) type_name: Ident,
     pub(crate) plural: String,
     pub(crate) singular: String,
     pub(crate) list_kind: String,
     pub(crate) namespaced: bool,
+    /// Whether the struct has the fields beside the metadata, instead of those of the spec.
+    pub(crate) is_flat: bool,
     pub(crate) status: Option<Type>,
     pub(crate) scale: Option<Scale>,
     pub(crate) short_names: Vec<String>,
@@ -61,10 +65,12 @@ struct AttributeParts {
     group: Option<String>,
     version: Option<String>,
     kind: Option<LitStr>,
+    type_name: Option<LitStr>,
     plural: Option<String>,
     singular: Option<String>,
     list_kind: Option<String>,
     namespaced: bool,
+    flat: bool,
     status: Option<Type>,
     scale: Option<Scale>,
     short_names: Vec<String>,
@@ -81,6 +87,11 @@ struct AttributeParts {
 }
 
 impl ResourceAttribute {
+    /// Group and version, as objects have them.
+    pub(crate) fn api_version(&self) -> String {
+        format!("{}/{}", self.group, self.version)
+    }
+
     pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
         let mut parts = AttributeParts::default();
         let attributes: Vec<&Attribute> =
@@ -95,11 +106,16 @@ impl ResourceAttribute {
         let missing = |what: &str| Error::new_spanned(first, format!("`{what} = \"…\"` is missing"));
         let kind = parts.kind.ok_or_else(|| missing("kind"))?;
         let name = kind.value();
-        if input.ident == name {
+        let literal = parts.type_name.as_ref().unwrap_or(&kind);
+        if input.ident == literal.value() {
             return Err(Error::new(
-                kind.span(),
+                literal.span(),
                 "the kind has to have another name than the struct of its specification",
             ));
+        }
+        let type_name = type_name(literal)?;
+        if parts.flat && (parts.status.is_some() || parts.scale.is_some() || parts.apply) {
+            return Err(Error::new_spanned(first, "a flat resource has no `status`, `scale` and `apply`"));
         }
         Ok(ResourceAttribute {
             group: parts.group.ok_or_else(|| missing("group"))?,
@@ -108,7 +124,9 @@ impl ResourceAttribute {
             singular: parts.singular.unwrap_or_else(|| name.to_ascii_lowercase()),
             list_kind: parts.list_kind.unwrap_or_else(|| format!("{name}List")),
             kind,
+            type_name,
             namespaced: parts.namespaced,
+            is_flat: parts.flat,
             status: parts.status,
             scale: parts.scale,
             short_names: parts.short_names,
@@ -139,10 +157,15 @@ impl AttributeParts {
                 check(&kind, names::kind_problem)?;
                 once(meta, &mut self.kind, kind)
             }
+            "struct" => {
+                let name: LitStr = meta.value()?.parse()?;
+                once(meta, &mut self.type_name, name)
+            }
             "plural" => once(meta, &mut self.plural, checked(meta, names::label_problem)?),
             "singular" => once(meta, &mut self.singular, checked(meta, names::label_problem)?),
             "list_kind" => once(meta, &mut self.list_kind, checked(meta, names::kind_problem)?),
             "namespaced" => flag(meta, &mut self.namespaced),
+            "flat" => flag(meta, &mut self.flat),
             "apply" => flag(meta, &mut self.apply),
             "not_stored" => flag(meta, &mut self.not_stored),
             "not_served" => flag(meta, &mut self.not_served),
@@ -276,7 +299,13 @@ fn texts(meta: &ParseNestedMeta<'_>, place: &mut Vec<String>, problem: fn(&str) 
     Ok(())
 }
 
-/// The name of a type, with the span of the kind.
-pub(crate) fn type_name(kind: &LitStr) -> Ident {
-    Ident::new(&kind.value(), Span::call_site().located_at(kind.span()))
+/// The name of the struct, with the span of the literal that names it.
+fn type_name(literal: &LitStr) -> Result<Ident> {
+    match syn::parse_str::<Ident>(&literal.value()) {
+        Ok(name) => Ok(Ident::new(&name.to_string(), Span::call_site().located_at(literal.span()))),
+        Err(_) => Err(Error::new(
+            literal.span(),
+            format!("Rust has no struct named {:?}; name it with `struct = \"…\"`", literal.value()),
+        )),
+    }
 }

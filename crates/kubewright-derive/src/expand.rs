@@ -5,7 +5,7 @@ use quote::quote;
 use syn::{Data, DeriveInput, Error, Result};
 
 use crate::apply;
-use crate::attribute::{ColumnAttribute, ResourceAttribute, RuleAttribute, Scale, type_name};
+use crate::attribute::{ColumnAttribute, ResourceAttribute, RuleAttribute, Scale};
 
 pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if !matches!(input.data, Data::Struct(_)) {
@@ -19,7 +19,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
     let resource = ResourceAttribute::of(input)?;
     let object = object(input, &resource);
-    let traits = traits(input, &resource);
+    let traits = if resource.is_flat { flat_traits(input, &resource) } else { traits(input, &resource) };
     let definition = definition(input, &resource);
     let builders = if resource.has_builder { builders(input, &resource)? } else { TokenStream::new() };
     Ok(quote! { #object #traits #definition #builders })
@@ -28,7 +28,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
 /// The struct and its constructor.
 fn object(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
-    let name = type_name(&resource.kind);
+    let name = &resource.type_name;
     let derives = &resource.derives;
     let status_field = resource.status.as_ref().map(|status| {
         quote! {
@@ -38,6 +38,27 @@ fn object(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     });
     let status_new = resource.status.as_ref().map(|_| quote! { status: ::std::option::Option::None, });
     let doc = format!("A custom resource of the group `{}`.", resource.group);
+    if resource.is_flat {
+        return quote! {
+            #[doc = #doc]
+            #[derive(::std::clone::Clone, ::std::fmt::Debug, #(#derives),*)]
+            #visibility struct #name {
+                /// Name, namespace, labels and other metadata.
+                pub metadata: #root::custom::ObjectMeta,
+                /// The other fields of the object.
+                pub fields: #spec,
+            }
+
+            impl #name {
+                /// An object with this name, without a namespace.
+                #visibility fn new(name: &str, fields: #spec) -> Self {
+                    let mut object = #name { metadata: ::std::default::Default::default(), fields };
+                    #root::custom::Object::set_name(&mut object, name);
+                    object
+                }
+            }
+        };
+    }
     quote! {
         #[doc = #doc]
         #[derive(::std::clone::Clone, ::std::fmt::Debug, #(#derives),*)]
@@ -63,8 +84,8 @@ fn object(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
 /// The builders of the object and of its spec.
 fn builders(input: &DeriveInput, resource: &ResourceAttribute) -> Result<TokenStream> {
     let (spec, visibility, root) = (&input.ident, &input.vis, &resource.root);
-    let name = type_name(&resource.kind);
-    let builder = apply::builder_of(&name);
+    let name = &resource.type_name;
+    let builder = apply::builder_of(name);
     let of_spec = apply::expand(input, root)?;
     let status = resource.status.as_ref().map(|status| {
         quote! {
@@ -101,25 +122,58 @@ fn builders(input: &DeriveInput, resource: &ResourceAttribute) -> Result<TokenSt
     })
 }
 
-/// `Object`, `Kind` and serde.
+/// `Object`, `Kind` and serde of an object with spec and status.
 fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
-    let name = type_name(&resource.kind);
-    let ResourceAttribute { group, version, kind, plural, singular, namespaced, .. } = resource;
-    let api_version = format!("{group}/{version}");
-    let (short_names, categories) = (&resource.short_names, &resource.categories);
+    let name = &resource.type_name;
     let (status_type, status_ref, status_move) = match &resource.status {
         Some(status) => (quote! { #status }, quote! { self.status.as_ref() }, quote! { status: parts.status, }),
         None => (quote! { #root::custom::NoStatus }, quote! { ::std::option::Option::None }, quote! {}),
     };
     let has_status = resource.status.as_ref().map(|_| quote! { impl #root::custom::HasStatus for #name {} });
     let has_scale = resource.scale.as_ref().map(|_| quote! { impl #root::custom::HasScale for #name {} });
+    let (api_version, kind) = (resource.api_version(), &resource.kind);
+    let traits = object_traits(
+        resource,
+        &quote! { #root::custom::Parts::<#spec, #status_type> },
+        &quote! { #name { metadata: parts.metadata, spec: parts.spec, #status_move } },
+        &quote! {
+            let status: ::std::option::Option<&#status_type> = #status_ref;
+            #root::custom::serialize(#api_version, #kind, &self.metadata, &self.spec, status, serializer)
+        },
+    );
+    quote! { #traits #has_status #has_scale }
+}
+
+/// `Object`, `Kind` and serde of an object whose fields are in one struct.
+fn flat_traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
+    let (fields, root, name) = (&input.ident, &resource.root, &resource.type_name);
+    let (api_version, kind) = (resource.api_version(), &resource.kind);
+    object_traits(
+        resource,
+        &quote! { #root::custom::FlatParts::<#fields> },
+        &quote! { #name { metadata: parts.metadata, fields: parts.fields } },
+        &quote! { #root::custom::serialize_flat(#api_version, #kind, &self.metadata, &self.fields, serializer) },
+    )
+}
+
+/// `Object`, `Kind` and serde: `parts` is what is decoded, `object` is built from it.
+fn object_traits(
+    resource: &ResourceAttribute,
+    parts: &TokenStream,
+    object: &TokenStream,
+    serialize: &TokenStream,
+) -> TokenStream {
+    let root = &resource.root;
+    let name = &resource.type_name;
+    let ResourceAttribute { group, version, kind, plural, singular, namespaced, .. } = resource;
+    let api_version = resource.api_version();
+    let (short_names, categories) = (&resource.short_names, &resource.categories);
     let scope = if *namespaced {
         quote! { Namespaced }
     } else {
         quote! { ClusterScoped }
     };
-    let parts = quote! { #root::custom::Parts::<#spec, #status_type> };
     quote! {
         impl #root::custom::Object for #name {
             type Scope = #root::custom::#scope;
@@ -135,7 +189,7 @@ fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
                 reader: &mut #root::custom::Reader<'_, '_>,
             ) -> ::std::result::Result<Self, #root::custom::DecodeError> {
                 let parts = #parts::from_json(reader)?;
-                ::std::result::Result::Ok(#name { metadata: parts.metadata, spec: parts.spec, #status_move })
+                ::std::result::Result::Ok(#object)
             }
             fn from_protobuf(
                 _: &[u8],
@@ -167,8 +221,7 @@ fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
                 &self,
                 serializer: S,
             ) -> ::std::result::Result<S::Ok, S::Error> {
-                let status: ::std::option::Option<&#status_type> = #status_ref;
-                #root::custom::serialize(#api_version, #kind, &self.metadata, &self.spec, status, serializer)
+                #serialize
             }
         }
 
@@ -177,20 +230,17 @@ fn traits(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
                 deserializer: D,
             ) -> ::std::result::Result<Self, D::Error> {
                 let parts = <#parts as #root::custom::serde::Deserialize>::deserialize(deserializer)?;
-                ::std::result::Result::Ok(#name { metadata: parts.metadata, spec: parts.spec, #status_move })
+                ::std::result::Result::Ok(#object)
             }
         }
-
-        #has_status
-        #has_scale
     }
 }
 
 /// The CustomResourceDefinition parts of the attribute.
 fn definition(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream {
     let (spec, root) = (&input.ident, &resource.root);
-    let name = type_name(&resource.kind);
-    let ResourceAttribute { list_kind, is_stored, is_served, selectable, .. } = resource;
+    let name = &resource.type_name;
+    let ResourceAttribute { list_kind, is_stored, is_served, selectable, is_flat, .. } = resource;
     let status = match &resource.status {
         Some(status) => quote! { ::std::option::Option::Some(#root::custom::schema_of::<#status>) },
         None => quote! { ::std::option::Option::None },
@@ -235,6 +285,7 @@ fn definition(input: &DeriveInput, resource: &ResourceAttribute) -> TokenStream 
                 scale: #scale,
                 columns: &[#(#columns),*],
                 rules: &[#(#rules),*],
+                is_flat: #is_flat,
                 selectable: &[#(#selectable),*],
                 spec: #root::custom::schema_of::<#spec>,
                 status: #status,
@@ -261,6 +312,12 @@ mod tests {
             (quote! { #[resource(group = "a.b", version = "1", kind = "Foo")] }, "a version is"),
             (quote! { #[resource(group = "a.b", version = "v1", kind = "foo")] }, "CamelCase"),
             (quote! { #[resource(group = "a.b", version = "v1", kind = "FooSpec")] }, "another name"),
+            (
+                quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", flat, apply)] },
+                "a flat resource has no",
+            ),
+            (quote! { #[resource(group = "a.b", version = "v1", kind = "Self")] }, "name it with `struct"),
+            (quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", struct = "FooSpec")] }, "another name"),
             (quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", colour = "red")] }, "no `colour`"),
             (quote! { #[resource(group = "a.b", group = "a.b")] }, "said twice"),
             (
@@ -283,6 +340,18 @@ mod tests {
             error(quote! { #[resource(group = "a.b", version = "v1", kind = "Foo", short_names("f", "fo"))] }),
             ""
         );
+    }
+
+    #[test]
+    fn a_kind_that_is_no_rust_name_has_a_struct_of_another_name() {
+        let input: DeriveInput = syn::parse2(quote! {
+            #[resource(group = "a.b", version = "v1", kind = "Self", struct = "SelfResource")]
+            struct SelfSpec { size: i32 }
+        })
+        .unwrap();
+        let code = expand(&input).unwrap().to_string();
+        assert!(code.contains("struct SelfResource") && code.contains("kind : \"Self\""), "{code}");
+        syn::parse_str::<syn::File>(&code).expect("it is Rust");
     }
 
     #[test]

@@ -35,6 +35,10 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// - `group`, `version` and `kind` (required); `plural`, `singular` and `list_kind` to override the
 ///   derived names;
+/// - `struct = "SelfResource"`: the name of the struct, for kinds such as `Self` and `Option` that
+///   cannot or should not be the name of a struct;
+/// - `flat`: the struct has the fields of the object beside `metadata`, for resources without a
+///   `spec`. The generated struct has them in `fields`;
 /// - `namespaced`: objects are namespaced, otherwise cluster-scoped;
 /// - `status = Type`: the status, with its subresource;
 /// - `scale(spec = ".spec.replicas", status = ".status.replicas", selector = ".status.selector")`;

@@ -52,6 +52,7 @@ mod metrics;
 pub mod object_history;
 mod own_writes;
 pub mod ownership;
+mod permissions;
 mod random;
 #[cfg(feature = "https")]
 mod rotation;
@@ -74,4 +75,5 @@ pub use finalizing::{Finalizing, finalize};
 /// Conditions in the status of an object.
 pub use kubewright_core::condition;
 pub use manager::{Manager, ManagerOptions, shutdown_on_signals};
+pub use permissions::Permissions;
 pub use sharding::Sharding;

@@ -49,6 +49,7 @@ mod book {
         envtest: "envtest.md",
         from_controller_runtime: "from-controller-runtime.md",
         from_kube_rs: "from-kube-rs.md",
+        new_operator: "new-operator.md",
         operations: "operations.md",
         performance: "performance.md",
         readme_in_chinese: "../../README.zh.md",

@@ -25,7 +25,7 @@ enum RoleRule {
 use RoleRule::{At, On};
 
 /// Name, the role that aggregates it, and rules.
-const ROLES: [(&str, &str, &[RoleRule]); 9] = [
+const ROLES: [(&str, &str, &[RoleRule]); 10] = [
     ("cluster-admin", "", &[On("*", "*", "*"), At("*", "*")]),
     (
         "system:discovery",
@@ -52,6 +52,15 @@ const ROLES: [(&str, &str, &[RoleRule]); 9] = [
         &[
             On("create", "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
             On("create", "authentication.k8s.io", "selfsubjectreviews"),
+        ],
+    ),
+    // For programs that authorize the callers of their own endpoints, such as metrics.
+    (
+        "system:auth-delegator",
+        "",
+        &[
+            On("create", "authentication.k8s.io", "tokenreviews"),
+            On("create", "authorization.k8s.io", "subjectaccessreviews"),
         ],
     ),
     (

@@ -4,6 +4,8 @@ mod definitions;
 mod diff;
 mod objects;
 
+pub use definitions::compare;
+
 use std::error::Error;
 
 use clap::Subcommand;

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kubewright_apiserver::RunningServer;
-use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority, nodes};
+use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, RunningControllers, SigningAuthority, nodes};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -69,20 +69,8 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         return Err("without nodes no pod of --demo would ever run; leave --nodes out".into());
     }
     let server = start(&options.server).await?;
-    let mut controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(options.nodes));
-    if let Some(authority) = server.certificate_authority() {
-        controllers = controllers.root_ca(authority);
-        if let Some(key) = server.certificate_authority_key() {
-            controllers = controllers.signing_authority(SigningAuthority::from_pem(authority, key)?);
-        }
-    }
-    let mut controllers = controllers.start();
+    let mut controllers = start_controllers(&server, options.nodes).await?;
     let context = controllers.context().clone();
-    if options.nodes > 0 {
-        server.connect_network(nodes::network(&context));
-        server.connect_in_process(MetricsServer::AUTHORITY, MetricsServer::new(&context));
-        MetricsServer::register(&server.client()).await?;
-    }
     let dashboard = match options.dashboard.dashboard(&context) {
         // The server is embedded, and its data belongs to the user who opens the page.
         Some(dashboard) => Some(dashboard.allow_actions().start().await?),
@@ -171,6 +159,25 @@ impl UpOptions {
             }
         }
     }
+}
+
+/// Starts the controllers of a cluster with simulated nodes.
+pub async fn start_controllers(server: &RunningServer, nodes: u32) -> Result<RunningControllers, Box<dyn Error>> {
+    let mut controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(nodes));
+    if let Some(authority) = server.certificate_authority() {
+        controllers = controllers.root_ca(authority);
+        if let Some(key) = server.certificate_authority_key() {
+            controllers = controllers.signing_authority(SigningAuthority::from_pem(authority, key)?);
+        }
+    }
+    let controllers = controllers.start();
+    if nodes > 0 {
+        let context = controllers.context();
+        server.connect_network(nodes::network(context));
+        server.connect_in_process(MetricsServer::AUTHORITY, MetricsServer::new(context));
+        MetricsServer::register(&server.client()).await?;
+    }
+    Ok(controllers)
 }
 
 /// Waits until an observer fails. Observers that end without an error are ignored.

@@ -2,6 +2,7 @@
 
 mod access;
 mod backup_and_export;
+mod bundle;
 mod crash_recovery;
 mod crd_diff;
 mod envtest;
@@ -12,7 +13,9 @@ mod kubectl;
 mod open_file_limit;
 mod pods;
 mod process;
+mod project;
 mod run_controllers;
 mod scaffold;
+mod types;
 mod up_crash_recovery;
 mod up_output;

@@ -79,7 +79,8 @@ impl Serving {
         Self::spawn(Command::new(program), arguments)
     }
 
-    fn spawn(mut command: Command, arguments: &[&str]) -> Self {
+    /// Starts a prepared command without waiting for output.
+    pub fn spawn(mut command: Command, arguments: &[&str]) -> Self {
         command.args(arguments).env_remove("KUBEWRIGHT_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = command.spawn().expect("the command was built");
         let out = BufReader::new(process.stdout.take().expect("piped"));

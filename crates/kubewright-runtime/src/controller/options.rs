@@ -9,8 +9,17 @@ use kubewright_workqueue::{Ageing, RateLimiter};
 
 use super::settings::LeadershipNeed;
 use super::{BoxError, Context, Controller, ControllerMetrics, ErrorAction, Subject};
+use crate::permissions::Permissions;
 
 impl<T: Subject> Controller<T> {
+    /// Declares permissions that the reconciler needs besides those of its watches, for
+    /// [`Manager::permissions`](crate::Manager::permissions). Nothing is enforced here.
+    #[must_use]
+    pub fn permissions(mut self, permissions: &Permissions) -> Self {
+        self.settings.permissions.extend(permissions);
+        self
+    }
+
     /// Number of concurrent reconciles, at least 1. 1 by default.
     #[doc(alias = "MaxConcurrentReconciles")]
     #[must_use]

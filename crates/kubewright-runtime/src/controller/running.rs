@@ -24,6 +24,7 @@ use super::sources::SourceTask;
 use super::work::WorkerPlan;
 use crate::error::chain;
 use crate::own_writes::OwnWrite;
+use crate::permissions::Permissions;
 use crate::sharding::Sharding;
 
 /// Poll interval for failures of an optional relation that has not synced.
@@ -43,6 +44,7 @@ pub struct RunnableController {
     pub(super) feeds: Vec<(Str, SourceTask)>,
     pub(super) workers: usize,
     pub(super) leadership: LeadershipNeed,
+    pub(super) permissions: Permissions,
     pub(super) sync_timeout: Duration,
     pub(super) has_zero_period: bool,
     pub(super) plan: Arc<WorkerPlan>,
@@ -108,6 +110,14 @@ impl RunnableController {
         is_leading.cancel();
         // Never cancelled: other controllers may use informers that were started here.
         self.run_with_caches(shutdown, &CancellationToken::new(), &is_leading).await
+    }
+
+    /// The permissions that it needs: `get`, `list` and `watch` on what it watches, and the
+    /// [declared](crate::Controller::permissions) ones.
+    pub fn permissions(&self) -> Permissions {
+        let mut permissions = self.permissions.clone();
+        self.watches.iter().for_each(|watch| permissions.insert_watch(watch.source.name()));
+        permissions
     }
 
     /// Its behaviour before this process leads.

@@ -19,6 +19,7 @@ use super::running::RunnableController;
 use super::shared::{EventSettings, SharedController};
 use super::sources::SourceTask;
 use super::work::WorkerPlan;
+use crate::permissions::Permissions;
 use crate::sharding::Sharding;
 
 /// Minimum and maximum back-off of a failing key.
@@ -49,6 +50,8 @@ pub(super) struct ControllerSettings {
     pub(super) metrics: Option<ControllerMetrics>,
     pub(super) sharding: Option<Sharding>,
     pub(super) leadership: LeadershipNeed,
+    /// The declared permissions, besides those of its watches.
+    pub(super) permissions: Permissions,
 }
 
 /// Behaviour of a controller before this process leads, under a manager with leader election.
@@ -84,6 +87,7 @@ impl ControllerSettings {
             metrics: None,
             sharding: None,
             leadership: LeadershipNeed::default(),
+            permissions: Permissions::new(),
         }
     }
 
@@ -128,6 +132,7 @@ impl ControllerSettings {
             listed_keys,
             workers: self.workers,
             leadership: self.leadership,
+            permissions: self.permissions,
             sync_timeout: self.sync_timeout,
             has_zero_period: self.has_zero_period,
             plan: Arc::new(plan),

@@ -21,6 +21,8 @@ pub struct Details {
     pub columns: &'static [Column],
     /// CEL rules of the whole object.
     pub rules: &'static [Rule],
+    /// Whether `spec` has the schema of all fields beside the metadata.
+    pub is_flat: bool,
     /// Selectable fields.
     pub selectable: &'static [&'static str],
     /// The schema of the spec.
@@ -131,12 +133,16 @@ pub trait CustomResource: Kind {
 
 /// The schema of the whole object.
 fn schema_of_object(details: &Details) -> Value {
-    let mut properties = json!({"spec": (details.spec)()});
-    if let Some(status) = details.status {
-        properties["status"] = status();
-        properties["status"]["nullable"] = true.into();
-    }
-    let mut schema = json!({"type": "object", "required": ["spec"], "properties": properties});
+    let mut schema = if details.is_flat {
+        (details.spec)()
+    } else {
+        let mut properties = json!({"spec": (details.spec)()});
+        if let Some(status) = details.status {
+            properties["status"] = status();
+            properties["status"]["nullable"] = true.into();
+        }
+        json!({"type": "object", "required": ["spec"], "properties": properties})
+    };
     if !details.rules.is_empty() {
         schema["x-kubernetes-validations"] = details.rules.iter().map(rule).collect();
     }

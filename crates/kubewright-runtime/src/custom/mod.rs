@@ -61,7 +61,7 @@ pub use {
         ClusterScoped, DecodeError, Decoder, GroupVersionKind, Kind, Namespaced, Object, ResourceInfo, object_metadata,
     },
     kubewright_core::{apply_metadata, apply_part},
-    parts::{NoStatus, Parts, serialize, write_json},
+    parts::{FlatParts, NoStatus, Parts, serialize, serialize_flat, write_json},
     serde,
 };
 

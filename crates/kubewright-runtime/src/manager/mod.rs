@@ -40,6 +40,7 @@ use crate::controller::{
 };
 use crate::election::{InvalidElection, LeaderElectionOptions, LeaderElector, host_name, unique_identity};
 use crate::events::{EventApi, EventBroadcaster, EventRecorder};
+use crate::permissions::Permissions;
 use crate::sharding::Sharding;
 
 type Task = Box<dyn FnOnce(CancellationToken) -> Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>> + Send>;
@@ -280,6 +281,15 @@ impl Manager {
         self.checks.watch(handle, controller.leadership());
         self.controllers.push(controller);
         Ok(self)
+    }
+
+    /// The permissions that its controllers need: `get`, `list` and `watch` on what they watch, and
+    /// those that they [declare](Controller::permissions). Leader election and events are not
+    /// included.
+    pub fn permissions(&self) -> Permissions {
+        let mut permissions = Permissions::new();
+        self.controllers.iter().for_each(|controller| permissions.extend(&controller.permissions()));
+        permissions
     }
 
     /// Handles to the controllers.

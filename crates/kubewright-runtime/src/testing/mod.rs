@@ -35,6 +35,7 @@
 //! ```
 
 mod assertions;
+mod recording;
 #[cfg(feature = "webhook")]
 mod webhooks;
 
@@ -44,7 +45,8 @@ use std::time::Duration;
 use kubewright_api::apiextensions::v1::CustomResourceDefinition;
 use kubewright_apiserver::{ApiServer, Faults, RunningServer, StartError};
 use kubewright_client::rest::Impersonation;
-use kubewright_client::{Api, Client, Scope};
+use kubewright_client::{Api, Client, Error, Scope};
+use kubewright_core::options::ApplyOptions;
 use kubewright_core::{DynamicObject, GroupVersionResource, Kind};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -92,10 +94,13 @@ impl TestCluster {
 impl TestCluster {
     /// Starts a server without a socket, which takes milliseconds.
     ///
+    /// If the environment variable `KUBEWRIGHT_AUDIT_DIR` is set, as by `kubewright rbac
+    /// --from-test`, every user may do everything, and the requests are recorded in this directory.
+    ///
     /// # Errors
     /// If the server does not start.
     pub async fn start() -> Result<Self, StartError> {
-        Ok(TestCluster::over(ApiServer::in_memory().start().await?))
+        Ok(TestCluster::over(recording::configure(ApiServer::in_memory()).start().await?))
     }
 
     /// A cluster over a given server: with initial objects, or with a socket.
@@ -154,6 +159,40 @@ impl TestCluster {
     /// `manager`.
     pub fn manager(&self) -> Manager {
         Manager::new(&self.server.client().add_user_agent("manager"), ManagerOptions::default())
+    }
+
+    /// A manager that acts as a service account, with the permissions that the roles in the cluster
+    /// grant to it. A program that needs more than its role fails in the test.
+    ///
+    /// ```
+    /// # use kubewright_runtime::testing::TestCluster;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let cluster = TestCluster::start().await?;
+    /// let manager = cluster.manager_of("shop-system", "shop");
+    /// # drop(manager);
+    /// # Ok(()) }
+    /// ```
+    pub fn manager_of(&self, namespace: &str, service_account: &str) -> Manager {
+        let user = Impersonation::user(format!("system:serviceaccount:{namespace}:{service_account}"))
+            .group("system:serviceaccounts")
+            .group(format!("system:serviceaccounts:{namespace}"))
+            .group("system:authenticated");
+        let client = self.server.client().add_user_agent("manager").impersonate(user);
+        Manager::new(&client, ManagerOptions::default())
+    }
+
+    /// Applies objects in this order, such as those of manifests: `yaml::objects(text)?`. Install
+    /// definitions with [`install`](Self::install), which waits for them.
+    ///
+    /// # Errors
+    /// If the server has no such kind, or rejects an object.
+    pub async fn apply(&self, objects: impl IntoIterator<Item = DynamicObject>) -> Result<(), Error> {
+        let mapper = self.client().rest_mapper();
+        let options = ApplyOptions::new("test");
+        for object in objects {
+            mapper.api_of(&object).await?.apply(&object, &options).await?;
+        }
+        Ok(())
     }
 
     /// Runs a manager in the background, until it is stopped or dropped.

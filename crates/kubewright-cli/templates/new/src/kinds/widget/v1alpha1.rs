@@ -4,7 +4,7 @@ use kubewright::runtime::custom::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-// After a change, run `cargo run -- crd > manifests/crd.yaml`; a test fails otherwise.
+// After a change, run `cargo run -- manifests`; a test fails otherwise.
 /// The desired state: a number of copies of an image.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Debug, Clone)]
 #[resource(
@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
     namespaced,
     status = WidgetStatus,
     column(name = "Wanted", type = "integer", path = ".spec.replicas"),
-    column(name = "Available", type = "integer", path = ".status.availableReplicas")
+    column(name = "Available", type = "integer", path = ".status.availableReplicas"),
+    column(name = "Age", type = "date", path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct WidgetSpec {

@@ -5,15 +5,28 @@ use std::sync::Arc;
 use kubewright::Object;
 use kubewright::api::{apps, core};
 use kubewright::runtime::ownership::set_controller_reference;
-use kubewright::runtime::{BoxError, Context, Manager, Outcome};
+use kubewright::runtime::{BoxError, Context, Manager, Outcome, Permissions};
 
-use crate::resource;
+use super::v1alpha1 as resource;
+
+/// Names the object in the labels of its pods.
+const LABEL: &str = "example.com/widget";
 
 /// Adds the controller to `manager`.
 pub fn add_to(manager: &mut Manager) -> Result<(), BoxError> {
-    let controller = manager.controller::<resource::Widget>("widgets");
+    let controller = manager.controller::<resource::Widget>("widget").permissions(&permissions());
     manager.add(controller.owns::<apps::v1::Deployment>().workers(4).reconciling(reconcile))?;
     Ok(())
+}
+
+/// The permissions of the reconciler. Those to read the watched kinds are always included.
+/// `kubewright rbac` writes the role.
+fn permissions() -> Permissions {
+    Permissions::new()
+        .allow::<apps::v1::Deployment>(&["create", "update"])
+        .allow_subresource::<resource::Widget>("status", &["update"])
+        // An owner reference that delays the deletion of its owner needs this permission.
+        .allow_subresource::<resource::Widget>("finalizers", &["update"])
 }
 
 /// Called when the object or its deployment has changed. After an error it is retried with
@@ -48,8 +61,8 @@ fn want(deployment: &mut apps::v1::Deployment, object: &resource::Widget) -> Res
     set_controller_reference(object, deployment)?;
     let spec = deployment.spec.get_or_insert_default();
     spec.replicas = Some(object.spec.replicas);
-    spec.selector.match_labels.insert("example.com/widget", object.name().into());
-    spec.template.metadata.labels.insert("example.com/widget", object.name().into());
+    spec.selector.match_labels.insert(LABEL, object.name().into());
+    spec.template.metadata.labels.insert(LABEL, object.name().into());
     let pod = spec.template.spec.get_or_insert_default();
     if pod.containers.is_empty() {
         pod.containers = [core::v1::Container { name: "main".into(), ..Default::default() }].into();
