@@ -40,6 +40,7 @@ mod channel_condition;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod faults;
+mod feature_gates;
 mod housekeeping;
 mod http;
 mod metrics;
@@ -56,11 +57,11 @@ mod serving;
 mod tunnel;
 mod warnings;
 
-pub use admission::allocation::{ServiceAddresses, ServiceAddressesError};
 pub use admission::plugins::{AdmissionPlugin, UnknownPlugin};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdOptions;
 pub use faults::{Fault, Faults};
+pub use feature_gates::FeatureGate;
 pub use http::ResponseBody;
 pub use kubewright_audit::{
     AuditLevel, AuditLog, AuditLogOptions, AuditPolicy, AuditSink, AuditWebhook, AuditWebhookOptions, PolicyError,
@@ -69,6 +70,8 @@ pub use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOp
 pub use kubewright_auth::authorization::{
     AuthorizationMode, AuthorizationModes, AuthorizationWebhook, AuthorizationWebhookOptions,
 };
+pub use kubewright_objects::service_numbers::{ServiceAddresses, ServiceAddressesError};
+pub use kubewright_resources::catalog::RuntimeConfig;
 pub use non_resource::GIT_VERSION;
 pub use server::{ApiServer, RunningServer, StartError};
 pub use service::Service;

@@ -22,6 +22,7 @@ use crate::aggregation::{self, Aggregation};
 use crate::audit::{self, AUDIT_ID, RequestAudit};
 use crate::call::Call;
 use crate::faults::{self, FaultEffect, Faults};
+use crate::feature_gates::FeatureGate;
 use crate::http::IncomingRequest;
 use crate::http::{
     ApiResponse, BufferedBody, InFlight, InFlightPermit, MemoryBudget, RESPONSE_BYTES, RequestBody, ResponseBody,
@@ -210,7 +211,8 @@ impl Service {
         {
             trail.response_started();
         }
-        let response = compress(&parts.method, accepts_gzip(&parts.headers), response);
+        let compresses = self.shared.registry.features.contains(FeatureGate::APIResponseCompression);
+        let response = compress(&parts.method, compresses && accepts_gzip(&parts.headers), response);
         Ok(response.map(|body| {
             let body = body.with_faults(active_faults).in_place(place).audited(audit.into_trail()).until(deadline);
             if let Some(bytes) = cut { body.cut_after(bytes) } else { body }

@@ -14,6 +14,7 @@
 
 pub mod authentication;
 pub mod authorization;
+pub mod node_restriction;
 mod user;
 
 pub use user::{MASTERS, User};

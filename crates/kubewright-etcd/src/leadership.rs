@@ -62,6 +62,16 @@ impl Leadership {
         Ok(leads)
     }
 
+    /// Gives the leadership up, so that another server can take over at once. Does nothing if this
+    /// server does not lead.
+    ///
+    /// # Errors
+    /// [`EtcdError`]. The leadership then ends with its lease.
+    pub async fn release(&self, client: &Client) -> Result<(), EtcdError> {
+        let lease = std::mem::take(&mut *self.lease.lock().unwrap_or_else(PoisonError::into_inner));
+        if lease == 0 { Ok(()) } else { client.revoke_lease(lease).await }
+    }
+
     /// Extends the lease until it has ended.
     pub async fn hold(&self, client: &Client) {
         let lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);

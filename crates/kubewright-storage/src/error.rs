@@ -69,6 +69,9 @@ pub enum WriteError<V> {
         /// The current entry.
         found: VersionedValue<V>,
     },
+    /// Another key that was to be written [together](crate::Store::write_together) with the object
+    /// has changed.
+    Contended,
     /// The backend rejects writes at present.
     Backend(io::Error),
 }
@@ -81,6 +84,7 @@ impl<V> fmt::Display for WriteError<V> {
             WriteError::Conflict { expected, found } => {
                 write!(f, "object is at revision {}, not at {expected}", found.revision)
             }
+            WriteError::Contended => f.write_str("a key that is written together with the object has changed"),
             WriteError::Backend(_) => f.write_str("write could not be stored"),
         }
     }
@@ -95,6 +99,7 @@ impl<V> fmt::Debug for WriteError<V> {
             WriteError::Conflict { expected, found } => {
                 f.debug_struct("Conflict").field("expected", expected).field("found", &found.revision).finish()
             }
+            WriteError::Contended => f.write_str("Contended"),
             WriteError::Backend(error) => f.debug_tuple("Backend").field(error).finish(),
         }
     }

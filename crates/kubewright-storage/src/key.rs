@@ -127,6 +127,12 @@ impl KeyRange {
         KeyRange { resource: Some(resource.into()), path: indexed_path(value) }
     }
 
+    /// The resource, unless the range has all of them, and the start of the paths of its keys:
+    /// empty, a namespace with a slash, or the path of one key.
+    pub fn parts(&self) -> (Option<&str>, &str) {
+        (self.resource.as_deref(), &self.path)
+    }
+
     /// Whether `key` is in this range.
     pub fn contains(&self, key: &Key) -> bool {
         self.resource.as_ref().is_none_or(|resource| *resource == key.resource) && self.covers(&key.path)

@@ -70,6 +70,11 @@ impl StoreListOptions {
         self.newest = true;
         self
     }
+
+    /// The revision, the key before the first entry, and the limit.
+    pub fn parts(&self) -> (Option<u64>, Option<&Key>, usize) {
+        (self.at, self.after.as_ref(), self.limit)
+    }
 }
 
 /// A page of the entries of a scope at one revision.

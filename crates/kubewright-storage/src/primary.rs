@@ -18,18 +18,21 @@ use crate::store::Store;
 
 /// Executes the writes of a store in a database that several stores share.
 pub trait Primary<V>: Send + Sync {
-    /// Executes a write, if its key is still at the expected revision. Returns its revision, which
-    /// the store has reached.
+    /// Executes writes of different keys in one transaction, if each key is still at its expected
+    /// revision. Returns the revision of the transaction, which the store has reached.
     ///
     /// Blocks the thread. It must not be called where that blocks the [follower](Store::follow).
     ///
     /// # Errors
     /// [`PrimaryError`].
-    fn write(&self, write: PrimaryWrite<V>) -> Result<u64, PrimaryError>;
+    fn write(&self, writes: Vec<PrimaryWrite<V>>) -> Result<u64, PrimaryError>;
 
     /// The same value at another revision.
     fn stamp(&self, value: &V, revision: u64) -> V;
 }
+
+/// How often a write is repeated whose conflict the store does not show.
+const MAX_ATTEMPTS: usize = 64;
 
 /// A write of one key.
 pub struct PrimaryWrite<V> {
@@ -43,10 +46,17 @@ pub struct PrimaryWrite<V> {
     pub value: Arc<V>,
 }
 
+impl<V> Clone for PrimaryWrite<V> {
+    fn clone(&self) -> Self {
+        let PrimaryWrite { key, kind, expected, value } = self;
+        PrimaryWrite { key: key.clone(), kind: *kind, expected: *expected, value: Arc::clone(value) }
+    }
+}
+
 /// Why a write was not executed.
 #[derive(Debug)]
 pub enum PrimaryError {
-    /// The key was not at the expected revision. The store has reached the state that shows it.
+    /// A key was not at the expected revision. The store has reached the state that shows it.
     Conflict,
     /// The database cannot execute it, or the result is unknown.
     Unavailable(io::Error),
@@ -125,7 +135,7 @@ impl<V> Store<V> {
         self.notify(skipped, revision);
     }
 
-    /// Executes a write in the primary.
+    /// Executes a write in the primary, with its companions.
     pub(crate) fn write_through(
         &self,
         primary: &dyn Primary<V>,
@@ -133,9 +143,10 @@ impl<V> Store<V> {
         key: &Key,
         expected: Option<u64>,
         draft: impl Draft<V>,
+        companions: Vec<PrimaryWrite<V>>,
     ) -> Result<VersionedValue<V>, WriteError<V>> {
         let value = Arc::new(draft.stamp(0));
-        loop {
+        for _ in 0..MAX_ATTEMPTS {
             match (self.newest(key), expected) {
                 (Some(found), None) => return Err(WriteError::AlreadyExists(found)),
                 (None, Some(_)) => return Err(WriteError::NotFound),
@@ -144,9 +155,13 @@ impl<V> Store<V> {
                 }
                 _ => {}
             }
+            let revision_of = |key| self.newest(key).map_or(0, |entry| entry.revision);
+            if companions.iter().any(|companion| revision_of(&companion.key) != companion.expected) {
+                return Err(WriteError::Contended);
+            }
             let expected = expected.unwrap_or_default();
             let write = PrimaryWrite { key: key.clone(), kind, expected, value: Arc::clone(&value) };
-            match primary.write(write) {
+            match primary.write([write].into_iter().chain(companions.iter().cloned()).collect()) {
                 Ok(revision) => {
                     let written = self.read().log.at(revision).find(|event| event.key == *key).cloned();
                     // A store that had to list again has no event of it.
@@ -156,11 +171,12 @@ impl<V> Store<V> {
                     };
                     return Ok(VersionedValue { object, revision });
                 }
-                // The key has changed, and may have changed back: an object that was in the way of
-                // a creation can be gone.
+                // A key has changed, and may have changed back: an object that was in the way of a
+                // creation can be gone.
                 Err(PrimaryError::Conflict) => {}
                 Err(PrimaryError::Unavailable(error)) => return Err(WriteError::Backend(error)),
             }
         }
+        Err(WriteError::Backend(io::Error::other("the database reports conflicts with keys that cannot be read")))
     }
 }

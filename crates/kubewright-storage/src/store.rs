@@ -1,6 +1,7 @@
 //! The store itself: writes, single reads, and waiting for a revision.
 
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
@@ -10,7 +11,7 @@ use crate::error::WriteError;
 use crate::event::{EventKind, StoreEvent, VersionedValue};
 use crate::key::{Key, KeyRange};
 use crate::options::StoreOptions;
-use crate::primary::Primary;
+use crate::primary::{Primary, PrimaryWrite};
 use crate::state::{Aftermath, State};
 
 /// Objects under one global revision, with a bounded history.
@@ -166,7 +167,7 @@ impl<V> Store<V> {
     /// [`WriteError::AlreadyExists`] with the current entry; [`WriteError::Backend`].
     pub fn create(&self, key: &Key, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         if let Some(primary) = self.primary() {
-            return self.write_through(primary, EventKind::Created, key, None, draft);
+            return self.write_through(primary, EventKind::Created, key, None, draft, Vec::new());
         }
         let state = self.write();
         match state.newest(key) {
@@ -182,7 +183,7 @@ impl<V> Store<V> {
     /// [`WriteError::Backend`].
     pub fn update(&self, key: &Key, expected: u64, draft: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         if let Some(primary) = self.primary() {
-            return self.write_through(primary, EventKind::Modified, key, Some(expected), draft);
+            return self.write_through(primary, EventKind::Modified, key, Some(expected), draft, Vec::new());
         }
         let state = self.write();
         let found = expect(&state, key, expected)?;
@@ -198,11 +199,38 @@ impl<V> Store<V> {
     /// As for [`update`](Store::update).
     pub fn delete(&self, key: &Key, expected: u64, last: impl Draft<V>) -> Result<VersionedValue<V>, WriteError<V>> {
         if let Some(primary) = self.primary() {
-            return self.write_through(primary, EventKind::Deleted, key, Some(expected), last);
+            return self.write_through(primary, EventKind::Deleted, key, Some(expected), last, Vec::new());
         }
         let state = self.write();
         let found = expect(&state, key, expected)?;
         self.propose(state, EventKind::Deleted, key, last, Some(found))
+    }
+
+    /// Writes a key together with others, in one transaction of the
+    /// [primary](StoreOptions::primary).
+    ///
+    /// `expected` is the revision of the object. `None` creates it.
+    ///
+    /// # Errors
+    /// As for the single writes, and [`WriteError::Contended`] if a companion is not at its
+    /// expected revision. [`WriteError::Backend`] if there are companions and no primary.
+    pub fn write_together(
+        &self,
+        kind: EventKind,
+        key: &Key,
+        expected: Option<u64>,
+        draft: impl Draft<V>,
+        companions: Vec<PrimaryWrite<V>>,
+    ) -> Result<VersionedValue<V>, WriteError<V>> {
+        match (self.primary(), expected) {
+            (Some(primary), _) => self.write_through(primary, kind, key, expected, draft, companions),
+            (None, _) if !companions.is_empty() => {
+                Err(WriteError::Backend(io::Error::other("only a shared database writes several keys at once")))
+            }
+            (None, None) => self.create(key, draft),
+            (None, Some(expected)) if kind == EventKind::Deleted => self.delete(key, expected, draft),
+            (None, Some(expected)) => self.update(key, expected, draft),
+        }
     }
 
     /// Counts objects, events and watchers. Visits resources and watched scopes, not objects.

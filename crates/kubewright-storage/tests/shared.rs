@@ -12,15 +12,15 @@ use kubewright_storage::{
 
 type Value = (u64, &'static str);
 
-/// Calls a function for each write.
+/// Calls a function for each transaction.
 struct Database<F>(F);
 
 impl<F> Primary<Value> for Database<F>
 where
-    F: Fn(PrimaryWrite<Value>) -> Result<u64, PrimaryError> + Send + Sync,
+    F: Fn(Vec<PrimaryWrite<Value>>) -> Result<u64, PrimaryError> + Send + Sync,
 {
-    fn write(&self, write: PrimaryWrite<Value>) -> Result<u64, PrimaryError> {
-        (self.0)(write)
+    fn write(&self, writes: Vec<PrimaryWrite<Value>>) -> Result<u64, PrimaryError> {
+        (self.0)(writes)
     }
 
     fn stamp(&self, value: &Value, revision: u64) -> Value {
@@ -114,20 +114,29 @@ fn a_list_replaces_all_objects_and_ends_all_watches() {
 fn writes_go_to_the_primary_and_show_what_the_store_followed() {
     let shared: Arc<Mutex<Option<Store<Value>>>> = Arc::default();
     let database = Arc::clone(&shared);
-    let execute = move |write: PrimaryWrite<Value>| {
+    let execute = move |writes: Vec<PrimaryWrite<Value>>| {
         let store = database.lock().expect("no panic").clone().expect("it is set");
         let revision = store.current_revision() + 5;
-        match write.key.name() {
+        match writes[0].key.name() {
             // Another server was faster, once.
-            "contended" if store.get(&write.key).is_none() => {
+            "contended" if store.get(&writes[0].key).is_none() => {
                 store.follow(revision, vec![put(revision, "contended", "theirs")]);
                 return Err(PrimaryError::Conflict);
             }
+            // The companion was changed by another server meanwhile.
+            "overtaken" => {
+                store.follow(revision, vec![put(revision, "companion", "theirs")]);
+                return Err(PrimaryError::Conflict);
+            }
+            "unreadable" => return Err(PrimaryError::Conflict),
             "down" => return Err(PrimaryError::Unavailable(std::io::Error::other("no leader"))),
             _ => {}
         }
-        let value = (write.kind != EventKind::Deleted).then(|| Arc::new((revision, write.value.1)));
-        store.follow(revision, vec![FollowedChange { key: write.key, value }]);
+        let change = |write: PrimaryWrite<Value>| {
+            let value = (write.kind != EventKind::Deleted).then(|| Arc::new((revision, write.value.1)));
+            FollowedChange { key: write.key, value }
+        };
+        store.follow(revision, writes.into_iter().map(change).collect());
         Ok(revision)
     };
     let store = Store::restore(StoreOptions::default().primary(Database(execute)), 10, [], []);
@@ -145,4 +154,25 @@ fn writes_go_to_the_primary_and_show_what_the_store_followed() {
     assert!(matches!(found, Err(WriteError::AlreadyExists(found)) if found.object.1 == "theirs"));
     let down = store.create(&key("down"), Fixed((0, "mine"))).expect_err("there is no leader");
     assert!(matches!(down, WriteError::Backend(error) if error.to_string() == "no leader"));
+    // A key that the store never shows must not be waited for.
+    let unreadable = store.create(&key("unreadable"), Fixed((0, "mine"))).expect_err("it exists");
+    assert!(matches!(unreadable, WriteError::Backend(_)));
+
+    let companion = |expected, value| PrimaryWrite {
+        key: key("companion"),
+        kind: if expected == 0 { EventKind::Created } else { EventKind::Modified },
+        expected,
+        value: Arc::new((0, value)),
+    };
+    let together = |name, companion| {
+        store.write_together(EventKind::Created, &key(name), None, Fixed((0, "mine")), vec![companion])
+    };
+    let made = together("main", companion(0, "1")).expect("both are new");
+    assert_eq!(store.get(&key("companion")).map(|entry| entry.revision), Some(made.revision));
+    assert!(matches!(together("late", companion(0, "2")), Err(WriteError::Contended)));
+    assert!(matches!(together("overtaken", companion(made.revision, "2")), Err(WriteError::Contended)));
+    assert!(store.get(&key("late")).is_none() && store.get(&key("overtaken")).is_none());
+    let alone = Store::<Value>::new(StoreOptions::default());
+    let refused = alone.write_together(EventKind::Created, &key("a"), None, Fixed((0, "x")), vec![companion(0, "1")]);
+    assert!(matches!(refused, Err(WriteError::Backend(_))));
 }

@@ -134,8 +134,31 @@ impl EtcdCluster {
         member.wait();
     }
 
+    /// Stops a member from running, without closing its connections.
+    ///
+    /// # Panics
+    /// If the signal cannot be sent.
+    pub fn pause(&self, member: usize) {
+        self.signal(member, "STOP");
+    }
+
+    /// Lets a paused member run again.
+    ///
+    /// # Panics
+    /// If the signal cannot be sent.
+    pub fn resume(&self, member: usize) {
+        self.signal(member, "CONT");
+    }
+
+    fn signal(&self, member: usize, signal: &str) {
+        let Some(process) = self.process_id(member) else { return };
+        let command = format!("kill -{signal} {process}");
+        let sent = Command::new("sh").args(["-c", &command]).status().expect("there is a shell");
+        assert!(sent.success(), "{command} failed");
+    }
+
     /// The process identifier of a running member, for signals.
-    pub fn process_id(&self, member: usize) -> Option<u32> {
+    fn process_id(&self, member: usize) -> Option<u32> {
         self.members[member].process.as_ref().map(Child::id)
     }
 }

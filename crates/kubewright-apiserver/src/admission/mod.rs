@@ -17,6 +17,7 @@ pub(crate) mod allocation;
 pub(crate) mod classes;
 pub(crate) mod control;
 pub(crate) mod limits;
+mod node_restriction;
 pub(crate) mod node_taint;
 pub(crate) mod plugins;
 mod priority;
@@ -33,8 +34,9 @@ use kubewright_core::meta::v1::{Status, StatusCause};
 pub(crate) use kubewright_validation::Part;
 use kubewright_validation::{CustomProperties, defaulting, strategy, validation};
 
+use crate::feature_gates::FeatureGate;
 use allocation::ServiceState;
-use kubewright_objects::object::Meta;
+use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 
@@ -47,10 +49,19 @@ pub(crate) fn create(cluster: &dyn ServiceState, resource: &Resource, value: &mu
         priority::set(cluster, value)?;
     }
     let mut causes = validation::create(&described, value);
+    allow_zero_replicas(cluster, resource, value, &mut causes);
     if causes.is_empty() {
         causes = allocation::create(cluster, resource, value);
     }
     check(resource, value, causes)
+}
+
+/// With the feature HPAScaleToZero, no minimum of an autoscaler is too small.
+fn allow_zero_replicas(cluster: &dyn ServiceState, resource: &Resource, value: &Value, causes: &mut Vec<StatusCause>) {
+    let is_zero = tree::int(value, &["spec", "minReplicas"]) == Some(0);
+    if is_zero && &*resource.plural == "horizontalpodautoscalers" && cluster.has_feature(FeatureGate::HPAScaleToZero) {
+        causes.retain(|cause| cause.field.as_deref() != Some("spec.minReplicas"));
+    }
 }
 
 /// Sets defaults only. Fields that the server controls stay as they are.
@@ -93,6 +104,7 @@ pub(crate) fn update(
         priority::update(cluster, old, new);
     }
     let mut causes = validation::update(&described, old, new, part, warnings);
+    allow_zero_replicas(cluster, resource, new, &mut causes);
     if causes.is_empty() && part == Part::Main {
         causes = allocation::update(cluster, resource, old, new);
     }

@@ -25,6 +25,9 @@ pub enum AdmissionPlugin {
     MutatingAdmissionWebhook,
     /// No objects are created in namespaces that are missing or terminating.
     NamespaceLifecycle,
+    /// Kubelets change their own node and the pods on it only. Off by default, as in
+    /// kube-apiserver.
+    NodeRestriction,
     /// Claims grow only if their storage class allows it.
     PersistentVolumeClaimResize,
     /// Pod Security Standards.
@@ -47,7 +50,7 @@ pub enum AdmissionPlugin {
 
 impl AdmissionPlugin {
     /// All plugins that can be turned on and off.
-    pub const ALL: [AdmissionPlugin; 18] = [
+    pub const ALL: [AdmissionPlugin; 19] = [
         AdmissionPlugin::CertificateApproval,
         AdmissionPlugin::CertificateSigning,
         AdmissionPlugin::DefaultIngressClass,
@@ -57,6 +60,7 @@ impl AdmissionPlugin {
         AdmissionPlugin::MutatingAdmissionPolicy,
         AdmissionPlugin::MutatingAdmissionWebhook,
         AdmissionPlugin::NamespaceLifecycle,
+        AdmissionPlugin::NodeRestriction,
         AdmissionPlugin::PersistentVolumeClaimResize,
         AdmissionPlugin::PodSecurity,
         AdmissionPlugin::Priority,
@@ -107,7 +111,7 @@ pub(crate) struct EnabledPlugins {
 
 impl Default for EnabledPlugins {
     fn default() -> Self {
-        EnabledPlugins { disabled: vec![AdmissionPlugin::ServiceAccount] }
+        EnabledPlugins { disabled: vec![AdmissionPlugin::NodeRestriction, AdmissionPlugin::ServiceAccount] }
     }
 }
 

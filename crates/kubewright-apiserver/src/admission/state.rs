@@ -4,6 +4,7 @@ use kubewright_core::Value;
 use kubewright_storage::{KeyRange, Page, StoreListOptions};
 
 use super::plugins::AdmissionPlugin;
+use crate::feature_gates::FeatureGate;
 use kubewright_auth::authorization::AuthorizationReader;
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
@@ -18,6 +19,9 @@ use kubewright_resources::catalog::Resource;
 /// [`QuotaState`]: super::quota::QuotaState
 /// [`ControlState`]: super::control::ControlState
 pub(crate) trait ClusterState: AuthorizationReader {
+    /// Whether a feature is on.
+    fn has_feature(&self, gate: FeatureGate) -> bool;
+
     /// Whether an admission plugin runs.
     fn has_plugin(&self, plugin: AdmissionPlugin) -> bool;
 

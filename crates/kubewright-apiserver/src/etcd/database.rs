@@ -1,6 +1,6 @@
 //! The connection of a server to etcd, shared by its parts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -10,16 +10,19 @@ use kubewright_net::task::BoxFuture;
 use kubewright_objects::etcd::Layout;
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
-use kubewright_storage::Store;
+use kubewright_resources::catalog::Catalog;
+use kubewright_storage::{Key, KeyRange, Store};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use super::EtcdOptions;
-use crate::registry::SharedDatabase;
+use crate::registry::{PastPage, SharedDatabase};
 
 /// How long the store may take to reach a revision that etcd has.
 const REACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a server that stops waits for etcd to take the leadership back.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The first pause before the follower requests a progress notification. Usually the revision is
 /// that of an event, which arrives sooner.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -35,6 +38,8 @@ pub(crate) struct EtcdDatabase {
     /// The time to live of events. Zero keeps them forever.
     pub(super) event_ttl: Duration,
     pub(super) in_flight: InFlightWrites,
+    /// The objects that are not encrypted as new ones are.
+    outdated: Mutex<HashSet<Key>>,
     /// Set before the first request.
     store: OnceLock<Store<StoredObject>>,
     revisions: RevisionReader,
@@ -59,6 +64,7 @@ impl EtcdDatabase {
             leases: SharedLeases::default(),
             event_ttl,
             in_flight: InFlightWrites::default(),
+            outdated: Mutex::default(),
             store: OnceLock::new(),
             wants_progress: Notify::new(),
             failure: Mutex::default(),
@@ -90,6 +96,16 @@ impl EtcdDatabase {
         Ok(())
     }
 
+    /// Records whether an object is encrypted as new ones are.
+    pub(super) fn note_encryption(&self, key: &Key, is_current: bool) {
+        let mut outdated = self.outdated.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_current {
+            outdated.insert(key.clone());
+        } else if !outdated.is_empty() {
+            outdated.remove(key);
+        }
+    }
+
     /// Records whether the follower has a connection.
     pub(super) fn set_failure(&self, failure: Option<&EtcdError>) {
         let text = failure.map(|error| chain(error).into());
@@ -105,12 +121,38 @@ impl SharedDatabase for EtcdDatabase {
         })
     }
 
+    fn read_past<'a>(
+        &'a self,
+        scope: &'a KeyRange,
+        revision: u64,
+        after: Option<&'a Key>,
+        limit: usize,
+        catalog: &'a Arc<Catalog>,
+    ) -> BoxFuture<'a, Result<Option<PastPage>, Rejection>> {
+        Box::pin(self.list_past(scope, revision, after, limit, catalog))
+    }
+
+    fn is_outdated(&self, key: &Key) -> bool {
+        self.outdated.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
+    }
+
     fn lead(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.leadership.acquire(&self.client))
     }
 
     fn leadership_lost(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.leadership.hold(&self.client))
+    }
+
+    fn stop_leading(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            // Without an answer, the leadership ends with its lease.
+            match timeout(RELEASE_TIMEOUT, self.leadership.release(&self.client)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the leadership was not released"),
+                Err(_) => tracing::debug!("the leadership was not released in time"),
+            }
+        })
     }
 
     fn failure(&self) -> Option<Arc<str>> {
@@ -120,7 +162,7 @@ impl SharedDatabase for EtcdDatabase {
 
 /// The response to a request that needs etcd while it does not answer. As in kube-apiserver, etcd's
 /// own errors are internal errors, and an unreachable etcd is a timeout.
-fn rejection(error: &EtcdError) -> Rejection {
+pub(super) fn rejection(error: &EtcdError) -> Rejection {
     match error {
         EtcdError::Unreachable { .. } | EtcdError::Interrupted(_) => {
             let why = "request did not complete within the allotted timeout: etcd cannot be reached";

@@ -74,7 +74,9 @@ impl Follower {
         let client = &self.database.client;
         let has_progress = has_reliable_progress(&client.status().await?.version);
         let prefix = self.database.layout.prefix().as_bytes();
-        let start_revision = self.registry.store.current_revision() + 1;
+        // The last revision is sent again, and skipped. Otherwise a deletion right after it would
+        // be lost if it is the compacted revision: etcd before 3.5.18 does not send it then.
+        let start_revision = self.registry.store.current_revision();
         let request = if has_progress {
             WatchRequest { key: prefix.to_vec(), end: prefix_end(prefix), start_revision }
         } else {
@@ -132,11 +134,14 @@ impl Follower {
         if *is_deletion {
             let key = database.layout.decode(&entry.key)?;
             self.registry.unreadable.remove(&key);
+            database.note_encryption(&key, true);
             return Some(FollowedChange { key, value: None });
         }
         if let Some(object) = database.in_flight.find(&entry.key, &entry.value) {
             let value = Some(Arc::new(object.with_revision(entry.mod_revision)));
-            return Some(FollowedChange { key: database.layout.decode(&entry.key)?, value });
+            let key = database.layout.decode(&entry.key)?;
+            database.note_encryption(&key, true);
+            return Some(FollowedChange { key, value });
         }
         let (key, decoded) = database.decode(entry, &self.registry.catalog())?;
         match decoded {

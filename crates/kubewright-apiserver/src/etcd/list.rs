@@ -7,13 +7,14 @@ use kubewright_etcd::{EtcdError, KeyValue, RangeRequest, prefix_end};
 use kubewright_net::task;
 use kubewright_objects::etcd;
 use kubewright_objects::object::{ObjectDraft, StoredObject};
+use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Catalog;
-use kubewright_storage::{Key, VersionedValue};
+use kubewright_storage::{Key, KeyRange, VersionedValue};
 
 use super::EtcdOptions;
-use super::database::{EtcdDatabase, chain};
+use super::database::{EtcdDatabase, chain, rejection};
 use crate::admission;
-use crate::registry::ListedObjects;
+use crate::registry::{ListedObjects, PastPage};
 
 /// The number of keys that are read at a time.
 const PAGE: u64 = 1000;
@@ -63,6 +64,33 @@ impl EtcdDatabase {
         }
     }
 
+    /// Reads a part of a scope at a past revision. `None` if it has been compacted.
+    pub(super) async fn list_past(
+        &self,
+        scope: &KeyRange,
+        revision: u64,
+        after: Option<&Key>,
+        limit: usize,
+        catalog: &Arc<Catalog>,
+    ) -> Result<Option<PastPage>, Rejection> {
+        let (start, end) = self.layout.range(scope);
+        // The next key after another one has a zero byte more.
+        let start =
+            after.map_or_else(|| start.into_bytes(), |after| [self.layout.encode(after).as_bytes(), &[0]].concat());
+        let limit = if limit == 0 { PAGE } else { PAGE.min(limit as u64) };
+        let request = RangeRequest { end, limit, revision, ..RangeRequest::key(start) };
+        let page = match self.client.range(&request).await {
+            Err(error) if error.is_compacted() => return Ok(None),
+            page => page.map_err(|error| rejection(&error))?,
+        };
+        let mut entries = Vec::with_capacity(page.entries.len());
+        for entry in &page.entries {
+            let decoded = self.decode(entry, catalog);
+            entries.extend(decoded.map(|(key, decoded)| (key, decoded.ok().map(|entry| entry.object))));
+        }
+        Ok(Some(PastPage { entries, count: usize::try_from(page.count).unwrap_or(usize::MAX) }))
+    }
+
     /// The object of a key and value. `None` if the key is not that of an object.
     pub(super) fn decode(
         &self,
@@ -70,6 +98,7 @@ impl EtcdDatabase {
         catalog: &Catalog,
     ) -> Option<(Key, Result<VersionedValue<StoredObject>, String>)> {
         let key = self.layout.decode(&entry.key)?;
+        self.note_encryption(&key, self.encryption.is_current(key.resource(), &entry.value));
         let plain = self.encryption.decrypt(key.resource(), &entry.key, &entry.value);
         let object = plain.map_err(|error| error.to_string()).and_then(|plain| {
             let mut value = etcd::decode(&plain, catalog)?;

@@ -114,6 +114,7 @@ pub(crate) async fn run_shared(
         () = keep => {}
         _ = stop.wait_for(|stopped| *stopped) => {}
     }
+    database.stop_leading().await;
 }
 
 /// Trims the log and lets lists of the past expire, forever.
@@ -209,7 +210,10 @@ impl Housekeeper {
                 () = self.content.refresh_due() => self.content.refresh(),
                 () = recovered(recovery) => return FollowEnd::Recovered,
                 _ = self.compaction.tick() => registry.store.age(),
-                _ = self.list_expiry.tick() => registry.list_horizon.advance(registry.store.current_revision()),
+                _ = self.list_expiry.tick() => {
+                    registry.list_horizon.advance(registry.store.current_revision());
+                    self.recount_charged_quotas();
+                }
             }
             // Run tasks before reading the log, so that a housekeeper that always falls behind
             // makes progress.
@@ -231,6 +235,14 @@ impl Housekeeper {
             }
             let has_work = self.garbage.has_work() || self.content.is_due() || !self.stale_quotas.is_empty();
             is_busy = followed == BATCH || has_work;
+        }
+    }
+
+    /// Corrects quotas that another server has charged for objects which it then did not store.
+    fn recount_charged_quotas(&mut self) {
+        if self.registry.database.is_some() {
+            let quotas = self.registry.all(&KeyRange::resource("resourcequotas"));
+            self.stale_quotas.extend(quotas.iter().map(|entry| Str::from(entry.object.tree().namespace())));
         }
     }
 
@@ -265,7 +277,8 @@ impl Housekeeper {
         self.content.written(key, value, is_new);
         claims::release_unused(registry, key, value);
         // The write may lower the usage, or the quota may be new.
-        self.stale_quotas.extend(key.namespace().filter(|_| quota::may_free(key, value)).map(Str::from));
+        self.stale_quotas
+            .extend(key.namespace().filter(|_| quota::may_free(&*self.registry, key, value)).map(Str::from));
     }
 
     /// Examines an object again after its deletion completed or became due for a retry.

@@ -39,7 +39,7 @@ pub(super) fn answer(call: &Call<'_>, parts: &[&str]) -> Result<ApiResponse, Rej
     };
     let lost = || match parts {
         // The group exists, but not this version.
-        ["apis", group, _] if catalog.is_built_in(group) => Rejection::no_such_resource(),
+        ["apis", group, _] if catalog.serves_built_in(group) => Rejection::no_such_resource(),
         ["api", ..] => Rejection::no_such_resource(),
         _ => Rejection::NoSuchPage,
     };

@@ -19,7 +19,7 @@ use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
 use kubewright_objects::random;
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::WriteError;
+use kubewright_storage::{EventKind, PrimaryWrite, WriteError};
 
 /// Maximum length of a `generateName` prefix; longer ones are truncated.
 const GENERATED_PREFIX_MAX: usize = 58;
@@ -28,7 +28,11 @@ const GENERATED_LETTERS: usize = 5;
 /// Number of attempts to find a free generated name.
 const GENERATE_ATTEMPTS: usize = 8;
 
+/// Maximum number of attempts, if other servers use the same addresses or quotas.
+const CONTENDED_ATTEMPTS: usize = 1000;
+
 /// The arguments of a creation.
+#[derive(Clone)]
 pub(crate) struct CreateRequest<'a> {
     pub(crate) resource: &'a Resource,
     /// The namespace of the request path.
@@ -48,7 +52,20 @@ impl Registry {
     ///
     /// The namespace check precedes all others. It is repeated right before the write, because the
     /// caller runs this function again after each webhook call.
-    pub(crate) fn create(&self, request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
+    pub(crate) fn create(&self, mut request: CreateRequest<'_>) -> Result<Arc<StoredObject>, Rejection> {
+        for _ in 0..CONTENDED_ATTEMPTS {
+            let again = self.database.is_some().then(|| request.clone());
+            match (self.try_create(request)?, again) {
+                (Some(created), _) => return Ok(created),
+                (None, Some(again)) => request = again,
+                (None, None) => break,
+            }
+        }
+        Err(Status::internal("other servers have changed the allocations of the object too often").into())
+    }
+
+    /// Creates an object. `None` if another server has taken what it was given meanwhile.
+    fn try_create(&self, request: CreateRequest<'_>) -> Result<Option<Arc<StoredObject>>, Rejection> {
         let CreateRequest { resource, namespace, mut value, control, ownership, dry_run } = request;
         // Reset fields that only the server writes, before ownership is computed.
         for field in ["selfLink", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
@@ -100,15 +117,21 @@ impl Registry {
         for attempt in 1..=attempts {
             let candidate = if attempt < attempts { value.clone() } else { std::mem::take(&mut value) };
             let name = Str::from(candidate.name());
-            match self.store_new(resource, candidate, dry_run)? {
+            let companions = match self.companions(resource, None, Some(&candidate), permit.as_ref())? {
+                _ if dry_run => Vec::new(),
+                Some(companions) => companions,
+                None => return Ok(None),
+            };
+            match self.store_new(resource, candidate, companions, dry_run)? {
                 Ok(object) => {
                     if !dry_run {
                         permit.iter().for_each(QuotaPermit::update_status);
                         self.after_write(resource, &[&object]);
                         self.after_update(resource, &object);
                     }
-                    return Ok(object);
+                    return Ok(Some(object));
                 }
+                Err(WriteError::Contended) => return Ok(None),
                 Err(WriteError::AlreadyExists(_)) if generated.is_some() => {
                     if attempt == attempts {
                         return Err(Status::generate_name_conflict(&resource.group_resource(), &name).into());
@@ -125,7 +148,13 @@ impl Registry {
     }
 
     /// Stores a new object, or reports that its name is taken. A dry run only checks.
-    fn store_new(&self, resource: &Resource, value: Value, dry_run: bool) -> Result<StoredNew, Rejection> {
+    fn store_new(
+        &self,
+        resource: &Resource,
+        value: Value,
+        companions: Vec<PrimaryWrite<StoredObject>>,
+        dry_run: bool,
+    ) -> Result<StoredNew, Rejection> {
         let key = resource.key(value.namespace(), value.name());
         let version = Str::from(value.resource_version());
         let draft = ObjectDraft::new(value);
@@ -144,7 +173,8 @@ impl Registry {
         if let Some(rejection) = self.unreadable.rejection(resource, &key) {
             return Err(rejection);
         }
-        Ok(self.store.create(&key, draft).inspect(note_write).map(|entry| entry.object))
+        let created = self.store.write_together(EventKind::Created, &key, None, draft, companions);
+        Ok(created.inspect(note_write).map(|entry| entry.object))
     }
 
     /// Runs mutating admission for a new object.

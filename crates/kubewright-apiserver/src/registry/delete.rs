@@ -13,7 +13,7 @@ use kubewright_objects::conversion;
 use kubewright_objects::object::{Meta, ObjectDraft, StoredObject, tree};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
-use kubewright_storage::{Key, VersionedValue, WriteError};
+use kubewright_storage::{EventKind, Key, VersionedValue, WriteError};
 
 /// The finalizer of a foreground deletion. It blocks until all dependents are deleted.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -134,9 +134,13 @@ impl Registry {
         plan: DeletionPlan,
     ) -> Result<Option<DeleteOutcome>, Rejection> {
         let key = resource.key(namespace, name);
+        let Some(companions) = self.companions(resource, Some(&entry.object.tree()), None, None)? else {
+            return Ok(None);
+        };
         let remove = |entry: &VersionedValue<StoredObject>| {
             let draft = ObjectDraft::new(entry.object.tree().into_owned());
-            let deleted = self.store.delete(&key, entry.revision, draft);
+            let (expected, companions) = (Some(entry.revision), companions.clone());
+            let deleted = self.store.write_together(EventKind::Deleted, &key, expected, draft, companions);
             deleted.inspect(note_write).map(|entry| DeleteOutcome::Gone(entry.object))
         };
         let outcome = match plan {
@@ -147,7 +151,9 @@ impl Registry {
                 match marked.inspect(note_write) {
                     Ok(marked) if then_remove => match remove(&marked) {
                         // A concurrent writer must see the removal, too, so leave it to them.
-                        Err(WriteError::Conflict { .. }) => Ok(DeleteOutcome::Pending(marked.object)),
+                        Err(WriteError::Conflict { .. } | WriteError::Contended) => {
+                            Ok(DeleteOutcome::Pending(marked.object))
+                        }
                         // The kubelet may remove the pod as soon as it is marked. That is what the
                         // client asked for.
                         Err(WriteError::NotFound) => Ok(DeleteOutcome::Gone(marked.object)),

@@ -11,11 +11,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kubewright_core::Value;
 
 use super::{aggregation, claims, definition_names};
-use crate::admission::allocation::ServiceNumbers;
 use crate::admission::quota::QuotaUsage;
 use kubewright_auth::authorization;
 use kubewright_objects::lookup::{IndexTerm, TermIndex};
 use kubewright_objects::object::StoredObject;
+use kubewright_objects::service_numbers::{self, ServiceNumbers};
 use kubewright_storage::{EventKind, Key, Observer, StoreEvent};
 
 /// All indices of a registry.
@@ -53,8 +53,8 @@ impl Indices {
                 |object: Option<&StoredObject>| object.map(|object| terms(key, &object.tree())).unwrap_or_default();
             self.terms().replace(key, terms(before), terms(after));
         }
-        if key.resource() == "services" {
-            self.services().change(before, after);
+        if service_numbers::COUNTED.contains(&key.resource()) {
+            self.services().change(key, before, after);
         }
         self.usage().change(key, revision, before, after);
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use kubewright_core::meta::v1::Status;
 use kubewright_core::options::{ListOptions, ResourceVersionMatch};
 
-use super::continue_token::ContinueToken;
-use super::{Registry, Selectors};
+use super::{PastPage, Registry, Selectors};
+use kubewright_objects::continue_token::ContinueToken;
 use kubewright_objects::conversion::webhook::in_version;
 use kubewright_objects::encoding::ListMeta;
 use kubewright_objects::object::StoredObject;
@@ -98,7 +98,9 @@ impl Registry {
         } else {
             at = self.read_revision(options).await?;
         }
-        if let Err(error) = self.list_horizon.check(at) {
+        if let Err(error) = self.list_horizon.check(at)
+            && self.database.is_none()
+        {
             return Err(self.too_old(error, namespace, token));
         }
         if let Some(revision) = at {
@@ -119,8 +121,57 @@ impl Registry {
         Ok(ListPage { objects: page.objects, meta })
     }
 
+    /// Reads the selected objects of a page, in the database if the log does not have the revision.
+    async fn read_page(
+        &self,
+        scope: &KeyRange,
+        paging: Paging,
+        selection: &Selectors,
+    ) -> Result<Result<ObjectPage, ReadError>, Rejection> {
+        let (at, ..) = paging.parts();
+        let known = match self.list_horizon.check(at) {
+            Ok(()) => self.read_stored(scope, paging.clone(), selection).await?,
+            Err(expired) => Err(expired),
+        };
+        if let (Err(ReadError::Compacted(_)), Some(revision)) = (&known, at)
+            && let Some(page) = self.read_past(scope, revision, &paging, selection).await?
+        {
+            return Ok(Ok(page));
+        }
+        Ok(known)
+    }
+
+    /// Reads a page in the database. `None` if there is none, or it has forgotten the revision.
+    async fn read_past(
+        &self,
+        scope: &KeyRange,
+        revision: u64,
+        paging: &Paging,
+        selection: &Selectors,
+    ) -> Result<Option<ObjectPage>, Rejection> {
+        let Some(database) = &self.database else { return Ok(None) };
+        let (_, after, limit) = paging.parts();
+        let (mut after, mut objects, catalog) = (after.cloned(), Vec::new(), self.catalog());
+        loop {
+            let part = database.read_past(scope, revision, after.as_ref(), limit, &catalog).await?;
+            let Some(PastPage { entries, count: mut remaining }) = part else { return Ok(None) };
+            let is_empty = entries.is_empty();
+            for (key, object) in entries {
+                remaining = remaining.saturating_sub(1);
+                objects.extend(object.filter(|object| selection.matches(object)));
+                if limit > 0 && objects.len() == limit && remaining > 0 {
+                    return Ok(Some(ObjectPage { objects, revision, resume: Some(key), remaining }));
+                }
+                after = Some(key);
+            }
+            if remaining == 0 || is_empty {
+                return Ok(Some(ObjectPage { objects, revision, resume: None, remaining: 0 }));
+            }
+        }
+    }
+
     /// Reads the selected objects of a page. Large reads run on a blocking thread.
-    pub(super) async fn read_page(
+    async fn read_stored(
         &self,
         scope: &KeyRange,
         paging: Paging,

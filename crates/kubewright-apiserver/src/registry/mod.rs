@@ -7,7 +7,6 @@
 mod aggregation;
 mod binding;
 pub(crate) mod claims;
-mod continue_token;
 mod create;
 mod definition;
 mod definition_names;
@@ -20,7 +19,6 @@ mod list;
 mod ownership;
 mod persistence;
 mod scale;
-mod selection;
 mod shared;
 mod state;
 #[cfg(test)]
@@ -43,25 +41,27 @@ pub(crate) use delete::{CUSTOM_CLEANUP, DeleteOutcome, FOREGROUND, ORPHAN};
 #[cfg(feature = "etcd")]
 pub(crate) use following::ListedObjects;
 use index::Indices;
+pub(crate) use kubewright_objects::selection::Selectors;
 use list::ListHorizon;
 pub(crate) use list::{ListPage, parse_version};
 pub(crate) use ownership::{FieldManager, Ownership, apply, check_configuration, group_version};
 pub(crate) use persistence::track_writes;
-pub(crate) use selection::Selectors;
-pub(crate) use shared::SharedDatabase;
+pub(crate) use shared::{PastPage, SharedDatabase};
 pub(crate) use update::{UpdateKind, UpdateRequest, check_target, unreadable_version, wrong_uid};
 pub(crate) use watch::{FrameSlot, RegistryWatch};
 
 use crate::admission::control::{HookCache, Policies};
 use crate::admission::plugins::EnabledPlugins;
+use crate::feature_gates::FeatureGates;
 use crate::offload::Offload;
 use kubewright_auth::authorization::AuthorizationModes;
 use kubewright_objects::encoding::SharedFrames;
 use kubewright_objects::object::{Meta, StoredObject, tree};
 use kubewright_objects::rejection::Rejection;
+use kubewright_objects::selection::indexed_value;
 use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::custom::{CustomResources, Replacement};
-use kubewright_resources::catalog::{Catalog, Resource};
+use kubewright_resources::catalog::{Catalog, Resource, RuntimeConfig};
 use kubewright_resources::discovery::RemoteVersion;
 use kubewright_storage::{Key, KeyRange, Store, StoreListOptions, StoreOptions, VersionedValue, WriteError};
 use persistence::{UnreadableObjects, note_write};
@@ -97,6 +97,10 @@ pub(crate) struct Registry {
     pub(crate) plugins: EnabledPlugins,
     /// How long an event is kept after its last write. Zero keeps it forever.
     pub(crate) event_ttl: Duration,
+    /// The features that are on.
+    pub(crate) features: FeatureGates,
+    /// The built-in APIs that are served.
+    runtime_config: RuntimeConfig,
     /// Whether the server runs controllers that belong to kube-controller-manager.
     pub(crate) has_controllers: bool,
     /// The authorization modes.
@@ -145,6 +149,8 @@ impl Registry {
             allocation: Mutex::new(()),
             plugins: EnabledPlugins::default(),
             event_ttl: Duration::ZERO,
+            features: FeatureGates::default(),
+            runtime_config: RuntimeConfig::default(),
             has_controllers: true,
             authorization_modes: AuthorizationModes::default(),
             quota: Mutex::new(()),
@@ -179,6 +185,13 @@ impl Registry {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Sets which built-in APIs are served.
+    pub(crate) fn set_runtime_config(&mut self, config: RuntimeConfig) {
+        let catalog = Arc::new(self.catalog().restricted(&config));
+        *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
+        self.runtime_config = config;
+    }
+
     /// Loads all CustomResourceDefinitions at startup.
     fn load_catalog(&self) {
         let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,7 +201,8 @@ impl Registry {
             let definition = entry.object.value();
             custom.set(definition.name(), Some((entry.revision, definition)))
         });
-        let catalog = Arc::new(Catalog::new(resources.flat_map(|replacement| replacement.after)));
+        let catalog = Catalog::new(resources.flat_map(|replacement| replacement.after));
+        let catalog = Arc::new(catalog.restricted(&self.runtime_config));
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
 
@@ -285,13 +299,13 @@ fn check_depth(value: &Value) -> Result<(), Rejection> {
 /// Limits the memory for past events.
 fn bounded(options: StoreOptions<StoredObject>) -> StoreOptions<StoredObject> {
     let options = options.window_weight(HISTORY_WEIGHT, |object| object.json().len());
-    options.archive(ARCHIVE_AFTER, StoredObject::archived).index(selection::indexed_value)
+    options.archive(ARCHIVE_AFTER, StoredObject::archived).index(indexed_value)
 }
 
-/// The rejection of a failed write. `None` for a conflict, which callers retry.
+/// The rejection of a failed write. `None` for a conflict, after which callers try again.
 fn refusal(resource: &Resource, name: &str, error: WriteError<StoredObject>) -> Option<Rejection> {
     match error {
-        WriteError::Conflict { .. } => None,
+        WriteError::Conflict { .. } | WriteError::Contended => None,
         WriteError::NotFound => Some(Status::not_found(&resource.group_resource(), name).into()),
         WriteError::AlreadyExists(found) => Some(already_exists(resource, name, found.object.value())),
         WriteError::Backend(error) => Some(Status::internal(error.to_string()).into()),

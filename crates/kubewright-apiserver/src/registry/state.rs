@@ -6,15 +6,17 @@ use kubewright_core::Value;
 use kubewright_storage::{Key, KeyRange, Page, StoreListOptions, VersionedValue};
 
 use super::Registry;
-use crate::admission::allocation::{ServiceAddresses, ServiceNumbers, ServiceState};
+use crate::admission::allocation::ServiceState;
 use crate::admission::control::{ControlState, HookCache, Policies};
 use crate::admission::plugins::AdmissionPlugin;
 use crate::admission::quota::{QuotaState, QuotaUsage};
 use crate::admission::state::ClusterState;
+use crate::feature_gates::FeatureGate;
 use kubewright_auth::authorization::{AuthorizationModes, AuthorizationReader};
 use kubewright_objects::lookup::{IndexTerm, ObjectReader, TermIndex};
 use kubewright_objects::object::StoredObject;
 use kubewright_objects::rejection::Rejection;
+use kubewright_objects::service_numbers::{self, ServiceAddresses, ServiceNumbers};
 use kubewright_objects::webhook_client::WebhookClients;
 use kubewright_resources::catalog::{Catalog, Resource};
 
@@ -47,6 +49,10 @@ impl AuthorizationReader for Registry {
 }
 
 impl ClusterState for Registry {
+    fn has_feature(&self, gate: FeatureGate) -> bool {
+        self.features.contains(gate)
+    }
+
     fn has_plugin(&self, plugin: AdmissionPlugin) -> bool {
         self.plugins.contains(plugin)
     }
@@ -69,9 +75,13 @@ impl ClusterState for Registry {
 impl Registry {
     /// Sets the addresses that Services get.
     pub(crate) fn set_service_addresses(&self, addresses: ServiceAddresses) {
-        let services = self.all(&KeyRange::resource("services"));
-        let services = services.iter().map(|entry| &*entry.object);
-        self.indices.services().set_addresses(addresses, services);
+        let pages = service_numbers::COUNTED.map(|resource| {
+            let page = self.store.list(&KeyRange::resource(resource), StoreListOptions::default().newest());
+            // A list of the newest state cannot fail.
+            page.map(|page| page.entries).unwrap_or_default()
+        });
+        let objects = pages.iter().flatten().map(|(key, entry)| (key, &*entry.object));
+        self.indices.services().set_addresses(addresses, objects);
     }
 }
 
@@ -84,6 +94,10 @@ impl ServiceState for Registry {
 impl QuotaState for Registry {
     fn usage(&self) -> MutexGuard<'_, QuotaUsage> {
         self.indices.usage()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.database.is_some()
     }
 
     fn lock_quotas(&self) -> MutexGuard<'_, ()> {

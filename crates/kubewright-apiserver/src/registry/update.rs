@@ -17,6 +17,7 @@ use kubewright_objects::conversion;
 use kubewright_objects::object::{Meta, ObjectDraft, StoredObject};
 use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
+use kubewright_storage::{EventKind, WriteError};
 
 /// Metadata that only the server writes.
 const SYSTEM_FIELDS: [&str; 7] =
@@ -120,7 +121,8 @@ impl Registry {
             conversion::settle(resource, &mut new, request.control.map(Control::conversions))?;
             check_depth(&new)?;
             new.set_meta("resourceVersion", old.resource_version());
-            if is_unchanged(old, &new) {
+            let is_outdated = self.database.as_ref().is_some_and(|database| database.is_outdated(&key));
+            if !is_outdated && is_unchanged(old, &new) {
                 return Ok(entry.object);
             }
             let draft = ObjectDraft::new(new);
@@ -131,17 +133,25 @@ impl Registry {
             if request.dry_run {
                 return Ok(Arc::new(draft.stamp(entry.revision)));
             }
-            let result = if draft.is_finished() {
+            let is_removal = draft.is_finished();
+            let after = (!is_removal).then(|| draft.value());
+            let Some(companions) = self.companions(resource, Some(old), after, permit.as_ref())? else { continue };
+            let result = if is_removal {
                 // The last finalizer was removed, so delete the object instead of storing the
                 // change. The response shows the old version. Watches receive the last stored
                 // state.
                 let (answer, last) = (draft.stamp(entry.revision), ObjectDraft::new(old.clone()));
-                let deleted = self.store.delete(&key, entry.revision, last);
+                let expected = Some(entry.revision);
+                let deleted = self.store.write_together(EventKind::Deleted, &key, expected, last, companions);
                 deleted.inspect(note_write).map(|_| Arc::new(answer))
             } else {
-                let updated = self.store.update(&key, entry.revision, draft);
+                let expected = Some(entry.revision);
+                let updated = self.store.write_together(EventKind::Modified, &key, expected, draft, companions);
                 updated.inspect(note_write).map(|entry| entry.object)
             };
+            if matches!(result, Err(WriteError::Contended)) {
+                continue;
+            }
             match result.map_err(|error| refusal(resource, name, error)) {
                 Ok(object) => {
                     permit.iter().for_each(QuotaPermit::update_status);

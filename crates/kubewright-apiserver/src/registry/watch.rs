@@ -7,7 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use kubewright_core::meta::v1::Status;
+use kubewright_core::GroupKind;
+use kubewright_core::meta::v1::{Status, StatusCause};
 use kubewright_core::options::WatchOptions;
 use tokio::sync::watch as channel;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::list::{is_heavy, parse_version};
 use super::{Registry, Selectors};
 use crate::channel_condition::ChannelCondition;
+use crate::feature_gates::FeatureGate;
 use crate::offload::Offload;
 use kubewright_objects::conversion::webhook::in_version;
 use kubewright_objects::encoding::{FrameType, Frames, SharedFrames, bookmark};
@@ -148,6 +150,11 @@ impl Registry {
             "" => 0,
             text => parse_version(text).map_err(Rejection::unexpected)?,
         };
+        if options.send_initial_events.is_some() && !self.features.contains(FeatureGate::WatchList) {
+            let why = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled";
+            let kind = GroupKind::new("meta.k8s.io", "ListOptions");
+            return Err(Status::invalid(&kind, "", [StatusCause::forbidden("sendInitialEvents", why)]).into());
+        }
         let wants_initial = options.send_initial_events.unwrap_or(revision == 0);
         let from = if wants_initial || revision == 0 { self.store.current_revision() } else { revision };
         let (watcher, too_old) = match selection.watch(&self.store, resource, namespace, from) {

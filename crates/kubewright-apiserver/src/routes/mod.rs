@@ -43,7 +43,7 @@ pub(crate) async fn answer(call: &mut Call<'_>, target: &ResourcePath) -> Result
     let catalog = call.registry.catalog();
     // The whole group is unknown, or only the resource is.
     let Some(resources) = catalog.resources(&target.group, &target.version) else {
-        let is_known = catalog.is_built_in(&target.group);
+        let is_known = catalog.serves_built_in(&target.group);
         return Err(if is_known { Rejection::no_such_resource() } else { Rejection::NoSuchPage });
     };
     let is_custom_group = resources.values().all(|resource| resource.is_custom());

@@ -5,11 +5,11 @@ use kubewright_net::clock;
 use kubewright_yaml as yaml;
 
 use super::{StartError, roles};
-use crate::admission::allocation::ServiceAddresses;
 use crate::aggregation::{self, FrontProxy};
 use crate::registry::{CreateRequest, Ownership, Registry};
 use kubewright_objects::object::{Meta, tree};
 use kubewright_objects::rejection::Rejection;
+use kubewright_objects::service_numbers::ServiceAddresses;
 use kubewright_resources::decoding::{self, ExpectedType};
 
 /// The ConfigMap that tells aggregated API servers how to authenticate requests.
@@ -63,6 +63,7 @@ pub(super) fn create_system_objects(registry: &Registry, addresses: ServiceAddre
     }
     let objects = OBJECTS.replace("{network}", &addresses.to_string());
     preload(registry, &objects.replace("{address}", &addresses.first().to_string()))?;
+    registry.store_missing_allocations().map_err(failed)?;
     mark_service_network_ready(registry)?;
     aggregation::register_all(registry);
     roles::reconcile_roles(registry)

@@ -20,8 +20,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::admission::plugins::AdmissionPlugin;
 use crate::aggregation;
 use crate::faults::Faults;
+use crate::feature_gates::FeatureGate;
 use crate::housekeeping;
 use crate::http::{
     ConnectionLimit, InFlight, MAX_CONNECTIONS, MAX_IN_FLIGHT, MAX_WATCHES, MAX_WATCHES_PER_USER, MemoryBudget,
@@ -76,9 +78,14 @@ impl ApiServer {
         };
         let OpenStorage { mut registry, disk, background } = self.open_storage(options, &stopped).await?;
         registry.plugins = self.plugins.clone();
+        registry.features = self.features.clone();
+        if !self.features.contains(FeatureGate::MutatingAdmissionPolicy) {
+            registry.plugins.disable(AdmissionPlugin::MutatingAdmissionPolicy);
+        }
         registry.set_service_addresses(self.service_addresses);
         registry.authorization_modes = self.authorization_modes.clone();
         registry.event_ttl = self.event_ttl.unwrap_or(EVENT_TTL);
+        registry.set_runtime_config(self.runtime_config.clone());
         registry.has_controllers = !self.lacks_controllers;
         let registry = Arc::new(registry);
         let unusable = |error: OpenError| StartError::Data { message: error.to_string() };
@@ -100,7 +107,12 @@ impl ApiServer {
         let authenticator = Authenticator {
             tokens: self.tokens.clone(),
             accounts,
-            request_header: self.request_header.clone(),
+            request_header: self.request_header.clone().map(|mut options| {
+                if !self.features.contains(FeatureGate::RemoteRequestHeaderUID) {
+                    options.uid_headers.clear();
+                }
+                options
+            }),
             // As in kube-apiserver: otherwise every client would have all rights.
             rejects_anonymous: self.rejects_anonymous || self.authorization_modes.always_allow(),
         };

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::feature_gates::{FeatureGate, FeatureGates};
 use kubewright_audit::{AuditPolicy, AuditSink, Auditor};
 use kubewright_auth::authentication::{RequestHeaderOptions, ServiceAccountOptions, StaticTokens};
 use kubewright_auth::authorization::AuthorizationModes;
+use kubewright_objects::service_numbers::ServiceAddresses;
+use kubewright_resources::catalog::RuntimeConfig;
 
-use crate::admission::allocation::ServiceAddresses;
 use crate::admission::plugins::{AdmissionPlugin, EnabledPlugins};
 
 /// A server to be started.
@@ -50,6 +52,8 @@ pub struct ApiServer {
     pub(super) max_body_memory: Option<usize>,
     pub(super) plugins: EnabledPlugins,
     pub(super) service_addresses: ServiceAddresses,
+    pub(super) runtime_config: RuntimeConfig,
+    pub(super) features: FeatureGates,
     pub(super) event_ttl: Option<Duration>,
     pub(super) lacks_controllers: bool,
     pub(super) serving_files: Option<(PathBuf, PathBuf)>,
@@ -204,6 +208,24 @@ impl ApiServer {
     #[must_use]
     pub fn disable_admission_plugin(mut self, plugin: AdmissionPlugin) -> Self {
         self.plugins.disable(plugin);
+        self
+    }
+
+    /// Turns a feature of kube-apiserver on or off.
+    #[doc(alias = "feature-gates")]
+    #[must_use]
+    pub fn feature_gate(mut self, gate: FeatureGate, is_on: bool) -> Self {
+        self.features.set(gate, is_on);
+        self
+    }
+
+    /// Serves only some of the built-in APIs. All by default.
+    ///
+    /// Objects of the others stay stored, and the server itself still uses them.
+    #[doc(alias = "runtime-config")]
+    #[must_use]
+    pub fn runtime_config(mut self, config: RuntimeConfig) -> Self {
+        self.runtime_config = config;
         self
     }
 

@@ -90,6 +90,12 @@ impl ApiServer {
             bootstrap::create_system_objects(&writer, addresses)?;
             preloaded.iter().try_for_each(|documents| bootstrap::preload(&writer, documents))
         };
-        registry.run_writes(create).await.map_err(bootstrap::failed)?
+        registry.run_writes(create).await.map_err(bootstrap::failed)??;
+        if registry.database.is_some() {
+            // As in kube-apiserver, no watch starts before its server. A log from the first
+            // revision of a new etcd on would allow it.
+            registry.store.compact();
+        }
+        Ok(())
     }
 }

@@ -2,10 +2,11 @@
 //! answered.
 //!
 //! Clients create, read, replace and delete a few objects through three servers over three members
-//! of etcd. Meanwhile members are killed, one at a time, and one server is replaced. Each object is
-//! a register with compare-and-swap. The checker looks for an order of its operations that agrees
-//! with all answers, and in which an operation that had ended before another began comes first. An
-//! operation without an answer may have happened at any time after it began, or never.
+//! of etcd. Meanwhile members are killed and paused, one at a time, connections to servers stall,
+//! servers are replaced, and etcd is compacted to its newest revision. Each object is a register
+//! with compare-and-swap. The checker looks for an order of its operations that agrees with all
+//! answers, and in which an operation that had ended before another began comes first. An operation
+//! without an answer may have happened at any time after it began, or never.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,13 +14,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use kubewright_apiserver::RunningServer;
+use kubewright_etcd::{Client as EtcdClient, RangeRequest};
 use kubewright_testing::EtcdCluster;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
+use tokio::sync::watch;
 
 use crate::client::{CONFIG_MAPS, Client, text};
-use crate::start;
+use crate::{options, start};
 
 /// The time of a history.
-const DURATION: Duration = Duration::from_secs(12);
+const DURATION: Duration = Duration::from_secs(24);
 const CLIENTS: u64 = 6;
 const OBJECTS: u64 = 3;
 
@@ -113,9 +117,70 @@ fn the_checker_finds_lost_and_stale_values() {
     assert!(!is_linearizable(vec![made, changed, unknown, back, again]));
 }
 
+/// A server that may be replaced, and whose connections may stall.
+struct ServerPlace {
+    server: tokio::sync::Mutex<Option<RunningServer>>,
+    is_stalled: watch::Sender<bool>,
+}
+
+impl ServerPlace {
+    /// Opens a connection that stalls with the others. `None` while the server is replaced.
+    async fn connect(&self) -> Option<DuplexStream> {
+        let theirs = self.server.lock().await.as_ref()?.connect();
+        let (ours, relay) = tokio::io::duplex(16 << 10);
+        let (from_server, to_server) = tokio::io::split(theirs);
+        let (from_client, to_client) = tokio::io::split(relay);
+        tokio::spawn(forward(from_server, to_client, self.is_stalled.subscribe()));
+        tokio::spawn(forward(from_client, to_server, self.is_stalled.subscribe()));
+        Some(ours)
+    }
+}
+
+/// Copies bytes, but none while the gate is closed.
+async fn forward(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut is_stalled: watch::Receiver<bool>,
+) {
+    let mut buffer = vec![0; 4 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let goes_on = is_stalled.wait_for(|is_stalled| !is_stalled).await.is_ok();
+        if !goes_on || to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+    // The other side may be gone.
+    let _ = to.shutdown().await;
+}
+
+/// A failure of a member or a server.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    /// A member is killed, and starts again half a second later.
+    Kill,
+    /// A member is paused for longer than the others wait before they elect another leader.
+    Pause,
+    /// The connections to a server stall.
+    Stall,
+    /// A server goes without its clients' knowledge, and another one takes its place.
+    Replace,
+}
+
+/// Kills and pauses hit each member, and stalls each server.
+const FAULTS: [Fault; 4] = [Fault::Kill, Fault::Stall, Fault::Pause, Fault::Replace];
+
+/// Discards all values but the newest, while a member is away.
+async fn compact(etcd: &EtcdClient) {
+    let now = etcd.range(&RangeRequest { count_only: true, ..RangeRequest::key("a") }).await;
+    if let Ok(now) = now {
+        // Without a leader this fails, as any other call.
+        let _ = etcd.compact(now.revision).await;
+    }
+}
+
 /// One client: its connection, which may break, and what it saw last.
 struct Worker {
-    servers: Arc<Vec<tokio::sync::Mutex<Option<RunningServer>>>>,
+    servers: Arc<Vec<ServerPlace>>,
     random: fastrand::Rng,
     begin: Instant,
     values: Arc<AtomicU64>,
@@ -126,8 +191,7 @@ impl Worker {
     async fn run(mut self) -> Vec<Vec<Operation>> {
         while self.begin.elapsed() < DURATION {
             let server = self.random.usize(..self.servers.len());
-            let stream = self.servers[server].lock().await.as_ref().map(RunningServer::connect);
-            let Some(stream) = stream else {
+            let Some(stream) = self.servers[server].connect().await else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
                 continue;
             };
@@ -189,12 +253,14 @@ impl Worker {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn histories_are_linearizable_while_members_and_servers_are_killed() {
+async fn histories_are_linearizable_while_members_and_servers_fail() {
     let Some(mut cluster) = EtcdCluster::start(3) else { return };
     let mut servers = Vec::new();
     for _ in 0..3 {
-        servers.push(tokio::sync::Mutex::new(Some(start(&cluster).await.0)));
+        let server = tokio::sync::Mutex::new(Some(start(&cluster).await.0));
+        servers.push(ServerPlace { server, is_stalled: watch::Sender::new(false) });
     }
+    let etcd = EtcdClient::new(options(&cluster)).expect("the options are valid");
     let (servers, values, begin) = (Arc::new(servers), Arc::<AtomicU64>::default(), Instant::now());
     let seed = std::env::var("KUBEWRIGHT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let workers = (0..CLIENTS).map(|worker| {
@@ -208,25 +274,41 @@ async fn histories_are_linearizable_while_members_and_servers_are_killed() {
         tokio::spawn(worker.run())
     });
     let workers: Vec<_> = workers.collect();
-    let mut killed = 0;
+    let mut faults = 0;
     while begin.elapsed() < DURATION {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
-        // The processes start on threads that may block.
-        cluster = tokio::task::spawn_blocking(move || {
-            cluster.kill(killed % 3);
-            std::thread::sleep(Duration::from_millis(500));
-            cluster.restart(killed % 3);
-            cluster
-        })
-        .await
-        .expect("etcd starts again");
-        if killed % 2 == 1 {
-            // A server goes without its clients' knowledge, and another one takes its place.
-            let place = &servers[killed % 3];
-            drop(place.lock().await.take());
-            *place.lock().await = Some(start(&cluster).await.0);
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let place = &servers[faults % servers.len()];
+        // Three is no divisor of four, so each fault comes to each member.
+        let member = faults % 3;
+        match FAULTS[faults % FAULTS.len()] {
+            Fault::Kill => {
+                cluster.kill(member);
+                compact(&etcd).await;
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                // It starts on a thread that may block.
+                let restart = move || {
+                    cluster.restart(member);
+                    cluster
+                };
+                cluster = tokio::task::spawn_blocking(restart).await.expect("etcd starts again");
+            }
+            Fault::Pause => {
+                cluster.pause(member);
+                tokio::time::sleep(Duration::from_millis(1800)).await;
+                compact(&etcd).await;
+                cluster.resume(member);
+            }
+            Fault::Stall => {
+                place.is_stalled.send_replace(true);
+                tokio::time::sleep(Duration::from_millis(800)).await;
+                place.is_stalled.send_replace(false);
+            }
+            Fault::Replace => {
+                drop(place.server.lock().await.take());
+                *place.server.lock().await = Some(start(&cluster).await.0);
+            }
         }
-        killed += 1;
+        faults += 1;
     }
     let mut histories: Vec<Vec<Operation>> = (0..OBJECTS).map(|_| Vec::new()).collect();
     for worker in workers {
@@ -238,8 +320,8 @@ async fn histories_are_linearizable_while_members_and_servers_are_killed() {
     let writes = histories.iter().flatten().filter(|operation| matches!(operation.kind, Kind::Swap(..))).count();
     let unknown = histories.iter().flatten().filter(|operation| operation.is_optional()).count();
     let summary =
-        format!("{operations} operations, {writes} writes, {unknown} unanswered, {killed} kills, seed {seed}");
-    assert!(writes > 20, "{summary}");
+        format!("{operations} operations, {writes} writes, {unknown} unanswered, {faults} faults, seed {seed}");
+    assert!(writes > 20 && faults >= FAULTS.len(), "{summary}");
     for history in histories {
         assert!(is_linearizable(history.clone()), "{summary}: {history:#?}");
     }

@@ -3,6 +3,7 @@
 #[path = "../server/client.rs"]
 #[allow(dead_code)]
 mod client;
+mod contention;
 mod history;
 mod outage;
 mod recorded;

@@ -77,6 +77,22 @@ async fn values_are_encrypted_as_configured() {
         assert_eq!(client.call("DELETE", &format!("{secrets}/{provider}"), "").await.0, 200);
         server.stop().await;
     }
+    // An update without changes encrypts with the first key. So `kubectl replace` changes the key
+    // of all objects.
+    let (server, mut client) = start_with(&cluster, |server| server.etcd(encryption("{identity: {}}"))).await;
+    let (code, mut plain) = client.call("POST", secrets, &secret("plain")).await;
+    assert_eq!(code, 201, "{plain}");
+    server.stop().await;
+    let (server, mut client) = start_with(&cluster, |server| server.etcd(encryption(&keyed("secretbox")))).await;
+    for _ in 0..2 {
+        let (code, stored) = client.call("PUT", &format!("{secrets}/plain"), &plain.to_string()).await;
+        let entry = keys(&cluster, "/registry/secrets/default/plain").await.remove(0);
+        // The second update has nothing to do.
+        assert_eq!((code, text(&stored, "metadata/resourceVersion")), (200, entry.mod_revision.to_string()));
+        assert!(entry.version == 2 && entry.value.starts_with(b"k8s:enc:secretbox:v1:k1:"), "{entry:?}");
+        plain = stored;
+    }
+    server.stop().await;
     // Without the key, the object is set aside, and its name stays reserved.
     let (server, mut client) = start_with(&cluster, |server| server.etcd(encryption(&keyed("aesgcm")))).await;
     assert_eq!(client.call("POST", secrets, &secret("locked")).await.0, 201);

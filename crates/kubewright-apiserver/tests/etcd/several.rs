@@ -72,6 +72,50 @@ async fn concurrent_changes_through_several_servers_are_all_kept() {
 }
 
 #[tokio::test]
+async fn a_watch_goes_on_at_another_server() {
+    let Some(cluster) = EtcdCluster::start(1) else { return };
+    let (first, mut one) = start(&cluster).await;
+    let (second, mut two) = start(&cluster).await;
+    let (_, list) = one.call("GET", CONFIG_MAPS, "").await;
+    let (mut last, mut seen, mut written) = (version(&list).to_string(), Vec::new(), Vec::new());
+    for round in 0..12 {
+        // Writes go to either server, also while no watch is open.
+        for part in 0..3 {
+            let name = format!("c{round}-{part}");
+            let writer = if (round + part) % 2 == 0 { &mut one } else { &mut two };
+            assert_eq!(writer.call("POST", CONFIG_MAPS, &config_map(&name, "")).await.0, 201);
+            written.push(("ADDED".to_owned(), name.clone()));
+            if part == 1 {
+                assert_eq!(writer.call("DELETE", &format!("{CONFIG_MAPS}/{name}"), "").await.0, 200);
+                written.push(("DELETED".to_owned(), name));
+            }
+        }
+        let server = if round % 2 == 0 { &second } else { &first };
+        let mut events = Events::open(server, CONFIG_MAPS, &format!("resourceVersion={last}")).await;
+        // The watch breaks off before its end.
+        while seen.len() + round % 3 < written.len() {
+            let (kind, name, version) = events.next().await.expect("the watch goes on");
+            seen.push((kind, name));
+            last = version;
+        }
+    }
+    let mut events = Events::open(&first, CONFIG_MAPS, &format!("resourceVersion={last}")).await;
+    while seen.len() < written.len() {
+        let (kind, name, _) = events.next().await.expect("the watch goes on");
+        seen.push((kind, name));
+    }
+    assert_eq!(seen, written);
+    // As kube-apiserver, a server has no events from before its start.
+    let (third, _) = start(&cluster).await;
+    let mut events = Events::open(&third, CONFIG_MAPS, &format!("resourceVersion={}", version(&list))).await;
+    let expired = events.next_event().await.expect("the watch says why it ends");
+    assert_eq!((text(&expired, "type").as_str(), text(&expired, "object/code").as_str()), ("ERROR", "410"));
+    for server in [first, second, third] {
+        server.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_definition_is_served_by_all_servers() {
     let Some(cluster) = EtcdCluster::start(1) else { return };
     let (first, mut one) = start(&cluster).await;
@@ -136,9 +180,10 @@ async fn background_work_moves_to_another_server() {
     second.stop().await;
 }
 
-/// Waits for the end of a namespace. A leader that was killed keeps its lease for a while.
+/// Waits for the end of a namespace. A leader that has stopped must not keep its lease, which is
+/// fifteen seconds long.
 async fn wait_until_gone(client: &mut crate::client::Client, path: &str) {
-    for _ in 0..400 {
+    for _ in 0..80 {
         if client.call("GET", path, "").await.0 == 404 {
             return;
         }

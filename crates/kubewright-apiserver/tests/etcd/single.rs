@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kubewright_apiserver::EtcdOptions;
+use kubewright_core::Value;
 use kubewright_etcd::Client as EtcdClient;
 use kubewright_testing::EtcdCluster;
 
@@ -99,22 +100,58 @@ async fn events_end_with_their_lease() {
 }
 
 #[tokio::test]
-async fn a_continue_token_expires_with_the_window() {
+async fn a_continue_token_is_good_until_etcd_is_compacted() {
     let Some(cluster) = EtcdCluster::start(1) else { return };
     let (server, mut client) = start_with(&cluster, |server| server.history(2)).await;
-    for name in ["a", "b", "c"] {
-        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(name, "")).await.0, 201);
+    let odd = |index: usize| if index % 2 == 1 { r#","labels":{"is":"odd"}"# } else { "" };
+    for index in 0..6 {
+        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(&format!("c{index}"), odd(index))).await.0, 201);
     }
-    let (_, page) = client.call("GET", &format!("{CONFIG_MAPS}?limit=1"), "").await;
+    let (_, page) = client.call("GET", &format!("{CONFIG_MAPS}?limit=2"), "").await;
     let token = text(&page, "metadata/continue");
-    let next = format!("{CONFIG_MAPS}?limit=1&continue={token}");
-    let (code, second) = client.call("GET", &next, "").await;
-    assert_eq!((code, version(&second)), (200, version(&page)));
-    for name in ["d", "e", "f"] {
-        assert_eq!(client.call("POST", CONFIG_MAPS, &config_map(name, "")).await.0, 201);
+    let next = format!("{CONFIG_MAPS}?limit=2&continue={token}");
+    let (_, odd) = client.call("GET", &format!("{CONFIG_MAPS}?limit=1&labelSelector=is%3Dodd"), "").await;
+    let odd = format!("{CONFIG_MAPS}?limit=1&labelSelector=is%3Dodd&continue={}", text(&odd, "metadata/continue"));
+    let exact = format!("{CONFIG_MAPS}?resourceVersion={}&resourceVersionMatch=Exact", version(&page));
+    let expected = [client.call("GET", &next, "").await, client.call("GET", &odd, "").await];
+    assert_eq!((names(&expected[0].1), names(&expected[1].1)), (vec!["c2", "c3"], vec!["c3"]));
+    // The log forgets these revisions.
+    for name in ["c0", "c2", "c3", "c4"] {
+        assert_eq!(client.call("DELETE", &format!("{CONFIG_MAPS}/{name}"), "").await.0, 200);
     }
-    assert_eq!(client.call("GET", &next, "").await.0, 410);
+    for (path, expected) in [&next, &odd].into_iter().zip(&expected) {
+        assert_eq!(client.call("GET", path, "").await, *expected);
+    }
+    let (code, all) = client.call("GET", &exact, "").await;
+    assert_eq!((code, names(&all)), (200, vec!["c0", "c1", "c2", "c3", "c4", "c5"]));
+    drop(client);
     server.stop().await;
+    // Another server does not have them either.
+    let (server, mut client) = start(&cluster).await;
+    for (path, expected) in [&next, &odd].into_iter().zip(&expected) {
+        assert_eq!(client.call("GET", path, "").await, *expected);
+    }
+    let (_, page) = client.call("GET", &next, "").await;
+    let last = format!("{CONFIG_MAPS}?limit=2&continue={}", text(&page, "metadata/continue"));
+    let (code, last) = client.call("GET", &last, "").await;
+    assert_eq!((code, names(&last), text(&last, "metadata/continue").as_str()), (200, vec!["c4", "c5"], ""));
+    let etcd = EtcdClient::new(options(&cluster)).expect("the options are valid");
+    let (_, now) = client.call("GET", CONFIG_MAPS, "").await;
+    etcd.compact(version(&now)).await.expect("etcd runs");
+    let (code, expired) = client.call("GET", &next, "").await;
+    assert_eq!((code, text(&expired, "reason").as_str()), (410, "Expired"), "{expired}");
+    assert_eq!(client.call("GET", &exact, "").await.0, 410);
+    // The rest of the list as it is now.
+    let rest = format!("{CONFIG_MAPS}?limit=2&continue={}", text(&expired, "metadata/continue"));
+    let (code, rest) = client.call("GET", &rest, "").await;
+    assert_eq!((code, names(&rest)), (200, vec!["c5"]));
+    server.stop().await;
+}
+
+/// The names in a list.
+fn names(list: &Value) -> Vec<&str> {
+    let items = list.get("items").and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|item| item.get("metadata")?.get("name")?.as_str()).collect()
 }
 
 #[tokio::test]

@@ -101,6 +101,15 @@ impl Encryption {
         Err(EncryptionError::UnknownKey)
     }
 
+    /// Whether a stored value has the form that [`encrypt`](Self::encrypt) writes now. Another one
+    /// has an old key, or was stored before encryption was configured.
+    pub fn is_current(&self, resource: &str, stored: &[u8]) -> bool {
+        match self.transformers(resource).first() {
+            None | Some(Transformer::Identity) => !stored.starts_with(ENCRYPTED),
+            Some(Transformer::Key { prefix, .. }) => stored.starts_with(prefix.as_bytes()),
+        }
+    }
+
     fn transformers(&self, resource: &str) -> &[Transformer] {
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         let matches = |rule: &&Rule| rule.resources.iter().any(|pattern| pattern.matches(group, plural));
@@ -173,7 +182,10 @@ mod tests {
         let new = encryption("secrets", &format!("{new}, {{aescbc: {{{KEYS}}}}}, {{identity: {{}}}}"));
         assert_eq!(new.decrypt("secrets", b"k", &stored).as_deref(), Ok(&b"v"[..]));
         assert_eq!(new.decrypt("secrets", b"k", b"plain").as_deref(), Ok(&b"plain"[..]));
+        assert!(old.is_current("secrets", &stored) && !new.is_current("secrets", &stored));
+        assert!(!new.is_current("secrets", b"plain") && new.is_current("pods", b"plain"));
         let stored = new.encrypt("secrets", b"k", b"v".to_vec()).expect("there are random numbers");
+        assert!(new.is_current("secrets", &stored));
         assert!(stored.starts_with(b"k8s:enc:secretbox:v1:new:"));
         assert_eq!(old.decrypt("secrets", b"k", &stored), Err(EncryptionError::UnknownKey));
     }

@@ -2,14 +2,16 @@
 //!
 //! A built-in object is at `PREFIX/PLURAL/NAMESPACE/NAME`, without its group. Custom objects,
 //! definitions and APIServices have their group before the plural. A few old resources have other
-//! names (`nodes` are `minions`). Keys that belong to no resource, such as the bitmaps of node
-//! ports, are not objects of this server.
+//! names (`nodes` are `minions`). The bitmap of node ports is an object that is not served. Other
+//! keys that belong to no resource are not objects of this server.
 
 use std::collections::HashMap;
 
 use kubewright_core::Str;
 use kubewright_resources::catalog::Catalog;
-use kubewright_storage::Key;
+use kubewright_storage::{Key, KeyRange};
+
+use crate::service_numbers::{PORT_ALLOCATIONS, PORT_BITMAP};
 
 /// Built-in resources whose keys differ from their plural, by storage name.
 #[doc(alias = "SpecialDefaultResourcePrefixes")]
@@ -20,6 +22,9 @@ const SPECIAL: [(&str, &str); 5] = [
     ("services", "services/specs"),
     ("ingresses.networking.k8s.io", "ingress"),
 ];
+
+/// The folder of bitmaps. Only that of node ports is in use.
+const RANGES: &str = "ranges";
 
 /// Built-in groups whose keys contain the group. They are served by other servers within
 /// kube-apiserver.
@@ -52,6 +57,8 @@ impl Layout {
             resource_of.insert(path.clone(), storage.clone());
             folder_of.insert(storage, path);
         }
+        resource_of.insert(RANGES.to_owned(), PORT_ALLOCATIONS.into());
+        folder_of.insert(PORT_ALLOCATIONS.into(), RANGES.to_owned());
         Layout { prefix, folder_of, resource_of }
     }
 
@@ -68,11 +75,26 @@ impl Layout {
     /// The key of an object in etcd.
     pub fn encode(&self, key: &Key) -> String {
         let (resource, path) = key.parts();
+        self.path(resource, path)
+    }
+
+    fn path(&self, resource: &str, path: &str) -> String {
         if let Some(folder) = self.folder_of.get(resource) {
             return format!("{}{folder}/{path}", self.prefix);
         }
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         format!("{}{group}/{plural}/{path}", self.prefix)
+    }
+
+    /// The first key of a range in etcd, and the end of the range. An end that is empty stands for
+    /// the first key alone.
+    pub fn range(&self, range: &KeyRange) -> (String, Vec<u8>) {
+        let (resource, path) = range.parts();
+        let start = resource.map_or_else(|| self.prefix.clone(), |resource| self.path(resource, path));
+        let is_one = !path.is_empty() && !path.ends_with('/');
+        // A slash is followed by the next character.
+        let end = if is_one { Vec::new() } else { [start.trim_end_matches('/').as_bytes(), b"0"].concat() };
+        (start, end)
     }
 
     /// The object of a key in etcd. `None` if the key is not that of an object.
@@ -93,7 +115,10 @@ impl Layout {
                 _ => return None,
             },
         };
-        let is_object = path.split('/').all(|part| !part.is_empty()) && path.split('/').count() <= 2;
+        let is_object = match &*resource {
+            PORT_ALLOCATIONS => path == PORT_BITMAP,
+            _ => path.split('/').all(|part| !part.is_empty()) && path.split('/').count() <= 2,
+        };
         is_object.then(|| Key::from_parts(resource, path))
     }
 }
@@ -128,6 +153,7 @@ mod tests {
                 Key::cluster("apiservices.apiregistration.k8s.io", "v1.apps"),
                 "/registry/apiregistration.k8s.io/apiservices/v1.apps",
             ),
+            (Key::cluster(PORT_ALLOCATIONS, PORT_BITMAP), "/registry/ranges/servicenodeports"),
             (Key::namespaced("foos.example.com", "default", "a"), "/registry/example.com/foos/default/a"),
             (Key::cluster("bars.sub.example.com", "a"), "/registry/sub.example.com/bars/a"),
             (
@@ -137,6 +163,20 @@ mod tests {
         ] {
             assert_eq!(layout.encode(&key), encoded);
             assert_eq!(layout.decode(encoded.as_bytes()), Some(key), "{encoded}");
+        }
+    }
+
+    #[test]
+    fn ranges_have_all_keys_of_their_scope() {
+        let layout = Layout::new("/registry");
+        for (range, start, end) in [
+            (KeyRange::resource("services"), "/registry/services/specs/", "/registry/services/specs0"),
+            (KeyRange::namespace("pods", "default"), "/registry/pods/default/", "/registry/pods/default0"),
+            (KeyRange::resource("foos.example.com"), "/registry/example.com/foos/", "/registry/example.com/foos0"),
+            (KeyRange::object(&Key::cluster("nodes", "n1")), "/registry/minions/n1", ""),
+            (KeyRange::everything(), "/registry/", "/registry0"),
+        ] {
+            assert_eq!(layout.range(&range), (start.to_owned(), end.as_bytes().to_vec()));
         }
     }
 

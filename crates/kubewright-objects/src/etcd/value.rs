@@ -14,6 +14,7 @@ use super::definition;
 use super::layout::GROUPS_IN_KEYS;
 use crate::conversion;
 use crate::object::{Meta, StoredObject, to_json, tree};
+use crate::service_numbers::{PORT_ALLOCATION_KIND, decode_bitmap, encode_bitmap};
 
 /// The value of an object.
 ///
@@ -27,6 +28,11 @@ pub fn encode(object: &StoredObject, is_custom: bool) -> Result<Vec<u8>, String>
         return Ok(line(escaped(&json)));
     }
     let (api_version, kind) = (text(&value, "apiVersion"), text(&value, "kind"));
+    if (api_version, kind) == ("v1", PORT_ALLOCATION_KIND) {
+        let mut out = Vec::new();
+        encode_bitmap(&value, &mut out);
+        return Ok(out);
+    }
     let entry = type_entry(api_version, kind).ok_or_else(|| format!("{api_version} {kind} is not a built-in kind"))?;
     let mut message = (entry.new)();
     Decoder::new().json_into(&mut *message, &json).map_err(|error| error.to_string())?;
@@ -69,6 +75,9 @@ fn from_protobuf(bytes: &[u8]) -> Result<Value, String> {
         return from_json(envelope.raw);
     }
     let (api_version, kind) = (&*envelope.api_version, &*envelope.kind);
+    if (api_version, kind) == ("v1", PORT_ALLOCATION_KIND) {
+        return decode_bitmap(envelope.raw).map_err(|error| error.to_string());
+    }
     let entry = type_entry(api_version, kind).ok_or_else(|| format!("unknown kind {api_version} {kind}"))?;
     let mut message = (entry.new)();
     let decoded = Decoder::new().protobuf_message_into(&mut *message, envelope.raw);

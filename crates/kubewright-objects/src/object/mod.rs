@@ -93,6 +93,11 @@ impl ObjectDraft {
         ObjectDraft { value, json, layout }
     }
 
+    /// The object, without a resource version.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
     /// Rejects an object that is too large, with the error of etcd that kube-apiserver passes on.
     pub fn check_size(&self) -> Result<(), Rejection> {
         if self.json.len() > MAX_STORED_BYTES {

@@ -19,6 +19,8 @@ pub type Resources = BTreeMap<Str, Arc<Resource>>;
 #[derive(Default)]
 pub struct Group {
     versions: BTreeMap<Str, Arc<ServedVersion>>,
+    /// Built-in resources that are not served.
+    hidden: BTreeMap<Str, Arc<ServedVersion>>,
     /// The resources of the storage versions, by plural.
     stored: Resources,
     discovered: OnceLock<Arc<DiscoveredGroup>>,
@@ -38,7 +40,8 @@ pub struct ServedVersion {
 /// Shares the resources and drops the cached documents.
 impl Clone for Group {
     fn clone(&self) -> Self {
-        Group { versions: self.versions.clone(), stored: self.stored.clone(), discovered: OnceLock::new() }
+        let (versions, hidden, stored) = (self.versions.clone(), self.hidden.clone(), self.stored.clone());
+        Group { versions, hidden, stored, discovered: OnceLock::new() }
     }
 }
 
@@ -73,6 +76,24 @@ impl Group {
                 self.versions.remove(&resource.version);
             }
         }
+    }
+
+    /// Stops serving the resources for which `is_hidden` holds.
+    pub(super) fn hide(&mut self, is_hidden: impl Fn(&Resource) -> bool) {
+        let all = self.versions.values().flat_map(|version| version.resources.values());
+        let hidden: Vec<_> = all.filter(|resource| is_hidden(resource)).cloned().collect();
+        for resource in hidden {
+            let stored = self.stored.clone();
+            self.remove(&resource);
+            self.stored = stored;
+            Arc::make_mut(self.hidden.entry(resource.version.clone()).or_default()).insert(resource);
+        }
+    }
+
+    /// The resource of a kind, served or not.
+    pub(super) fn of_kind(&self, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let versions = [&self.versions, &self.hidden].into_iter().filter_map(|versions| versions.get(version));
+        { versions }.find_map(|version| version.by_kind.get(kind))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -135,9 +156,5 @@ impl ServedVersion {
     /// The resources, by plural.
     pub fn resources(&self) -> &Resources {
         &self.resources
-    }
-
-    pub(super) fn of_kind(&self, kind: &str) -> Option<&Arc<Resource>> {
-        self.by_kind.get(kind)
     }
 }

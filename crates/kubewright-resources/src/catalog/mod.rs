@@ -8,6 +8,7 @@ pub mod custom;
 mod group;
 mod merge_schema;
 mod resource;
+mod runtime_config;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -21,6 +22,7 @@ pub use converter::ConversionWebhook;
 use group::Group;
 pub use group::{Resources, ServedVersion};
 pub use resource::{Custom, Resource, Subresource};
+pub use runtime_config::RuntimeConfig;
 
 static BUILT_IN: LazyLock<Catalog> = LazyLock::new(|| {
     let mut catalog = Catalog::default();
@@ -74,6 +76,18 @@ impl Catalog {
         catalog
     }
 
+    /// A copy of this catalog that hides the built-in resources which `config` disables. They have
+    /// no path and are in no document, but the server itself still knows them.
+    pub fn restricted(&self, config: &RuntimeConfig) -> Self {
+        let mut catalog = self.clone();
+        if !config.is_default() {
+            for group in catalog.groups.values_mut() {
+                Arc::make_mut(group).hide(|resource| config.hides(resource));
+            }
+        }
+        catalog
+    }
+
     /// A copy of this catalog whose discovery lists these versions of aggregated API servers.
     pub fn with_remote(&self, remote: Vec<RemoteVersion>) -> Self {
         Catalog { remote: remote.into(), ..self.clone() }
@@ -105,6 +119,11 @@ impl Catalog {
         BUILT_IN.groups.contains_key(group)
     }
 
+    /// Whether a group is built in and has a served version.
+    pub fn serves_built_in(&self, group: &str) -> bool {
+        self.is_built_in(group) && self.groups.get(group).is_some_and(|group| group.is_served())
+    }
+
     /// The discovery documents.
     pub fn discovery(&self) -> &ServedApis {
         let groups =
@@ -115,7 +134,7 @@ impl Catalog {
     /// The resource of an `apiVersion` and `kind`.
     pub fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.version(group, version)?.of_kind(kind)
+        self.groups.get(group)?.of_kind(version, kind)
     }
 
     /// The resource with this storage name.

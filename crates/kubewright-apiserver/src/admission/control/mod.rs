@@ -245,13 +245,14 @@ impl<'a> Control<'a> {
         Ok(look(&Attributes { object: object.as_deref(), old: old.as_deref(), ..attributes }))
     }
 
-    /// Runs the mutating policies, then the mutating webhooks.
+    /// Restricts kubelets, then runs the mutating policies and webhooks.
     pub(crate) fn mutate(
         &self,
         cluster: &dyn ControlState,
         attributes: Attributes<'_>,
         object: Option<&mut Value>,
     ) -> Result<(), Rejection> {
+        admission::node_restriction::check(cluster, self.user, &self.subresource, &attributes, object.as_deref())?;
         let has_webhooks = self.webhooks(Stage::Mutate).next().is_some();
         if !has_webhooks && self.hooks.mutations.is_empty() {
             return Ok(());

@@ -1,10 +1,9 @@
 //! Allocates cluster IPs and node ports of Services.
 //!
-//! An index over the stored Services knows the numbers in use. Callers hold the allocation lock
-//! from the lookup until the Service is stored, so no number is allocated twice.
-
-mod addresses;
-mod numbers;
+//! An index over the stored objects knows the numbers in use. Callers hold the allocation lock from
+//! the lookup until the Service is stored, so no number is allocated twice. Servers over one
+//! database also write what they allocate together with the Service
+//! (`kubewright_objects::service_numbers`).
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -14,12 +13,10 @@ use kubewright_core::Value;
 use kubewright_core::meta::v1::StatusCause;
 
 use crate::admission::state::ClusterState;
-pub use addresses::{ServiceAddresses, ServiceAddressesError};
 use kubewright_objects::object::{text_map, tree};
 use kubewright_objects::random;
+use kubewright_objects::service_numbers::{HEALTH_PORT, PORTS, ServiceNumbers, address, ports};
 use kubewright_resources::catalog::Resource;
-pub(crate) use numbers::ServiceNumbers;
-use numbers::{HEALTH_PORT, PORTS};
 
 /// The state that gives Services their numbers.
 pub(crate) trait ServiceState: ClusterState {
@@ -158,17 +155,17 @@ struct AllocatedNumbers<'r> {
 impl<'r> AllocatedNumbers<'r> {
     /// Excludes the numbers of `own`, the stored version of the Service.
     fn read(cluster: &'r dyn ServiceState, own: Option<&Value>) -> Self {
-        let own_address = own.and_then(numbers::address);
-        let own_ports = own.into_iter().flat_map(numbers::ports).collect();
+        let own_address = own.and_then(address);
+        let own_ports = own.into_iter().flat_map(ports).collect();
         AllocatedNumbers { cluster, own_address, own_ports }
     }
 
     fn has_address(&self, number: u32) -> bool {
-        self.own_address != Some(number) && self.cluster.services().addresses.is_used(number)
+        self.own_address != Some(number) && self.cluster.services().is_address_used(number)
     }
 
     fn has_port(&self, number: u32) -> bool {
-        !self.own_ports.contains(&number) && self.cluster.services().ports.is_used(number)
+        !self.own_ports.contains(&number) && self.cluster.services().is_port_used(number)
     }
 
     fn allocate_address(&self, service: &mut Value) -> Vec<StatusCause> {
@@ -191,7 +188,7 @@ impl<'r> AllocatedNumbers<'r> {
             text => {
                 let number = text.parse::<Ipv4Addr>().map(u32::from).unwrap_or_default();
                 let shown = format!("[{text:?}]");
-                let range = self.cluster.services().range;
+                let range = self.cluster.services().range();
                 if !range.assignable().contains(&number) {
                     let problem = if range.contains(number) {
                         // The first and the last address of the network.
@@ -217,8 +214,8 @@ impl<'r> AllocatedNumbers<'r> {
     /// A random free cluster IP. The first address is reserved for the API server.
     fn free_address(&self) -> Option<Ipv4Addr> {
         let services = self.cluster.services();
-        let reserved = services.range.assignable().start;
-        let free = services.addresses.free(random::number(), |number| number != reserved);
+        let reserved = services.range().assignable().start;
+        let free = services.free_address(random::number(), |number| number != reserved);
         free.map(Ipv4Addr::from)
     }
 
@@ -296,7 +293,7 @@ impl<'r> AllocatedNumbers<'r> {
     /// A free node port that is not in `given`.
     fn free_port(&self, given: &HashSet<i64>) -> Option<i64> {
         let services = self.cluster.services();
-        let free = services.ports.free(random::number(), |number| !given.contains(&i64::from(number)));
+        let free = services.free_port(random::number(), |number| !given.contains(&i64::from(number)));
         free.map(i64::from)
     }
 }

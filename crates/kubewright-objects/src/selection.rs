@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{FieldSelector, Selector, Str, Value};
-
-use kubewright_objects::object::{StoredObject, tree};
-use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::{Custom, Resource};
 use kubewright_storage::{Compacted, Key, KeyRange, Store, Watcher};
+
+use crate::object::{StoredObject, tree};
+use crate::rejection::Rejection;
 
 const POD_FIELDS: &[&str] = &[
     "spec.hostNetwork",
@@ -50,7 +50,7 @@ const NEW_EVENT_FIELDS: &[&str] = &[
 
 /// The selectors of a request.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Selectors {
+pub struct Selectors {
     labels: Selector,
     fields: FieldSelector,
     /// For selectable fields of custom objects, which may have defaults.
@@ -59,7 +59,7 @@ pub(crate) struct Selectors {
 
 impl Selectors {
     /// Creates a selection. Rejects fields that the resource does not support.
-    pub(crate) fn new(resource: &Resource, labels: Selector, fields: FieldSelector) -> Result<Self, Rejection> {
+    pub fn new(resource: &Resource, labels: Selector, fields: FieldSelector) -> Result<Self, Rejection> {
         let known = fields_of(resource);
         for requirement in fields.requirements() {
             let field = requirement.field.as_str();
@@ -75,17 +75,17 @@ impl Selectors {
     }
 
     /// Whether every object matches.
-    pub(crate) fn is_everything(&self) -> bool {
+    pub fn is_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
     /// Whether matching reads the text of objects. Labels are at hand without it.
-    pub(super) fn reads_text(&self) -> bool {
+    pub fn reads_text(&self) -> bool {
         !self.fields.is_everything()
     }
 
     /// The smallest store scope that contains all matching objects.
-    pub(crate) fn scope(&self, resource: &Resource, namespace: &str) -> KeyRange {
+    pub fn scope(&self, resource: &Resource, namespace: &str) -> KeyRange {
         let namespace = match self.fields.requires_exact_match("metadata.namespace") {
             Some(selected) if resource.namespaced && namespace.is_empty() => selected,
             _ => namespace,
@@ -100,7 +100,7 @@ impl Selectors {
 
     /// Watches events after a revision. Uses an index if there is one; the events may include
     /// objects that do not match.
-    pub(crate) fn watch(
+    pub fn watch(
         &self,
         store: &Store<StoredObject>,
         resource: &Resource,
@@ -121,34 +121,34 @@ impl Selectors {
     }
 
     /// The name that matching objects must have, if there is one.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.fields.requires_exact_match("metadata.name").filter(|name| !name.is_empty())
     }
 
     /// Whether there are field requirements other than this name.
-    pub(crate) fn has_other_fields(&self, name: &str) -> bool {
+    pub fn has_other_fields(&self, name: &str) -> bool {
         !self.fields.is_everything() && self.fields.requires_exact_match("metadata.name") != Some(name)
     }
 
     /// Adds the requirement of a name.
-    pub(crate) fn named(mut self, name: &str) -> Self {
+    pub fn named(mut self, name: &str) -> Self {
         self.fields = self.fields.equals("metadata.name", name);
         self
     }
 
     /// Whether a webhook must convert objects before they can match: the fields may be elsewhere in
     /// another version.
-    pub(crate) fn needs_webhook(&self, resource: &Resource) -> bool {
+    pub fn needs_webhook(&self, resource: &Resource) -> bool {
         resource.needs_webhook() && self.fields.requirements().iter().any(|one| !is_name(&one.field))
     }
 
     /// The label part only. It can be evaluated before conversion.
-    pub(crate) fn without_fields(&self) -> Selectors {
+    pub fn without_fields(&self) -> Selectors {
         Selectors { labels: self.labels.clone(), ..Selectors::default() }
     }
 
     /// Whether an object matches.
-    pub(crate) fn matches(&self, object: &StoredObject) -> bool {
+    pub fn matches(&self, object: &StoredObject) -> bool {
         let has_fields = || self.fields.requirements().is_empty() || self.has_fields(object);
         (self.labels.is_everything() || self.labels.matches(&object.labels)) && has_fields()
     }
@@ -170,7 +170,7 @@ fn indexed_field(storage: &str) -> Option<&'static [&'static str]> {
 }
 
 /// The value of the [indexed field](indexed_field) of an object.
-pub(super) fn indexed_value(key: &Key, object: &StoredObject) -> Option<Str> {
+pub fn indexed_value(key: &Key, object: &StoredObject) -> Option<Str> {
     let value = object.field(indexed_field(key.resource())?);
     Some(value.as_deref().and_then(Value::as_str).unwrap_or_default().into())
 }

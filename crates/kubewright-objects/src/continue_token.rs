@@ -5,29 +5,29 @@
 
 use kubewright_core::meta::v1::Status;
 use kubewright_core::{Str, Value};
-
-use kubewright_objects::object::tree;
-use kubewright_objects::rejection::Rejection;
 use kubewright_resources::catalog::Resource;
 use kubewright_storage::Key;
+
+use crate::object::tree;
+use crate::rejection::Rejection;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const FORM: &str = "meta.k8s.io/v1";
 
 /// Where a list continues.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ContinueToken {
+pub struct ContinueToken {
     /// The revision that all pages show. `None` continues with the newest state.
-    pub(super) revision: Option<u64>,
+    pub revision: Option<u64>,
     /// The last object of the previous page.
-    pub(super) after: Key,
+    pub after: Key,
     /// Number of objects after it, if known.
-    pub(super) remaining: Option<usize>,
+    pub remaining: Option<usize>,
 }
 
 impl ContinueToken {
     /// Encodes the token. It omits the namespace if the request path has one.
-    pub(super) fn encode(&self, namespace: &str) -> Str {
+    pub fn encode(&self, namespace: &str) -> Str {
         let start = match self.after.namespace().filter(|_| namespace.is_empty()) {
             Some(namespace) => format!("{namespace}/{}\0", self.after.name()),
             None => format!("{}\0", self.after.name()),
@@ -41,7 +41,7 @@ impl ContinueToken {
     }
 
     /// Decodes a token.
-    pub(super) fn decode(text: &str, resource: &Resource, namespace: &str) -> Result<Self, Rejection> {
+    pub fn decode(text: &str, resource: &Resource, namespace: &str) -> Result<Self, Rejection> {
         let invalid = |why: String| {
             Rejection::from(Status::bad_request(format!("invalid continue token: continue key is not valid: {why}")))
         };

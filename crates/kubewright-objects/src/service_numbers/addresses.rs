@@ -22,16 +22,17 @@ pub struct ServiceAddresses {
 
 impl ServiceAddresses {
     /// The addresses that Services can have: without those of the network and of broadcasts.
-    pub(crate) fn assignable(self) -> Range<u32> {
+    pub fn assignable(self) -> Range<u32> {
         self.network + 1..self.network + (self.size() - 1)
     }
 
     /// The address of the Service `kubernetes`.
-    pub(crate) fn first(self) -> Ipv4Addr {
+    pub fn first(self) -> Ipv4Addr {
         Ipv4Addr::from(self.network + 1)
     }
 
-    pub(crate) fn contains(self, address: u32) -> bool {
+    /// Whether an address belongs to the network.
+    pub fn contains(self, address: u32) -> bool {
         address.checked_sub(self.network).is_some_and(|offset| offset < self.size())
     }
 
