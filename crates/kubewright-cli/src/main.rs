@@ -24,6 +24,8 @@ mod output;
 mod private_file;
 mod progress;
 mod proxy;
+mod record;
+mod replay;
 mod resources;
 mod run;
 mod signals;
@@ -107,6 +109,9 @@ enum Command {
     /// Applies objects from YAML files to any cluster.
     #[command(after_help = "Example:\n  kubewright export --context old | kubewright import --context new -")]
     Import(import::ImportOptions),
+    /// Shows a recording in the dashboard, or finds its smallest part that still fails.
+    #[command(after_help = replay::HELP)]
+    Replay(replay::ReplayOptions),
     /// Works with CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::CrdCommand),
@@ -147,6 +152,7 @@ async fn main() -> ExitCode {
         Command::Restore(options) => backup::restore(&options),
         Command::Export(options) => export::export(&options).await,
         Command::Import(options) => import::import(&options).await,
+        Command::Replay(options) => replay::replay(options).await,
         Command::Crd(command) => crd::run(&command).await,
         Command::Envtest(options) => envtest::install(&options),
         Command::Completion(options) => completion::print(&options),

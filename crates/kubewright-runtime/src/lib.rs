@@ -29,6 +29,8 @@ pub mod object_history;
 mod own_writes;
 pub mod ownership;
 mod random;
+#[cfg(feature = "replay")]
+pub mod replay;
 #[cfg(feature = "https")]
 mod rotation;
 pub mod sharding;

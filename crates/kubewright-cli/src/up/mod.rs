@@ -15,13 +15,17 @@ mod workloads;
 use std::error::Error;
 
 use clap::Args;
-use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, SigningAuthority, nodes};
+use kubewright_cache::{FactoryOptions, SharedInformerFactory};
+use kubewright_client::Client;
+use kubewright_controllers::{ControllerContext, ControllerSet, MetricsServer, NodeOptions, SigningAuthority, nodes};
+use kubewright_recording::Recorder;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::apiserver::{self, announce, start};
 use crate::dashboard::DashboardOptions;
 use crate::progress;
+use crate::record::RecordOptions;
 use crate::signals::TerminationSignals;
 use screen::Screen;
 use story::Story;
@@ -42,6 +46,8 @@ pub struct UpOptions {
     demo: bool,
     #[command(flatten)]
     dashboard: DashboardOptions,
+    #[command(flatten)]
+    record: RecordOptions,
     /// Writes log lines even if standard output is a terminal.
     #[arg(long)]
     plain: bool,
@@ -55,8 +61,13 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     if options.demo && options.nodes == 0 {
         return Err("without nodes no pod of --demo would ever run; leave --nodes out".into());
     }
+    let recorder = options.record.recorder()?;
     let server = start(&options.server).await?;
-    let mut controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(options.nodes));
+    let context = match &recorder {
+        Some(recorder) => recorded(&server.client(), recorder),
+        None => ControllerContext::new(&server.client()),
+    };
+    let mut controllers = ControllerSet::over(context).nodes(NodeOptions::default().count(options.nodes));
     if let Some(authority) = server.certificate_authority() {
         controllers = controllers.root_ca(authority);
         if let Some(key) = server.certificate_authority_key() {
@@ -126,6 +137,9 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     // Controllers stop first: their running reconciles still need the server.
     let stopped = controllers.stop().await;
     server.stop().await;
+    if let Some(recorder) = recorder {
+        recorder.finish();
+    }
     ended?;
     if !verbosity.is_quiet()
         && let Some(usage) = usage::now()
@@ -133,6 +147,13 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
         tracing::info!("stopped; {usage}");
     }
     Ok(stopped?)
+}
+
+/// The context of controllers whose caches, reconciles and requests are recorded.
+fn recorded(client: &Client, recorder: &Recorder) -> ControllerContext {
+    let client = client.clone().json_objects().layered(|transport| recorder.transport(transport));
+    let caches = FactoryOptions::default().observer(recorder.observer());
+    ControllerContext::over(&SharedInformerFactory::new(&client, caches)).observer(recorder.observer())
 }
 
 /// Waits until an observer fails. Observers that end without an error are ignored.

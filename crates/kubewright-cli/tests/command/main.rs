@@ -11,6 +11,7 @@ mod kubectl;
 mod open_file_limit;
 mod pods;
 mod process;
+mod replay;
 mod run_controllers;
 mod scaffold;
 mod up_crash_recovery;
