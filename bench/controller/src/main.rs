@@ -1,5 +1,5 @@
 //! Controllers of kubewright, measured: `serve OBJECTS`, `noop URL SECONDS`, `latency [URL]`,
-//! `storm OBJECTS`. Prints a line of JSON.
+//! `storm OBJECTS [RECORDING]`. Prints a line of JSON.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +10,7 @@ use kubewright::api::core::v1::{ConfigMap, Secret};
 use kubewright::apiserver::ApiServer;
 use kubewright::cache::SharedInformerFactory;
 use kubewright::options::ListOptions;
+use kubewright::recording::{Recorder, RecordingOptions};
 use kubewright::runtime::custom::CustomResource;
 use kubewright::runtime::ownership::set_controller_reference;
 use kubewright::runtime::testing::TestCluster;
@@ -34,8 +35,9 @@ fn main() {
                 create(&server.client(), 1).await;
                 latency(&server.client()).await;
             }
-            ["storm", objects] => storm(objects.parse().expect("a number")).await,
-            _ => panic!("serve OBJECTS, noop URL SECONDS, latency [URL] or storm OBJECTS"),
+            ["storm", objects] => storm(objects.parse().expect("a number"), None).await,
+            ["storm", objects, file] => storm(objects.parse().expect("a number"), Some(file)).await,
+            _ => panic!("serve OBJECTS, noop URL SECONDS, latency [URL] or storm OBJECTS [RECORDING]"),
         }
     });
 }
@@ -122,8 +124,9 @@ struct SiteStatus {
     ready: bool,
 }
 
-/// Creates this many custom resources at once. Each gets a secret, and a status that names it.
-async fn storm(objects: usize) {
+/// Creates this many custom resources at once. Each gets a secret, and a status that names it. The
+/// controller is recorded if there is a file for it.
+async fn storm(objects: usize, recording: Option<&str>) {
     let cluster = TestCluster::start().await.expect("a server in memory");
     let direct = cluster.client();
     Api::all(&direct).create(&Site::definition()).await.expect("a definition");
@@ -137,7 +140,12 @@ async fn storm(objects: usize) {
         counted.fetch_add(1, Ordering::Relaxed);
         transport.transport().send(request)
     });
-    let mut manager = Manager::new(&client, ManagerOptions::default());
+    let mut options = ManagerOptions::default();
+    let recorder = recording.map(|file| Recorder::create(file, RecordingOptions::default()).expect("a new file"));
+    if let Some(recorder) = &recorder {
+        options = options.record(recorder.clone());
+    }
+    let mut manager = Manager::new(&client, options);
     let controller = manager.controller::<Site>("sites").owns::<Secret>().workers(8).reconciling(
         |site, context: Context| async move {
             let own = |secret: &mut Secret| Ok(set_controller_reference(&*site, secret)?);
@@ -161,6 +169,9 @@ async fn storm(objects: usize) {
         sites.create(&site).await.expect("it is created");
     }
     running.until_idle().await;
+    if let Some(recorder) = recorder {
+        recorder.finish();
+    }
     let (wall, cpu, calls) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu, calls.load(Ordering::Relaxed));
     let all = sites.list(&ListOptions::default()).await.expect("a list");
     let ready = all.into_iter().filter(|site| site.status.as_ref().is_some_and(|status| status.ready)).count();

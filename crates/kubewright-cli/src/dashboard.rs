@@ -35,10 +35,12 @@ impl DashboardOptions {
     pub fn dashboard(&self, context: &ControllerContext) -> Option<Dashboard> {
         let DashboardAddress::At(address) = self.dashboard else { return None };
         let (activity, mut finished) = (context.activity().clone(), context.activity().observe());
+        let gated = activity.clone();
         let dashboard =
             Dashboard::new(context.client()).informers(context.factory()).listen(address).queues(move |limit| {
                 activity.queues(limit).into_iter().map(|(name, view)| (name.to_owned(), view)).collect()
             });
+        let dashboard = dashboard.gates(move |name| gated.gate(name));
         let reconciles = dashboard.reconciles();
         // Ends with the controllers.
         tokio::spawn(async move {

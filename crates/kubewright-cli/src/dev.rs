@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_client::Client;
-use kubewright_controllers::RunningControllers;
+use kubewright_controllers::{ControllerContext, RunningControllers};
 use kubewright_dashboard::RunningDashboard;
 
 use crate::apiserver::write_private;
@@ -181,7 +181,8 @@ impl EmbeddedCluster {
     async fn start(options: &DevOptions, folder: &Path) -> Result<Self, Box<dyn Error>> {
         raise_limit();
         let server = ApiServer::in_memory().listen(([127, 0, 0, 1], 0).into()).start().await?;
-        let controllers = start_controllers(&server, options.nodes).await?;
+        let context = ControllerContext::new(&server.client());
+        let controllers = start_controllers(&server, context, options.nodes).await?;
         let dashboard = match options.dashboard.dashboard(controllers.context()) {
             Some(dashboard) => Some(dashboard.allow_actions().start().await?),
             None => None,

@@ -31,6 +31,8 @@ mod progress;
 mod project;
 mod proxy;
 mod rbac;
+mod record;
+mod replay;
 mod resources;
 mod run;
 mod scale;
@@ -141,6 +143,9 @@ enum Command {
     /// Applies objects from YAML files to any cluster.
     #[command(after_help = "Example:\n  kubewright export --context old | kubewright import --context new -")]
     Import(import::ImportOptions),
+    /// Shows a recording in the dashboard, or finds its smallest part that still fails.
+    #[command(after_help = replay::HELP)]
+    Replay(replay::ReplayOptions),
     /// Works with CustomResourceDefinitions.
     #[command(subcommand)]
     Crd(crd::CrdCommand),
@@ -193,6 +198,7 @@ async fn main() -> ExitCode {
         Command::Restore(options) => backup::restore(&options),
         Command::Export(options) => export::export(&options).await,
         Command::Import(options) => import::import(&options).await,
+        Command::Replay(options) => replay::replay(options).await,
         Command::Crd(command) => crd::run(&command).await,
         Command::Dev(options) => dev::dev(options).await,
         Command::Rbac(options) => rbac::rbac(&options),

@@ -20,6 +20,7 @@ use crate::connection::Connection;
 use crate::dashboard::DashboardOptions;
 use crate::log::Verbosity;
 use crate::progress;
+use crate::record::RecordOptions;
 use crate::signals::TerminationSignals;
 
 /// Controllers and cluster.
@@ -58,6 +59,8 @@ pub struct RunOptions {
     cluster_signing_key_file: Option<PathBuf>,
     #[command(flatten)]
     dashboard: DashboardOptions,
+    #[command(flatten)]
+    record: RecordOptions,
     #[command(flatten)]
     verbosity: Verbosity,
     #[command(flatten)]
@@ -166,10 +169,17 @@ impl RunOptions {
                 }
             });
         }
+        let recorder = self.record.recorder()?;
+        if let Some(recorder) = &recorder {
+            of_manager = of_manager.record(recorder.clone());
+        }
         let mut manager = Manager::new(client, of_manager);
         let factory = manager.factory().clone();
         let queues = manager.metrics().controllers.queues().clone();
         let mut context = ControllerContext::over(&factory).workers(self.workers).queue_metrics(&queues);
+        if let Some(recorder) = &recorder {
+            context = context.observer(recorder.observer());
+        }
         if self.controllers.contains(&Shipped::RootCaCertPublisher) {
             let authorities = self.connection.authorities()?;
             context =

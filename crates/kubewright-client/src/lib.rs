@@ -46,7 +46,7 @@ pub mod watch;
 
 #[doc(hidden)]
 pub use kubewright_net::task;
-pub use kubewright_net::{Config, Secret, clock, config};
+pub use kubewright_net::{Config, Secret, clock, config, observation};
 
 /// Credentials of a client, and why they could not be obtained.
 pub mod credentials {

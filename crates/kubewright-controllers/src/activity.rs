@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kubewright_workqueue::{QueueView, RateLimitingQueue};
+use kubewright_workqueue::{Gate, QueueView, RateLimitingQueue};
 use tokio::sync::mpsc;
 
 use crate::error::Error;
@@ -60,6 +60,7 @@ pub struct FinishedReconcile {
 #[derive(Default)]
 pub(crate) struct ActivityCounts {
     name: &'static str,
+    gate: Arc<Gate>,
     observer: Arc<Observer>,
     reconciles: AtomicU64,
     errors: AtomicU64,
@@ -67,6 +68,11 @@ pub(crate) struct ActivityCounts {
 }
 
 impl ActivityCounts {
+    /// The gate of the workers.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
     /// Counts a worker as busy until the guard is dropped, even by a panic.
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -141,6 +147,11 @@ impl Activity {
         viewers.into_iter().map(|(name, view)| (name, view(limit))).collect()
     }
 
+    /// Pauses and steps the workers of a controller, for debugging. `None` if it does not run.
+    pub fn gate(&self, name: &str) -> Option<Arc<Gate>> {
+        self.lock().iter().find(|watched| watched.name == name).map(|watched| watched.counts.gate.clone())
+    }
+
     /// The reconciles that finish from now on. A later call replaces the observer of this one.
     ///
     /// An observer that is thousands of reconciles behind misses some. Controllers never wait for
@@ -190,12 +201,12 @@ impl Observer {
 }
 
 /// A key as text. Object keys print themselves in quotes.
-fn text_of(key: &impl Debug) -> String {
+pub(crate) fn text_of(key: &impl Debug) -> String {
     format!("{key:?}").trim_matches('"').to_owned()
 }
 
 /// An error with its causes.
-fn chain(error: &Error) -> String {
+pub(crate) fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

@@ -1,5 +1,6 @@
 //! The common context of controllers.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_client::Client;
 use kubewright_core::Str;
 use kubewright_kubelet::ContainerFiles;
+use kubewright_net::observation::Observer;
 use kubewright_runtime::events::{EventApi, EventBroadcaster, EventOptions, EventRecorder};
 
 use crate::activity::Activity;
@@ -19,7 +21,7 @@ const EVENTS: usize = 1 << 15;
 /// The context of all controllers: client, shared caches, events and activity.
 ///
 /// Clones share all of it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[doc(alias = "NewControllerContext")]
 pub struct ControllerContext {
     pub(crate) factory: SharedInformerFactory,
@@ -30,6 +32,7 @@ pub struct ControllerContext {
     pub(crate) signing_authority: Option<SigningAuthority>,
     /// The files of simulated containers, which commands change and probes see.
     pub(crate) container_files: Arc<ContainerFiles>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
     events: Arc<EventBroadcaster>,
 }
 
@@ -50,6 +53,7 @@ impl ControllerContext {
             root_ca: None,
             signing_authority: None,
             container_files: Arc::default(),
+            observer: None,
             events: Arc::new(EventBroadcaster::start(factory.client(), EventOptions::default().queue(EVENTS))),
         }
     }
@@ -84,6 +88,13 @@ impl ControllerContext {
         self
     }
 
+    /// Reports all reconciles to this observer. None by default.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// The client.
     pub fn client(&self) -> &Client {
         self.factory.client()
@@ -109,5 +120,14 @@ impl ControllerContext {
         if let Some(events) = Arc::into_inner(self.events) {
             events.shutdown(time_limit).await;
         }
+    }
+}
+
+impl fmt::Debug for ControllerContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControllerContext")
+            .field("workers", &self.workers)
+            .field("activity", &self.activity)
+            .finish_non_exhaustive()
     }
 }

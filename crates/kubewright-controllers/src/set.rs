@@ -37,7 +37,12 @@ pub struct ControllerSet {
 impl ControllerSet {
     /// All controllers, with three nodes.
     pub fn new(client: &Client) -> Self {
-        ControllerSet { context: ControllerContext::new(client), nodes: NodeOptions::default() }
+        Self::over(ControllerContext::new(client))
+    }
+
+    /// All controllers over this context, with three nodes.
+    pub fn over(context: ControllerContext) -> Self {
+        ControllerSet { context, nodes: NodeOptions::default() }
     }
 
     /// Options of the nodes. Without nodes, pods stay pending.

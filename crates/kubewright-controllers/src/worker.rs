@@ -6,12 +6,13 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubewright_workqueue::{QueueOptions, RateLimitingQueue, limiter};
+use kubewright_net::observation::{ObservedReconcile, Observer, ReconcileEnd, ReconcileStart};
+use kubewright_workqueue::{Claim, Gate, QueueOptions, RateLimitingQueue, limiter};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::activity::ActivityCounts;
+use crate::activity::{ActivityCounts, chain, text_of};
 use crate::context::ControllerContext;
 use crate::error::Error;
 
@@ -58,7 +59,7 @@ pub(crate) async fn work<R: Reconcile>(
     let _guard = stop.clone().drop_guard();
     let mut tasks = JoinSet::new();
     for _ in 0..workers {
-        tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), stop.clone()));
+        tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), context.observer.clone(), stop.clone()));
     }
     tracing::debug!(controller = R::NAME, workers, "working");
     while let Some(ended) = tasks.join_next().await {
@@ -67,7 +68,7 @@ pub(crate) async fn work<R: Reconcile>(
             && !stop.is_cancelled()
         {
             tracing::error!(controller = R::NAME, "a worker panicked and is replaced");
-            tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), stop.clone()));
+            tasks.spawn(one(reconcile.clone(), queue.clone(), counts.clone(), context.observer.clone(), stop.clone()));
         }
     }
     queue.shut_down();
@@ -77,14 +78,22 @@ async fn one<R: Reconcile>(
     reconcile: Arc<R>,
     queue: RateLimitingQueue<R::Key>,
     counts: Arc<ActivityCounts>,
+    observer: Option<Arc<dyn Observer>>,
     stop: CancellationToken,
 ) {
-    while let Some(claim) = stop.run_until_cancelled(queue.get()).await.flatten() {
+    while let Some(claim) = stop.run_until_cancelled(next(&queue, counts.gate())).await.flatten() {
         let key = claim.key();
+        if !counts.gate().pass() {
+            queue.add(key.clone());
+            continue;
+        }
         let synced = {
             let _busy = counts.busy();
             let started = Instant::now();
-            let synced = reconcile.sync(key).await;
+            let synced = match &observer {
+                Some(observer) => observed(&**observer, &*reconcile, key, queue.num_requeues(key)).await,
+                None => reconcile.sync(key).await,
+            };
             counts.finished(key, started.elapsed(), &synced);
             synced
         };
@@ -103,6 +112,36 @@ async fn one<R: Reconcile>(
             }
         }
     }
+}
+
+/// The next key, once the gate is open.
+async fn next<'a, K: Clone + Eq + Hash + Send + 'static>(
+    queue: &'a RateLimitingQueue<K>,
+    gate: &Gate,
+) -> Option<Claim<'a, K>> {
+    gate.opened().await;
+    queue.get().await
+}
+
+/// Reconciles a key, and reports it.
+async fn observed<R: Reconcile>(observer: &dyn Observer, reconcile: &R, key: &R::Key, retries: u32) -> Synced {
+    let observed = ObservedReconcile::begin(
+        observer,
+        ReconcileStart {
+            controller: R::NAME,
+            key: &text_of(key),
+            reasons: Vec::new(),
+            attempt: retries.saturating_add(1),
+            id: 0,
+        },
+    );
+    let synced = observed.run(reconcile.sync(key)).await;
+    match &synced {
+        Ok(None) => observed.end(ReconcileEnd::Done),
+        Ok(again) => observed.end(ReconcileEnd::Requeue(*again)),
+        Err(error) => observed.end(ReconcileEnd::Failed(&chain(error))),
+    }
+    synced
 }
 
 fn retry<R: Reconcile>(queue: &RateLimitingQueue<R::Key>, key: &R::Key, error: &Error) {

@@ -3,6 +3,7 @@
 import { currentLanguage, switchLanguage, word } from "./words.js";
 import { drawPipeline, drawTitles } from "./pipeline.js";
 import { closeDetail, openApply, openObject, refreshDetail, setUpDetail } from "./detail.js";
+import { drawTimelineWords, redrawTimeline, setUpTimeline } from "./timeline.js";
 
 const element = (id) => document.getElementById(id);
 
@@ -14,10 +15,21 @@ if (given) {
 }
 const token = sessionStorage.getItem("kubewright-token") ?? "";
 
+// The step of a recording that the page shows; null for a running program.
+let moment = null;
+
+export function showMoment(step) {
+  moment = step;
+  showStatus("recorded");
+  refreshDetail(true);
+}
+
 // Calls the API of the page. Errors have the sentence of the server.
 export async function call(path, options = {}) {
   const headers = { Authorization: `Bearer ${token}`, ...options.headers };
-  const response = await fetch(path, { ...options, headers });
+  const isOfMoment = moment !== null && !/[?&]step=/.test(path);
+  const at = isOfMoment ? `${path}${path.includes("?") ? "&" : "?"}step=${moment}` : path;
+  const response = await fetch(at, { ...options, headers });
   if (!response.ok) throw new Error(await response.text());
   return response.json();
 }
@@ -61,10 +73,16 @@ function drawWords() {
   element("apply-button").textContent = word("apply");
   element("detail-close").setAttribute("aria-label", word("close"));
   drawTitles();
+  drawTimelineWords();
   showStatus(status);
 }
 
-element("language").onclick = () => { switchLanguage(); drawWords(); refreshDetail(true); };
+element("language").onclick = () => {
+  switchLanguage();
+  drawWords();
+  redrawTimeline();
+  refreshDetail(true);
+};
 element("theme").onclick = () => {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -94,6 +112,7 @@ if (token === "") {
   call("api/settings").then((settings) => {
     setUpDetail(settings);
     element("apply-button").hidden = !settings.allowsActions;
-  }).catch(() => {});
-  connect();
+    if (settings.recording) return setUpTimeline(settings.recording);
+    connect();
+  }).catch(connect);
 }

@@ -2,6 +2,7 @@
 
 import { call } from "./app.js";
 import { make, milliseconds } from "./pipeline.js";
+import { drawRequest, goTo } from "./timeline.js";
 import { word } from "./words.js";
 
 const element = (id) => document.getElementById(id);
@@ -81,12 +82,25 @@ export function openController(name) {
       make("ul", { class: "plain" }, ...controller[kind].first.map((key) =>
         make("li", {}, keyButton(name, key.key), ` ${describe(key)}`, key.retries ? ` · ${word("retries")} ${key.retries}` : ""))));
     return [
+      pausing(name, controller.isPaused),
       list("processing", (key) => `${word("age")} ${milliseconds(key.age)}`),
       list("waiting", (key) => `${word("age")} ${milliseconds(key.age)}`),
       list("delayed", (key) => `${word("due")} ${milliseconds(key.due)}`),
       make("h3", {}, word("reconcilesOf")), reconciles(controller.recent, name),
     ].filter(Boolean);
   }, true);
+}
+
+// Buttons that pause a controller and step it.
+function pausing(controller, isPaused) {
+  if (!settings.allowsActions) return null;
+  const said = message();
+  const button = (name) => make("button", { type: "button", class: name, onclick: async () => {
+    await act(name, JSON.stringify({ controller }), said);
+    document.activeElement?.blur();
+    refreshDetail(true);
+  } }, word(name));
+  return make("div", { class: "actions" }, ...(isPaused ? [button("step"), button("resume")] : [button("pause")]), said);
 }
 
 // The keys of a controller are objects of the resource that it is named after.
@@ -98,11 +112,33 @@ function reconciles(list, controller) {
   return make("ol", { class: "plain reconciles" }, ...list.slice(0, 100).map((result) => make("li", { class: result.error ? "failed" : null },
     make("time", {}, result.ended.slice(11, 23)), " ",
     controller ? keyButton(controller, result.key) : result.controller,
+    result.number ? make("span", {}, " ", make("button", { type: "button", class: "link", onclick: () => openReconcile(result.number) }, `#${result.number}`)) : null,
     ` ${milliseconds(result.milliseconds)}`,
     result.attempt > 1 ? ` · ${word("attempt")} ${result.attempt}` : "",
     result.requeueAfter !== null ? ` · ${word("requeue")} ${milliseconds(result.requeueAfter)}` : "",
     result.reasons ? make("div", { class: "note" }, `${word("because")} ${result.reasons}`) : null,
     result.error ? make("div", { class: "error" }, result.error) : null)));
+}
+
+// A reconcile of a recording: what it read, and what it wrote.
+export function openReconcile(number) {
+  return open(word("reconcileNumber", { number }), async () => {
+    const found = await call(`api/reconcile?number=${number}`);
+    const ended = found.ended;
+    return [
+      make("p", {}, `${found.controller} `, keyButton(found.controller, found.key), " ",
+        make("button", { type: "button", class: "link", onclick: () => goTo(found.step) }, word("goToStart"))),
+      ended?.reasons ? make("p", { class: "note" }, `${word("because")} ${ended.reasons}`) : null,
+      ended?.error ? make("p", { class: "error" }, ended.error) : null,
+      facts([
+        [word("attempt"), ended?.attempt], [word("duration"), ended ? milliseconds(ended.milliseconds) : word("unfinished")],
+        [word("cachesRead"), found.reads.join(", ") || "–"], [word("clockRead"), found.clock.join(", ") || null],
+        [word("randomDrawn"), found.random.join(", ") || null],
+      ]),
+      make("h3", {}, word("requests")),
+      ...(found.requests.length ? found.requests.map(drawRequest) : [make("p", {}, word("noRequests"))]),
+    ].filter(Boolean);
+  }, false);
 }
 
 export function openObject(resource, key) {
@@ -154,6 +190,7 @@ function actions({ resource, key, kind, yaml }) {
   const replicas = make("input", { type: "number", min: "0", value: /^ {2}replicas: (\d+)$/m.exec(yaml)?.[1] ?? "1", "aria-label": word("replicas"), id: "replicas" });
   return make("div", { class: "actions" },
     scalable ? make("span", {}, replicas, button(word("scale"), () => act("scale", target({ replicas: Number(replicas.value) }), said))) : null,
+    kind === "Pod" ? button(word("fail"), () => act("fail", target({}), said)) : null,
     kind === "Node" ? button(word("cordon"), () => act("cordon", target({ cordoned: true }), said)) : null,
     kind === "Node" ? button(word("uncordon"), () => act("cordon", target({ cordoned: false }), said)) : null,
     button(word("remove"), () => confirm(word("sure", { key })) && act("delete", target({}), said)),

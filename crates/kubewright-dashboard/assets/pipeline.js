@@ -43,6 +43,12 @@ export function drawTitles() {
   lanes.clear();
 }
 
+// Forgets the last snapshot, so that the next one is drawn without rates and without older keys.
+export function forgetPipeline() {
+  previous = null;
+  for (const lane of lanes.values()) lane.lingering = [];
+}
+
 export function drawPipeline(now) {
   const seconds = previous ? Math.max(0.05, (Date.parse(now.time) - Date.parse(previous.time)) / 1000) : 0;
   drawInformers(now.informers, seconds);
@@ -83,7 +89,7 @@ function drawControllers(now, seconds) {
   const before = new Map((previous?.controllers ?? []).map((lane) => [lane.name, lane]));
   const time = performance.now();
   const total = { reconciles: 0, errors: 0 };
-  const idle = [];
+  const [idle, active] = [[], new Set()];
   for (const controller of now.controllers) {
     const old = before.get(controller.name);
     const rate = old && seconds ? (controller.reconciles - old.reconciles) / seconds : 0;
@@ -95,8 +101,14 @@ function drawControllers(now, seconds) {
       idle.push(controller.name);
       continue;
     }
+    active.add(controller.name);
     const lane = lanes.get(controller.name) ?? addLane(controller.name);
     drawLane(lane, controller, rate, now.finished.filter((result) => result.controller === controller.name), time);
+  }
+  for (const [name, lane] of lanes) {
+    if (active.has(name)) continue;
+    lane.root.remove();
+    lanes.delete(name);
   }
   element("rates").textContent =
     `${total.reconciles.toFixed(0)} ${word("reconciles")}${word("perSecond")}, ${total.errors.toFixed(0)} ${word("errors")}${word("perSecond")}`;
@@ -128,6 +140,7 @@ function drawLane(lane, controller, rate, finished, time) {
   const chips = (keys, describe) => keys.first.map((key) => ({ key: key.key, note: describe(key), retries: key.retries }));
   drawStage(lane.delayed, controller.delayed.count, chips(controller.delayed, (key) => milliseconds(key.due)));
   drawStage(lane.waiting, controller.waiting.count, chips(controller.waiting, (key) => milliseconds(key.age)));
+  lane.root.classList.toggle("paused", controller.isPaused);
   const dirty = new Set(controller.dirty);
   drawStage(lane.processing, controller.processing.count,
     chips(controller.processing, (key) => milliseconds(key.age)).map((chip) => ({ ...chip, isDirty: dirty.has(chip.key) })));
@@ -136,7 +149,7 @@ function drawLane(lane, controller, rate, finished, time) {
   drawStage(lane.done, null, lane.lingering.map(({ result }) => ({
     key: result.key, note: milliseconds(result.milliseconds), failed: result.error !== null, title: result.error ?? result.reasons,
   })));
-  set(lane.counts, `${controller.reconciles} ${word("reconciles")}, ${controller.errors} ${word("errors")}`);
+  set(lane.counts, `${controller.isPaused ? `${word("paused")}, ` : ""}${controller.reconciles} ${word("reconciles")}, ${controller.errors} ${word("errors")}`);
   set(lane.done.count, `${rate.toFixed(0)}${word("perSecond")}`);
 }
 

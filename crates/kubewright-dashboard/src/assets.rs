@@ -14,6 +14,7 @@ pub(crate) fn at(path: &str) -> Option<Asset> {
         "/app.js" => ("text/javascript; charset=utf-8", include_str!("../assets/app.js")),
         "/pipeline.js" => ("text/javascript; charset=utf-8", include_str!("../assets/pipeline.js")),
         "/detail.js" => ("text/javascript; charset=utf-8", include_str!("../assets/detail.js")),
+        "/timeline.js" => ("text/javascript; charset=utf-8", include_str!("../assets/timeline.js")),
         "/words.js" => ("text/javascript; charset=utf-8", include_str!("../assets/words.js")),
         "/icon.svg" => ("image/svg+xml", include_str!("../assets/icon.svg")),
         _ => return None,

@@ -11,6 +11,7 @@
 //! - `pipeline`: the snapshot.
 //! - `object_view`, `owners`: an object with its versions, reconciles and owner tree.
 //! - `actions`: writes, which are off unless the owner of the server allows them.
+//! - `recorded`: a recording instead of a running program.
 //! - `server`: HTTP, and its access checks.
 //!
 //! ```
@@ -33,6 +34,10 @@ mod object_view;
 mod observed;
 mod owners;
 mod pipeline;
+mod query;
+mod recorded;
+mod refusal;
+mod secret_fields;
 mod server;
 
 use std::io;
@@ -41,16 +46,18 @@ use std::sync::Arc;
 
 use kubewright_cache::SharedInformerFactory;
 use kubewright_client::Client;
+use kubewright_recording::Recording;
 use kubewright_runtime::manager::ManagerError;
-use kubewright_runtime::{ControllerHandle, Manager};
-use kubewright_workqueue::QueueView;
+use kubewright_runtime::{ControllerHandle, Manager, ManagerOptions};
+use kubewright_workqueue::{Gate, QueueView};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use observed::Observed;
 pub use observed::{ObservedReconcile, ReconcileSender};
-use server::DashboardService;
+use recorded::RecordedProgram;
+use server::{DashboardService, LiveProgram, ShownProgram};
 
 /// A dashboard that is not served yet.
 #[must_use = "a dashboard is served after `start`"]
@@ -94,6 +101,12 @@ impl Dashboard {
         self
     }
 
+    /// Lets the page pause and step other controllers, by their names.
+    pub fn gates(mut self, gates: impl Fn(&str) -> Option<Arc<Gate>> + Send + Sync + 'static) -> Self {
+        self.observed.gates.push(Box::new(gates));
+        self
+    }
+
     /// Where reconciles of other controllers are reported. Reports never wait.
     pub fn reconciles(&self) -> ReconcileSender {
         self.observed.sender()
@@ -134,11 +147,17 @@ impl Dashboard {
     ///
     /// # Errors
     /// If the manager has a dashboard already.
-    pub fn add_to(mut self, manager: &mut Manager) -> Result<(), ManagerError> {
+    pub fn add_to(self, manager: &mut Manager) -> Result<(), ManagerError> {
+        let dashboard = self.observing(manager);
+        manager.add_task("dashboard", |stop| async move { Ok(dashboard.run(&stop).await?) })?;
+        Ok(())
+    }
+
+    /// Shows the controllers and caches of a manager.
+    fn observing(mut self, manager: &Manager) -> Self {
         self.observed.factories.push(manager.factory().clone());
         self.observed.controllers.extend(manager.handles());
-        manager.add_task("dashboard", |stop| async move { Ok(self.run(&stop).await?) })?;
-        Ok(())
+        self
     }
 
     /// Serves the page until `stop` is cancelled, and writes its URL to the log.
@@ -158,19 +177,115 @@ impl Dashboard {
     /// # Errors
     /// If the address is not a loopback address, or cannot be listened on.
     pub async fn start(self) -> io::Result<RunningDashboard> {
-        if !self.address.ip().is_loopback() {
-            let why = format!("the dashboard is served on loopback addresses only, and {} is none", self.address.ip());
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let listener = TcpListener::bind(self.address).await?;
-        let address = listener.local_addr()?;
-        let token = server::random_token()?;
-        let url = format!("http://{address}/?token={token}");
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
+        let (listener, address) = listen(self.address).await?;
         let observed = self.observed.start(&tasks, &stop);
-        let service = DashboardService::new(self.client, observed, self.allows_actions, address, token);
-        tasks.spawn(server::serve(listener, Arc::new(service), stop.clone()));
-        Ok(RunningDashboard { url, stop, tasks })
+        let live = LiveProgram::new(self.client, observed, self.allows_actions);
+        serve(ShownProgram::Live(live), listener, address, stop, tasks)
+    }
+}
+
+/// A dashboard of a recording, with a time line.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use kubewright_dashboard::RecordingDashboard;
+/// use kubewright_recording::Recording;
+///
+/// let dashboard = RecordingDashboard::new(Recording::open("bad-run.kwrec")?).start().await?;
+/// println!("{}", dashboard.url());
+/// # Ok(()) }
+/// ```
+#[must_use = "a dashboard is served after `start`"]
+pub struct RecordingDashboard {
+    recording: Recording,
+    address: SocketAddr,
+}
+
+impl RecordingDashboard {
+    /// A dashboard of this recording.
+    pub fn new(recording: Recording) -> Self {
+        RecordingDashboard { recording, address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0) }
+    }
+
+    /// The address to listen on: a free port of 127.0.0.1 by default. Only loopback addresses are
+    /// possible.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.address = address;
+        self
+    }
+
+    /// Serves the page. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// If the address is not a loopback address, or cannot be listened on.
+    pub async fn start(self) -> io::Result<RunningDashboard> {
+        let (listener, address) = listen(self.address).await?;
+        let shown = ShownProgram::Recorded(RecordedProgram::new(self.recording));
+        serve(shown, listener, address, CancellationToken::new(), TaskTracker::new())
+    }
+}
+
+impl std::fmt::Debug for RecordingDashboard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordingDashboard").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+async fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    if !address.ip().is_loopback() {
+        let why = format!("the dashboard is served on loopback addresses only, and {} is none", address.ip());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+fn serve(
+    shown: ShownProgram,
+    listener: TcpListener,
+    address: SocketAddr,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+) -> io::Result<RunningDashboard> {
+    let token = server::random_token()?;
+    let url = format!("http://{address}/?token={token}");
+    let service = DashboardService::new(shown, address, token);
+    tasks.spawn(server::serve(listener, Arc::new(service), stop.clone()));
+    Ok(RunningDashboard { url, stop, tasks })
+}
+
+/// The option `dashboard` of a manager.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = kubewright_apiserver::ApiServer::in_memory().start().await?;
+/// # let client = server.client();
+/// # let shutdown = tokio_util::sync::CancellationToken::new();
+/// use kubewright_dashboard::ManagerDashboard as _;
+/// use kubewright_runtime::{Manager, ManagerOptions};
+///
+/// let options = ManagerOptions::default().dashboard(|dashboard| dashboard);
+/// let manager = Manager::new(&client, options);
+/// // … manager.add(controller)?
+/// # shutdown.cancel();
+/// manager.run(&shutdown).await?;
+/// # Ok(()) }
+/// ```
+pub trait ManagerDashboard {
+    /// Serves a dashboard of all controllers while the manager runs. `configure` sets its address
+    /// and whether it allows actions. The URL is written to the log, at the level `info`.
+    #[must_use]
+    fn dashboard(self, configure: impl FnOnce(Dashboard) -> Dashboard + Send + 'static) -> Self;
+}
+
+impl ManagerDashboard for ManagerOptions {
+    fn dashboard(self, configure: impl FnOnce(Dashboard) -> Dashboard + Send + 'static) -> Self {
+        self.task_over("dashboard", |manager| {
+            let dashboard = configure(Dashboard::new(manager.client()).observing(manager));
+            move |stop: CancellationToken| async move { Ok(dashboard.run(&stop).await?) }
+        })
     }
 }
 

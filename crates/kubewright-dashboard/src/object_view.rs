@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use crate::observed::ObservedReconcile;
 use crate::owners::{OwnerTree, Relative};
-use crate::server::{DashboardService, Refusal};
+use crate::refusal::Refusal;
+use crate::secret_fields::LAST_APPLIED;
+use crate::server::LiveProgram;
 
 /// The object that the page asks for.
 pub(crate) struct ObjectRequest {
@@ -59,7 +61,7 @@ pub(crate) struct Located {
 
 impl ObjectRequest {
     /// Finds the resource, in the names that the server serves.
-    pub(crate) async fn locate(&self, service: &DashboardService) -> Result<Located, Refusal> {
+    pub(crate) async fn locate(&self, service: &LiveProgram) -> Result<Located, Refusal> {
         let key: ObjectKey = self
             .key
             .parse()
@@ -75,7 +77,7 @@ impl ObjectRequest {
 }
 
 impl ObjectView {
-    pub(crate) async fn read(service: &DashboardService, wanted: &ObjectRequest) -> Result<Self, Refusal> {
+    pub(crate) async fn read(service: &LiveProgram, wanted: &ObjectRequest) -> Result<Self, Refusal> {
         let Located { mapping, key, objects } = wanted.locate(service).await?;
         let object = objects.get_opt(key.name()).await?;
         let history = ObjectHistory::read(&objects, &mapping.kind.kind, key.name()).await;
@@ -100,9 +102,6 @@ impl ObjectView {
         })
     }
 }
-
-/// The annotation in which `kubectl apply` keeps the whole object.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The object without managed fields. The contents of Secrets are not shown.
 fn yaml_of(object: &DynamicObject) -> String {

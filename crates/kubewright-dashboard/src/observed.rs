@@ -8,7 +8,7 @@ use kubewright_cache::SharedInformerFactory;
 use kubewright_core::Time;
 use kubewright_net::clock;
 use kubewright_runtime::{ControllerHandle, Outcome};
-use kubewright_workqueue::QueueView;
+use kubewright_workqueue::{Gate, QueueView};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,6 +18,9 @@ const KEPT: usize = 500;
 
 /// Views of the queues of several controllers.
 type Queues = Box<dyn Fn(usize) -> Vec<(String, QueueView<String>)> + Send + Sync>;
+
+/// The gates of several controllers, by name.
+type Gates = Box<dyn Fn(&str) -> Option<Arc<Gate>> + Send + Sync>;
 
 /// A finished reconcile, as the page shows it.
 #[derive(Debug, Clone, Serialize)]
@@ -39,6 +42,9 @@ pub struct ObservedReconcile {
     pub requeue_after: Option<f64>,
     /// The error, with its causes.
     pub error: Option<String>,
+    /// Its number in a recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
 }
 
 impl ObservedReconcile {
@@ -53,6 +59,7 @@ impl ObservedReconcile {
             attempt: 1,
             requeue_after: None,
             error: None,
+            number: None,
         }
     }
 }
@@ -145,6 +152,7 @@ pub(crate) struct Observed {
     pub(crate) factories: Vec<SharedInformerFactory>,
     pub(crate) controllers: Vec<ControllerHandle>,
     pub(crate) queues: Vec<Queues>,
+    pub(crate) gates: Vec<Gates>,
     reconciles: ReconcileSender,
 }
 
@@ -175,6 +183,13 @@ impl Observed {
             });
         }
         self
+    }
+
+    /// The gate of a controller.
+    pub(crate) fn gate(&self, name: &str) -> Option<Arc<Gate>> {
+        let controller = self.controllers.iter().find(|controller| controller.name() == name);
+        let gate = controller.map(|controller| controller.gate().clone());
+        gate.or_else(|| self.gates.iter().find_map(|gates| gates(name)))
     }
 
     /// The queues of all controllers, by name.

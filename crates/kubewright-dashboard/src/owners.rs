@@ -12,7 +12,7 @@ use kubewright_core::options::ListOptions;
 use kubewright_core::{DynamicObject, GroupKind, GroupVersion, GroupVersionResource, Object, ObjectKey};
 use serde::Serialize;
 
-use crate::server::DashboardService;
+use crate::server::LiveProgram;
 
 /// Maximum number of owners above an object. Owner references may form a cycle.
 const OWNERS_MAX: usize = 10;
@@ -54,7 +54,7 @@ struct Node {
 
 impl OwnerTree {
     /// The tree that contains an object. `None` if it neither owns nor is owned.
-    pub(crate) async fn around(service: &DashboardService, object: &DynamicObject) -> Option<Relative> {
+    pub(crate) async fn around(service: &LiveProgram, object: &DynamicObject) -> Option<Relative> {
         let root = root_of(service, object).await?;
         let namespace = object.namespace();
         let mut tree = OwnerTree {
@@ -82,7 +82,7 @@ impl OwnerTree {
 }
 
 /// The topmost owner of an object: the controller, or else the first owner, of each level.
-async fn root_of(service: &DashboardService, object: &DynamicObject) -> Option<Node> {
+async fn root_of(service: &LiveProgram, object: &DynamicObject) -> Option<Node> {
     let mut object = object.clone();
     for _ in 0..OWNERS_MAX {
         let owners = &object.metadata.owner_references;
@@ -100,7 +100,7 @@ async fn root_of(service: &DashboardService, object: &DynamicObject) -> Option<N
     })
 }
 
-async fn read_owner(service: &DashboardService, owner: &OwnerReference, namespace: &str) -> Option<DynamicObject> {
+async fn read_owner(service: &LiveProgram, owner: &OwnerReference, namespace: &str) -> Option<DynamicObject> {
     let (group, version) = owner.api_version.rsplit_once('/').unwrap_or(("", &owner.api_version));
     let kind = GroupKind::new(group, &*owner.kind);
     let mapping = service.mapper.kind(&kind, &[version]).await.ok()?;
@@ -111,7 +111,7 @@ async fn read_owner(service: &DashboardService, owner: &OwnerReference, namespac
 
 /// The objects of a namespace by the UIDs of their owners. Resources that cannot be listed are left
 /// out.
-async fn dependents(service: &DashboardService, namespace: &str) -> HashMap<String, Vec<Node>> {
+async fn dependents(service: &LiveProgram, namespace: &str) -> HashMap<String, Vec<Node>> {
     let Ok(discovery) = service.mapper.discovery().get().await else { return HashMap::new() };
     let lists = discovery.preferred_resources().filter(|(version, resource)| {
         let name = GroupVersionResource::new(version.group.clone(), version.version.clone(), resource.plural.clone());
@@ -128,7 +128,7 @@ async fn dependents(service: &DashboardService, namespace: &str) -> HashMap<Stri
 
 /// The objects of a resource that have owners, each with the UID of its owner.
 async fn owned_objects(
-    service: &DashboardService,
+    service: &LiveProgram,
     namespace: &str,
     version: GroupVersion,
     resource: &ApiResource,

@@ -56,6 +56,8 @@ pub(crate) struct ControllerLane {
     delayed: Keys,
     /// Keys among those that are shown which were added again while they are processed.
     dirty: Vec<String>,
+    /// Whether its workers are paused.
+    is_paused: bool,
     #[serde(flatten)]
     counts: ReconcileCounts,
 }
@@ -63,21 +65,21 @@ pub(crate) struct ControllerLane {
 /// Keys of one kind in a queue.
 #[derive(Debug, Serialize)]
 pub(crate) struct Keys {
-    count: usize,
-    first: Vec<QueuedKey>,
+    pub(crate) count: usize,
+    pub(crate) first: Vec<QueuedKey>,
 }
 
 /// A key in a queue.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct QueuedKey {
-    key: String,
+    pub(crate) key: String,
     /// How long it has been waiting or processed, in milliseconds.
-    age: Option<f64>,
+    pub(crate) age: Option<f64>,
     /// When a delayed key is due, in milliseconds.
-    due: Option<f64>,
-    retries: u32,
-    priority: i32,
+    pub(crate) due: Option<f64>,
+    pub(crate) retries: u32,
+    pub(crate) priority: i32,
 }
 
 impl Pipeline {
@@ -99,7 +101,8 @@ impl Pipeline {
                 .into_iter()
                 .map(|(name, view)| {
                     let counts = sender.counts(&name);
-                    ControllerLane::of(name, view, counts)
+                    let is_paused = observed.gate(&name).is_some_and(|gate| gate.is_paused());
+                    ControllerLane { is_paused, ..ControllerLane::of(name, view, counts) }
                 })
                 .collect(),
             finished: Vec::new(),
@@ -108,7 +111,40 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// A moment of a recording.
+    pub(crate) fn recorded(
+        time: String,
+        informers: Vec<InformerLane>,
+        controllers: Vec<ControllerLane>,
+        finished: Vec<ObservedReconcile>,
+    ) -> Self {
+        let finished_count = finished.len() as u64;
+        Pipeline { time, informers, controllers, finished, finished_count }
+    }
+}
+
 impl InformerLane {
+    /// A cache of a recording, which has no queues before the store.
+    pub(crate) fn recorded(name: String, has_synced: bool, objects: usize, version: String, batches: u64) -> Self {
+        InformerLane {
+            name,
+            state: if has_synced { "watching" } else { "listing" },
+            state_milliseconds: 0.0,
+            has_synced,
+            objects,
+            resource_version: version,
+            queued: 0,
+            handler_lag: 0,
+            batches,
+            lists: 0,
+            failures: 0,
+            undecodable: 0,
+            silence_milliseconds: None,
+            last_error: None,
+        }
+    }
+
     fn of(informer: InformerState) -> Self {
         let health = informer.health.as_ref();
         InformerLane {
@@ -144,6 +180,18 @@ fn state_of(state: Option<HealthState>) -> &'static str {
 }
 
 impl ControllerLane {
+    /// A controller of a recording.
+    pub(crate) fn recorded(
+        name: String,
+        waiting: Keys,
+        processing: Keys,
+        delayed: Keys,
+        dirty: Vec<String>,
+        counts: ReconcileCounts,
+    ) -> Self {
+        ControllerLane { name, waiting, processing, delayed, dirty, is_paused: false, counts }
+    }
+
     fn of(name: String, view: QueueView<String>, counts: ReconcileCounts) -> Self {
         let now = Instant::now();
         let age = |since: Option<Instant>| since.map(|since| milliseconds(now.saturating_duration_since(since)));
@@ -175,6 +223,7 @@ impl ControllerLane {
             processing: Keys { count: view.processing_count, first: processing.collect() },
             delayed: Keys { count: view.delayed_count, first: delayed.collect() },
             dirty,
+            is_paused: false,
             counts,
         }
     }

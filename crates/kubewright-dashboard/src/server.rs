@@ -36,6 +36,9 @@ use crate::assets;
 use crate::object_view::{ObjectRequest, ObjectView};
 use crate::observed::Observed;
 use crate::pipeline::Pipeline;
+use crate::query::Query;
+use crate::recorded::{RecordedProgram, TimeLine};
+use crate::refusal::Refusal;
 
 /// Time between two snapshots.
 const SNAPSHOT_INTERVAL: Duration = Duration::from_millis(250);
@@ -55,36 +58,34 @@ const CONTENT_POLICY: &str =
 
 type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An error response: a status code and a sentence for the user.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: StatusCode,
-    pub(crate) message: String,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: StatusCode, message: impl Into<String>) -> Self {
-        Refusal { code, message: message.into() }
-    }
-}
-
-impl From<kubewright_client::Error> for Refusal {
-    /// The message of the API server, with its code.
-    fn from(error: kubewright_client::Error) -> Self {
-        let code = error.status().and_then(|status| u16::try_from(status.code?).ok());
-        let code = code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
-        Refusal::new(code, crate::pipeline::chain(&error))
-    }
-}
-
 /// Answers the requests of the page.
 pub(crate) struct DashboardService {
+    shown: ShownProgram,
+    address: SocketAddr,
+    token: String,
+}
+
+/// The program of the page.
+pub(crate) enum ShownProgram {
+    /// A program that runs.
+    Live(LiveProgram),
+    /// A recording.
+    Recorded(RecordedProgram),
+}
+
+/// A running program.
+pub(crate) struct LiveProgram {
     pub(crate) client: Client,
     pub(crate) mapper: RestMapper,
     pub(crate) observed: Observed,
     allows_actions: bool,
-    address: SocketAddr,
-    token: String,
+}
+
+impl LiveProgram {
+    pub(crate) fn new(client: Client, observed: Observed, allows_actions: bool) -> Self {
+        let mapper = client.rest_mapper();
+        LiveProgram { client, mapper, observed, allows_actions }
+    }
 }
 
 /// A token that nobody can guess, in hexadecimal digits.
@@ -124,15 +125,8 @@ pub(crate) async fn serve(listener: TcpListener, service: Arc<DashboardService>,
 }
 
 impl DashboardService {
-    pub(crate) fn new(
-        client: Client,
-        observed: Observed,
-        allows_actions: bool,
-        address: SocketAddr,
-        token: String,
-    ) -> Self {
-        let mapper = client.rest_mapper();
-        DashboardService { client, mapper, observed, allows_actions, address, token }
+    pub(crate) fn new(shown: ShownProgram, address: SocketAddr, token: String) -> Self {
+        DashboardService { shown, address, token }
     }
 
     async fn answer(self: Arc<Self>, request: Request<Incoming>, stop: CancellationToken) -> Response<ResponseBody> {
@@ -170,31 +164,44 @@ impl DashboardService {
         }
         self.check_token(&parts.headers, &parts.uri)?;
         let query = Query(parts.uri.query().unwrap_or_default());
+        let live = match &self.shown {
+            ShownProgram::Live(live) => live,
+            ShownProgram::Recorded(_) if parts.method != Method::GET => {
+                return Err(Refusal::new(StatusCode::FORBIDDEN, "a recording has no actions"));
+            }
+            ShownProgram::Recorded(recorded) if path == "/api/settings" => {
+                let settings = Settings { allows_actions: false, recording: Some(recorded.time_line()) };
+                return Ok(json(&settings));
+            }
+            ShownProgram::Recorded(recorded) => return Ok(json(&recorded.answer(path, &query)?)),
+        };
         match (&parts.method, path) {
             (&Method::GET, "/api/stream") => Ok(self.stream(stop)),
-            (&Method::GET, "/api/pipeline") => Ok(json(&Pipeline::peek(&self.observed, KEYS))),
-            (&Method::GET, "/api/settings") => Ok(json(&Settings { allows_actions: self.allows_actions })),
+            (&Method::GET, "/api/pipeline") => Ok(json(&Pipeline::peek(&live.observed, KEYS))),
+            (&Method::GET, "/api/settings") => {
+                Ok(json(&Settings { allows_actions: live.allows_actions, recording: None }))
+            }
             (&Method::GET, "/api/controller") => {
                 let name = query.required("name")?;
-                let lane = Pipeline::peek(&self.observed, DETAIL_KEYS).into_controller(&name);
+                let lane = Pipeline::peek(&live.observed, DETAIL_KEYS).into_controller(&name);
                 let lane = lane
                     .ok_or_else(|| Refusal::new(StatusCode::NOT_FOUND, format!("there is no controller {name:?}")))?;
-                let recent = self.observed.sender().of_controller(&name);
+                let recent = live.observed.sender().of_controller(&name);
                 Ok(json(&ControllerDetail { lane, recent }))
             }
             (&Method::GET, "/api/object") => {
                 let wanted = ObjectRequest { resource: query.required("resource")?, key: query.required("key")? };
-                Ok(json(&ObjectView::read(&self, &wanted).await?))
+                Ok(json(&ObjectView::read(live, &wanted).await?))
             }
             (&Method::POST, path) if path.starts_with("/api/actions/") => {
                 self.check_origin(&parts.headers)?;
-                if !self.allows_actions {
+                if !live.allows_actions {
                     let why = "actions are off: they are for embedded servers that hold nothing but tests";
                     return Err(Refusal::new(StatusCode::FORBIDDEN, why));
                 }
                 let body = read(body).await?;
                 let action = Action::parse(&path["/api/actions/".len()..], &body)?;
-                Ok(json(&action.perform(&self).await?))
+                Ok(json(&action.perform(live).await?))
             }
             _ => Err(Refusal::new(StatusCode::NOT_FOUND, format!("there is no page {path}"))),
         }
@@ -244,7 +251,9 @@ impl DashboardService {
             if !is_first {
                 stop.run_until_cancelled(sleep(SNAPSHOT_INTERVAL)).await?;
             }
-            let snapshot = serde_json::to_string(&Pipeline::take(&service.observed, KEYS)).unwrap_or_default();
+            // A recording has no stream.
+            let ShownProgram::Live(live) = &service.shown else { return None };
+            let snapshot = serde_json::to_string(&Pipeline::take(&live.observed, KEYS)).unwrap_or_default();
             let frame = Frame::data(Bytes::from(format!("data: {snapshot}\n\n")));
             Some((Ok::<_, Infallible>(frame), (service, stop, false)))
         });
@@ -259,6 +268,8 @@ impl DashboardService {
 #[serde(rename_all = "camelCase")]
 struct Settings {
     allows_actions: bool,
+    /// The time line of a recording; `null` for a running program.
+    recording: Option<TimeLine>,
 }
 
 /// A controller with its latest reconciles.
@@ -272,21 +283,6 @@ struct ControllerDetail {
 /// Compares in a time that does not depend on the first difference.
 fn is_equal(one: &[u8], two: &[u8]) -> bool {
     one.len() == two.len() && one.iter().zip(two).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
-/// The parameters of a URL.
-struct Query<'a>(&'a str);
-
-impl Query<'_> {
-    fn get(&self, name: &str) -> Option<String> {
-        let query = kubewright_core::options::QueryParameters::parse(self.0);
-        query.get(name).map(|value| value.to_string())
-    }
-
-    fn required(&self, name: &str) -> Result<String, Refusal> {
-        self.get(name)
-            .ok_or_else(|| Refusal::new(StatusCode::BAD_REQUEST, format!("the parameter {name:?} is missing")))
-    }
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Refusal> {

@@ -8,7 +8,7 @@ use kubewright_apiserver::{ApiServer, RunningServer};
 use kubewright_client::{Api, Client};
 use kubewright_core::Object;
 use kubewright_core::options::ListOptions;
-use kubewright_dashboard::{Dashboard, RunningDashboard};
+use kubewright_dashboard::{Dashboard, ManagerDashboard as _, RunningDashboard};
 use kubewright_runtime::{Context, Manager, ManagerOptions, Outcome};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -260,4 +260,56 @@ async fn other_addresses_than_loopback_are_refused() {
     let dashboard = Dashboard::new(&server.client()).listen("0.0.0.0:0".parse().expect("an address"));
     let error = dashboard.start().await.expect_err("it is not loopback");
     assert!(error.to_string().contains("loopback addresses only"), "{error}");
+}
+
+#[tokio::test]
+async fn a_paused_controller_reconciles_one_key_for_each_step() {
+    let observed = Observed::start(true).await;
+    let before = observed.controller(|detail| detail["waiting"]["count"] == 0).await["reconciles"].as_u64();
+    assert_eq!(observed.act("pause", r#"{"controller":"configmaps"}"#).await.0, 200);
+    for name in ["one", "two", "three"] {
+        observed.create(name).await;
+    }
+    let waiting = |count: u64| move |detail: &Value| detail["waiting"]["count"] == count && detail["isPaused"] == true;
+    let paused = observed.controller(waiting(3)).await;
+    assert_eq!(paused["reconciles"].as_u64(), before);
+    assert_eq!(observed.act("step", r#"{"controller":"configmaps"}"#).await.0, 200);
+    let stepped = observed.controller(waiting(2)).await;
+    assert_eq!(stepped["reconciles"].as_u64(), before.map(|before| before + 1));
+    assert_eq!(observed.act("resume", r#"{"controller":"configmaps"}"#).await.0, 200);
+    observed.controller(|detail| detail["waiting"]["count"] == 0 && detail["isPaused"] == false).await;
+    for (name, body, code) in [
+        ("step", r#"{"controller":"configmaps"}"#, 409),
+        ("pause", r#"{"controller":"unknown"}"#, 404),
+        ("pause", r#"{"resource":"pods"}"#, 400),
+    ] {
+        let (have, why) = observed.act(name, body).await;
+        assert_eq!(have, code, "{name} {body}: {why}");
+    }
+    observed.stop().await;
+}
+
+#[tokio::test]
+async fn a_manager_serves_the_dashboard_as_an_option() {
+    let server = ApiServer::in_memory().start().await.expect("it starts");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
+    let options = ManagerOptions::default().dashboard(move |dashboard| dashboard.listen(port));
+    let mut manager = Manager::new(&server.client(), options);
+    manager
+        .add(manager.controller::<ConfigMap>("late").reconciling(|_, _: Context| async { Ok(Outcome::Done) }))
+        .expect("a new name");
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    let running = tokio::spawn(async move { manager.run(&stopped).await });
+    let mut answer = String::new();
+    while answer.is_empty() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let Ok(mut stream) = TcpStream::connect(port).await else { continue };
+        let request = format!("GET /api/pipeline HTTP/1.0\r\nHost: {port}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
+        stream.read_to_string(&mut answer).await.expect("text");
+    }
+    assert!(answer.starts_with("HTTP/1.0 401"), "{answer}");
+    stop.cancel();
+    running.await.expect("no panic").expect("it stops");
 }

@@ -7,6 +7,8 @@
 use kubewright_core::{MicroTime, Time};
 use tokio::time::Instant;
 
+use crate::observation;
+
 /// The time of day; the simulated one within a runtime whose clock is paused.
 #[doc(alias = "PassiveClock")]
 #[must_use]
@@ -18,6 +20,13 @@ pub fn now() -> Time {
 /// [`now`] with microseconds.
 #[must_use]
 pub fn now_micros() -> MicroTime {
+    let now = unobserved_now();
+    observation::current().map_or(now, |work| work.clock(now))
+}
+
+/// [`now_micros`] without a report to the observer of the current reconcile.
+#[must_use]
+pub fn unobserved_now() -> MicroTime {
     let now = MicroTime::now();
     now.checked_add(lead()).unwrap_or(now)
 }

@@ -32,6 +32,7 @@ mod error;
 #[doc(hidden)]
 pub mod http2;
 mod kubeconfig;
+pub mod observation;
 mod observer;
 mod proxy_url;
 mod secret;

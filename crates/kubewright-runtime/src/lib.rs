@@ -54,6 +54,8 @@ mod own_writes;
 pub mod ownership;
 mod permissions;
 mod random;
+#[cfg(feature = "replay")]
+pub mod replay;
 #[cfg(feature = "https")]
 mod rotation;
 pub mod sharding;

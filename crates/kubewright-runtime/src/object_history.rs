@@ -173,6 +173,12 @@ fn differences(before: &Value, after: &Value) -> Vec<Difference> {
     found
 }
 
+/// The changed fields of two objects, one line each, with `-`, `+` or `~` before the path. Fields
+/// that every write changes are left out, and so are lines after the fortieth.
+pub fn changed_lines(before: &Value, after: &Value) -> Vec<String> {
+    lines(differences(before, after))
+}
+
 /// One line for each difference, up to a limit.
 fn lines(differences: Vec<Difference>) -> Vec<String> {
     let more = differences.len().saturating_sub(MAX_LINES);

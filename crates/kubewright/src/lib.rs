@@ -20,8 +20,12 @@ pub use kubewright_dashboard as dashboard;
 pub use kubewright_merge::apply;
 #[cfg(feature = "patch")]
 pub use kubewright_merge::patch;
+#[cfg(feature = "recording")]
+pub use kubewright_recording as recording;
 #[cfg(feature = "runtime")]
 pub use kubewright_runtime as runtime;
+#[cfg(feature = "testing")]
+pub use kubewright_runtime::replay;
 #[cfg(feature = "workqueue")]
 pub use kubewright_workqueue as workqueue;
 #[cfg(feature = "client")]
@@ -53,6 +57,7 @@ mod book {
         operations: "operations.md",
         performance: "performance.md",
         readme_in_chinese: "../../README.zh.md",
+        replay: "replay.md",
         simulated_pods: "simulated-pods.md",
         testing: "testing.md"
     }

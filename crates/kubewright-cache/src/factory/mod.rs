@@ -16,6 +16,7 @@ use std::time::Duration;
 use kubewright_client::{Api, Client, Scope};
 use kubewright_core::meta::v1::PartialObjectMetadata;
 use kubewright_core::{DynamicObject, GroupVersionResource, Kind, NamespaceScope, Object, ResourceVersion, Str};
+use kubewright_net::observation::CacheScope;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -247,7 +248,18 @@ impl SharedInformerFactory {
                     vec![(Str::new(), source)]
                 }
             };
-            Arc::new(SharedIndexInformer::over(sources, options.for_informer(&wanted.name, wanted.resource, transform)))
+            let scope = options.observer.is_some().then(|| CacheScope {
+                resource: wanted.resource.clone(),
+                namespaces: wanted.namespaces.clone(),
+                labels: wanted.labels.to_string(),
+                fields: wanted.fields.to_string(),
+                is_metadata,
+            });
+            let mut of_informer = options.for_informer(&wanted.name, wanted.resource, transform);
+            if let Some((observer, scope)) = options.observer.as_ref().zip(scope) {
+                of_informer = of_informer.observer(observer.clone(), scope);
+            }
+            Arc::new(SharedIndexInformer::over(sources, of_informer))
         });
         let request = InformerRequest { objects, client: client.clone(), type_name, resource, is_metadata, scope };
         let (informer, lease) = self.shared.get_or_make(request, make);

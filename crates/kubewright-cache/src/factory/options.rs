@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::{CanBeNamespaced, FieldSelector, GroupVersionResource, NamespaceScope, Object, Selector, Str};
+use kubewright_net::observation::Observer;
 
 use crate::informer::{InformerOptions, QueueKind, Recreated};
 use crate::list_watch::ListWatch;
@@ -34,6 +35,7 @@ pub struct FactoryOptions {
     pub(super) queue: QueueKind,
     pub(super) recreated: Recreated,
     pub(super) metrics: Option<InformerMetrics>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
 impl FactoryOptions {
@@ -195,6 +197,14 @@ impl FactoryOptions {
         self
     }
 
+    /// Reports changes of all caches, and reads of them by reconciles, to this observer. Off by
+    /// default.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
+    }
+
     /// The options of an informer of one type.
     pub(super) fn for_informer<T: Object>(
         &self,
@@ -220,6 +230,7 @@ impl FactoryOptions {
             recreated: self.recreated,
             metrics: self.metrics_as(name),
             resource: Some(resource),
+            observer: None,
         }
     }
 

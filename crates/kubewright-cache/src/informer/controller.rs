@@ -255,16 +255,20 @@ impl<T: Object> Informer<T> {
     /// handler is ready.
     ///
     /// # Errors
-    /// If the options set [`metrics`](InformerOptions::metrics) or the
-    /// [`resource`](InformerOptions::resource) for metrics: only shared informers have metrics.
+    /// If the options set [`metrics`](InformerOptions::metrics), the
+    /// [`resource`](InformerOptions::resource) for metrics, or an
+    /// [`observer`](InformerOptions::observer): only shared informers have those.
     pub fn new(
         lister_watcher: impl ListerWatcher<T>,
         handler: impl EventHandler<T>,
         options: InformerOptions<T>,
     ) -> Result<Self, UnsupportedOption> {
-        let InformerOptions { indexers, mut reflector, resync, queue, recreated, metrics, resource } = options;
-        if metrics.is_some() || resource.is_some() {
-            return Err(UnsupportedOption { option: if metrics.is_some() { "metrics" } else { "resource" } });
+        let InformerOptions { indexers, mut reflector, resync, queue, recreated, metrics, resource, observer } =
+            options;
+        let unsupported =
+            [("metrics", metrics.is_some()), ("resource", resource.is_some()), ("observer", observer.is_some())];
+        if let Some((option, _)) = unsupported.into_iter().find(|(_, is_set)| *is_set) {
+            return Err(UnsupportedOption { option });
         }
         let store = Store::new(indexers);
         let queue: Arc<dyn Queue<T>> = match queue {

@@ -29,6 +29,8 @@ pub(super) struct Contents<T> {
     pub(super) indices: Arc<Vec<Index<T>>>,
     pub(super) versions: StoreVersions,
     pub(super) marks: Marks,
+    /// Number of transactions so far.
+    pub(super) generation: u64,
 }
 
 impl<T> Clone for Contents<T> {
@@ -40,6 +42,7 @@ impl<T> Clone for Contents<T> {
             indices: self.indices.clone(),
             versions: self.versions.clone(),
             marks: self.marks.clone(),
+            generation: self.generation,
         }
     }
 }
@@ -53,6 +56,7 @@ impl<T: Object> Contents<T> {
             indices: Arc::new(indices),
             versions: StoreVersions::default(),
             marks: Marks::default(),
+            generation: 0,
         }
     }
 
@@ -97,8 +101,8 @@ impl<T: Object> Contents<T> {
 
     /// Removes all objects and marks.
     pub(super) fn clear(&mut self) {
-        let versions = mem::take(&mut self.versions);
-        *self = Contents { versions, ..Contents::new(self.indices.iter().map(Index::emptied).collect()) };
+        let (versions, generation) = (mem::take(&mut self.versions), self.generation);
+        *self = Contents { versions, generation, ..Contents::new(self.indices.iter().map(Index::emptied).collect()) };
     }
 
     /// Adds an index over the objects.

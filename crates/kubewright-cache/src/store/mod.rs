@@ -25,10 +25,13 @@ mod trie;
 mod versions;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
+use kubewright_core::Decoder;
+use kubewright_core::json::Reader;
 use kubewright_core::{Object, ObjectKey, ResourceVersion};
+use kubewright_net::observation::{self, CacheWriter};
 
 pub use index::{IndexerConflict, Indexers, NAMESPACE_INDEX, UnknownIndex};
 pub use objects::Objects;
@@ -65,6 +68,8 @@ struct Publication<T> {
     published: ArcSwap<Contents<T>>,
     /// Held by a writer from reading the published contents to publishing new ones.
     writing: Mutex<()>,
+    /// The number of the cache for the observer of reads, if there is one.
+    observed_as: OnceLock<u64>,
 }
 
 impl<T> Clone for Store<T> {
@@ -85,22 +90,41 @@ impl<T: Object> Store<T> {
     #[must_use]
     pub fn new(indexers: Indexers<T>) -> Self {
         let published = ArcSwap::from_pointee(Contents::new(indexers.into_indices().collect()));
-        Store { publication: Arc::new(Publication { published, writing: Mutex::default() }) }
+        Store {
+            publication: Arc::new(Publication { published, writing: Mutex::default(), observed_as: OnceLock::new() }),
+        }
     }
 
     /// The current contents, in constant time.
     pub fn snapshot(&self) -> Snapshot<T> {
-        Snapshot { contents: self.publication.published.load_full() }
+        Snapshot { contents: Guard::into_inner(self.read()) }
+    }
+
+    /// Reports reads of observed reconciles under this number.
+    pub(crate) fn observe_as(&self, cache: u64) {
+        let _ = self.publication.observed_as.set(cache);
+    }
+
+    /// The published contents, for a reader.
+    fn read(&self) -> Guard<Arc<Contents<T>>> {
+        let published = &self.publication.published;
+        match self.publication.observed_as.get() {
+            None => published.load(),
+            Some(cache) => observation::read_cache(*cache, || {
+                let contents = published.load();
+                (contents.generation, contents)
+            }),
+        }
     }
 
     /// The object of this key.
     pub fn get_by_key(&self, key: &ObjectKey) -> Option<Arc<T>> {
-        self.publication.published.load().get_by_key(key).cloned()
+        self.read().get_by_key(key).cloned()
     }
 
     /// The object with this namespace and name. The namespace of cluster-scoped objects is empty.
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<Arc<T>> {
-        self.publication.published.load().get(namespace, name).cloned()
+        self.read().get(namespace, name).cloned()
     }
 
     /// The stored object that has the key of `object`.
@@ -127,7 +151,7 @@ impl<T: Object> Store<T> {
 
     /// The number of objects.
     pub fn len(&self) -> usize {
-        self.publication.published.load().objects.len()
+        self.read().objects.len()
     }
 
     /// Whether the store has no objects.
@@ -138,12 +162,12 @@ impl<T: Object> Store<T> {
     /// The resource version of the last change, list or bookmark. Empty if none had a version.
     #[doc(alias = "LastStoreSyncResourceVersion")]
     pub fn resource_version(&self) -> ResourceVersion {
-        self.publication.published.load().versions.last.clone()
+        self.read().versions.last.clone()
     }
 
     /// Like [`Snapshot::is_undecodable`], for the current contents.
     pub fn is_undecodable(&self, key: &ObjectKey) -> bool {
-        self.publication.published.load().marks.contains(key)
+        self.read().marks.contains(key)
     }
 
     /// The objects with this value in an index. Takes time proportional to their number.
@@ -151,7 +175,7 @@ impl<T: Object> Store<T> {
     /// # Errors
     /// If there is no such index.
     pub fn by_index(&self, name: &str, value: &str) -> Result<Vec<Arc<T>>, UnknownIndex> {
-        Ok(self.publication.published.load().by_index(name, value)?.to_vec())
+        Ok(self.read().by_index(name, value)?.to_vec())
     }
 
     /// The objects that share a value with `object` in an index, without duplicates.
@@ -230,15 +254,30 @@ impl<T: Object> Store<T> {
     /// argument.
     #[doc(alias = "TransactionStore")]
     pub fn transaction<R>(&self, change: impl FnOnce(&mut Transaction<T>) -> R) -> R {
-        let Publication { published, writing } = &*self.publication;
+        let Publication { published, writing, .. } = &*self.publication;
         let guard = writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut transaction = Transaction { contents: Contents::clone(&published.load()) };
+        transaction.contents.generation += 1;
         let result = change(&mut transaction);
         let previous = published.swap(Arc::new(transaction.contents));
         drop(guard);
         // Dropped after the lock is released, because freeing nodes takes time.
         drop(previous);
         result
+    }
+}
+
+/// A replay writes to the store as an informer does.
+impl<T: Object> CacheWriter for Store<T> {
+    fn set(&self, json: &[u8]) {
+        let mut decoder = Decoder::new();
+        if let Ok(object) = T::from_json(&mut Reader::new(json, &mut decoder)) {
+            self.add(object);
+        }
+    }
+
+    fn delete(&self, key: &ObjectKey) {
+        self.delete_key(key);
     }
 }
 

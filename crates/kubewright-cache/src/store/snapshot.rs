@@ -87,6 +87,11 @@ impl<T: Object> Snapshot<T> {
         &self.contents.versions.last
     }
 
+    /// Number of transactions before this snapshot.
+    pub(crate) fn generation(&self) -> u64 {
+        self.contents.generation
+    }
+
     /// The resource version up to which the snapshot includes all changes of a namespace. Equal to
     /// [`resource_version`](Self::resource_version) unless the informer watches [selected
     /// namespaces](crate::FactoryOptions::namespaces). Then it is empty for other namespaces.

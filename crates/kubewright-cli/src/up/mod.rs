@@ -18,7 +18,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kubewright_apiserver::RunningServer;
-use kubewright_controllers::{ControllerSet, MetricsServer, NodeOptions, RunningControllers, SigningAuthority, nodes};
+use kubewright_cache::{FactoryOptions, SharedInformerFactory};
+use kubewright_client::Client;
+use kubewright_controllers::{
+    ControllerContext, ControllerSet, MetricsServer, NodeOptions, RunningControllers, SigningAuthority, nodes,
+};
+use kubewright_recording::Recorder;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +31,7 @@ use crate::apiserver::{self, announce, start};
 use crate::apply;
 use crate::dashboard::DashboardOptions;
 use crate::progress;
+use crate::record::RecordOptions;
 use crate::signals::TerminationSignals;
 use kubeconfig_context::KubeconfigContext;
 use screen::Screen;
@@ -55,6 +61,8 @@ pub struct UpOptions {
     no_context: bool,
     #[command(flatten)]
     dashboard: DashboardOptions,
+    #[command(flatten)]
+    record: RecordOptions,
     /// Writes log lines even if standard output is a terminal.
     #[arg(long)]
     plain: bool,
@@ -68,8 +76,13 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     if options.demo && options.nodes == 0 {
         return Err("without nodes no pod of --demo would ever run; leave --nodes out".into());
     }
+    let recorder = options.record.recorder()?;
     let server = start(&options.server).await?;
-    let mut controllers = start_controllers(&server, options.nodes).await?;
+    let context = match &recorder {
+        Some(recorder) => recorded(&server.client(), recorder),
+        None => ControllerContext::new(&server.client()),
+    };
+    let mut controllers = start_controllers(&server, context, options.nodes).await?;
     let context = controllers.context().clone();
     let dashboard = match options.dashboard.dashboard(&context) {
         // The server is embedded, and its data belongs to the user who opens the page.
@@ -132,6 +145,9 @@ pub async fn up(options: UpOptions) -> Result<(), Box<dyn Error>> {
     // Controllers stop first: their running reconciles still need the server.
     let stopped = controllers.stop().await;
     server.stop().await;
+    if let Some(recorder) = recorder {
+        recorder.finish();
+    }
     ended?;
     if !verbosity.is_quiet()
         && let Some(usage) = usage::now()
@@ -162,8 +178,12 @@ impl UpOptions {
 }
 
 /// Starts the controllers of a cluster with simulated nodes.
-pub async fn start_controllers(server: &RunningServer, nodes: u32) -> Result<RunningControllers, Box<dyn Error>> {
-    let mut controllers = ControllerSet::new(&server.client()).nodes(NodeOptions::default().count(nodes));
+pub async fn start_controllers(
+    server: &RunningServer,
+    context: ControllerContext,
+    nodes: u32,
+) -> Result<RunningControllers, Box<dyn Error>> {
+    let mut controllers = ControllerSet::over(context).nodes(NodeOptions::default().count(nodes));
     if let Some(authority) = server.certificate_authority() {
         controllers = controllers.root_ca(authority);
         if let Some(key) = server.certificate_authority_key() {
@@ -178,6 +198,13 @@ pub async fn start_controllers(server: &RunningServer, nodes: u32) -> Result<Run
         MetricsServer::register(&server.client()).await?;
     }
     Ok(controllers)
+}
+
+/// The context of controllers whose caches, reconciles and requests are recorded.
+fn recorded(client: &Client, recorder: &Recorder) -> ControllerContext {
+    let client = client.clone().json_objects().layered(|transport| recorder.transport(transport));
+    let caches = FactoryOptions::default().observer(recorder.observer());
+    ControllerContext::over(&SharedInformerFactory::new(&client, caches)).observer(recorder.observer())
 }
 
 /// Waits until an observer fails. Observers that end without an error are ignored.

@@ -14,6 +14,7 @@ mod open_file_limit;
 mod pods;
 mod process;
 mod project;
+mod replay;
 mod run_controllers;
 mod scaffold;
 mod types;

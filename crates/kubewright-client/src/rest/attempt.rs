@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderValue, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Response, StatusCode, Uri};
 use kubewright_core::GroupVersionResource;
 use kubewright_core::stream::Encoding;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,6 +16,7 @@ use super::negotiation::{ResponseForm, accept, is_json};
 use super::request::{Payload, Request};
 use super::{failure, retry, trace, warning};
 use crate::error::{Error, Result};
+use kubewright_net::observation;
 use kubewright_net::transport::{Body, RequestTimeout, TransportError, TransportErrorKind};
 
 /// How much of a failed response is drained to reuse its connection.
@@ -67,7 +68,8 @@ impl<'a> Attempts<'a> {
     async fn try_until_success(&self) -> Result<Response<Body>> {
         let settings = self.request.client.settings();
         let negotiation = self.request.client.negotiation();
-        let mut json_only = settings.json_only || negotiation.is_json_only(self.resource.as_ref());
+        let mut json_only =
+            settings.json_only || negotiation.is_json_only(self.resource.as_ref()) || self.is_recorded_as_json();
         let (mut retries, mut previous) = (0, None::<String>);
         loop {
             if let Some(pause) =
@@ -115,6 +117,14 @@ impl<'a> Attempts<'a> {
             sleep(wait).await;
             self.wait_for_token().await;
         }
+    }
+
+    /// Whether this is the request of an observed reconcile, or one for a single object whose
+    /// recording is to be readable.
+    fn is_recorded_as_json(&self) -> bool {
+        let request = &self.request;
+        let is_of_cache = request.is_watch || request.method == Method::GET && request.path.name().is_empty();
+        request.client.settings().json_objects && (observation::is_observed() || !is_of_cache)
     }
 
     /// One attempt, and whether it used protobuf.

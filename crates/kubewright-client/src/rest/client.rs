@@ -61,6 +61,7 @@ pub(crate) struct ClientSettings {
     user_agent: Str,
     pub(crate) own_agent: Option<HeaderValue>,
     pub(crate) json_only: bool,
+    pub(crate) json_objects: bool,
 }
 
 impl Client {
@@ -93,6 +94,7 @@ impl Client {
                 user_agent: Str::new(),
                 own_agent: None,
                 json_only: false,
+                json_objects: false,
             }),
         }
     }
@@ -219,6 +221,21 @@ impl Client {
     #[inline]
     pub fn json_only(self) -> Self {
         self.set(|settings| settings.json_only = true)
+    }
+
+    /// Exchanges single objects as JSON, so that a recording is readable. Lists and watches of
+    /// built-in types stay protobuf.
+    #[must_use]
+    #[inline]
+    pub fn json_objects(self) -> Self {
+        self.set(|settings| settings.json_objects = true)
+    }
+
+    /// Sends all requests through another transport, which may wrap that of this client.
+    #[must_use]
+    pub fn layered(mut self, layer: impl FnOnce(Arc<dyn Transport>) -> Arc<dyn Transport>) -> Self {
+        self.transport = layer(self.transport);
+        self
     }
 
     /// The transport.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kubewright_cache::{InformerHandle, Lister};
 use kubewright_client::Client;
 use kubewright_core::{Object, ObjectKey};
+use kubewright_net::observation;
 use tokio_util::sync::CancellationToken;
 
 use super::health::ControllerHealth;
@@ -78,6 +79,18 @@ impl Context {
     #[doc(alias = "ReconcileIDFromContext")]
     pub fn reconcile_id(&self) -> String {
         format!("{:016x}", self.inner.reconcile_id)
+    }
+
+    /// The id as a number.
+    pub(super) fn random_id(&self) -> u64 {
+        self.inner.reconcile_id
+    }
+
+    /// A random number. In contrast to other sources of random numbers, a recording has it, and a
+    /// replay draws it again. The time of day is [`clock::now`](kubewright_client::clock::now),
+    /// which is recorded too.
+    pub fn random(&self) -> u64 {
+        observation::random(self.shared().random.next())
     }
 
     /// Cancelled when the controller is to stop; this reconcile may be finished.

@@ -24,6 +24,7 @@ mod health;
 mod main_kind;
 mod mapping;
 mod metrics;
+mod observed_run;
 mod options;
 mod outcome;
 mod predicate;
@@ -32,6 +33,8 @@ mod reconcile_error;
 mod reconciler;
 mod relation;
 mod relation_options;
+#[cfg(feature = "replay")]
+mod replayed;
 mod requests;
 mod results;
 mod run;
@@ -61,6 +64,8 @@ pub use reconcile_error::{ErrorAction, ReconcileError, ResultExt};
 pub use reconciler::Reconciler;
 pub(crate) use relation::{CacheSource, NamedInformer, Relation, unsynced};
 pub use relation_options::{FactoryCache, GivenCache, Owns, RelationCache, RelationOptions, ToKeys, ToOwner, Watches};
+#[cfg(feature = "replay")]
+pub(crate) use replayed::{ReplayedController, ReplayedStart};
 pub use requests::{Requests, Subject};
 pub use results::{Failed, ReconcileResults, Reconciled};
 pub(crate) use running::text_of;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::ObjectKey;
+use kubewright_net::observation::Observer;
 use kubewright_workqueue::{Ageing, RateLimiter};
 
 use super::settings::LeadershipNeed;
@@ -131,6 +132,13 @@ impl<T: Subject> Controller<T> {
     #[must_use]
     pub fn fair_by<G: Hash>(mut self, group_of: impl Fn(&ObjectKey) -> G + Send + Sync + 'static) -> Self {
         self.settings.queue = self.settings.queue.fair_by(group_of);
+        self
+    }
+
+    /// Reports the reconciles to this observer. None by default.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.settings.observer = Some(observer);
         self
     }
 

@@ -48,10 +48,23 @@ pub enum ReasonKind {
     TakenOver,
 }
 
-impl fmt::Display for Reason {
-    #[inline]
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
+impl ReasonKind {
+    #[cfg(feature = "replay")]
+    const ALL: [ReasonKind; 9] = [
+        ReasonKind::Listed,
+        ReasonKind::Added,
+        ReasonKind::Updated,
+        ReasonKind::Resynced,
+        ReasonKind::Deleted,
+        ReasonKind::Requested,
+        ReasonKind::Requeued,
+        ReasonKind::Retried,
+        ReasonKind::TakenOver,
+    ];
+
+    /// The kind as text.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
             ReasonKind::Listed => "listed",
             ReasonKind::Added => "added",
             ReasonKind::Updated => "updated",
@@ -61,7 +74,20 @@ impl fmt::Display for Reason {
             ReasonKind::Requeued => "requeued",
             ReasonKind::Retried => "retried",
             ReasonKind::TakenOver => "taken over",
-        };
+        }
+    }
+
+    /// The kind of this text. A recording of a newer version may have others.
+    #[cfg(feature = "replay")]
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
+impl fmt::Display for Reason {
+    #[inline]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.as_str();
         match &self.object {
             Some(object) => write!(f, "{} {object} {kind}", self.source),
             None => write!(f, "{} {kind}", self.source),
@@ -87,6 +113,14 @@ impl Reasons {
     /// Total number of events, including repeated ones.
     pub fn total(&self) -> usize {
         self.total
+    }
+
+    /// These reasons, as they were recorded.
+    #[cfg(feature = "replay")]
+    pub(crate) fn recorded(reasons: impl IntoIterator<Item = Reason>) -> Self {
+        let mut all = Reasons::default();
+        reasons.into_iter().for_each(|reason| all.add(reason));
+        all
     }
 
     fn add(&mut self, reason: Reason) {

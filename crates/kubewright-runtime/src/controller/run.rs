@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use kubewright_net::observation::{self, Entered, ObservedWork};
 use tracing::Span;
 
 use super::context::Context;
@@ -69,11 +70,23 @@ pub(super) struct Run<'a> {
     context: Option<Context>,
     /// The span of its events, if tracing is enabled.
     span: Option<&'a Span>,
+    /// The reconcile for its observer, if there is one.
+    observed: Option<Arc<dyn ObservedWork>>,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn new(place: &'a mut dyn RunSlot, context: Context, span: Option<&'a Span>) -> Self {
-        Run { place, context: Some(context), span }
+    pub(super) fn new(
+        place: &'a mut dyn RunSlot,
+        context: Context,
+        span: Option<&'a Span>,
+        observed: Option<Arc<dyn ObservedWork>>,
+    ) -> Self {
+        Run { place, context: Some(context), span, observed }
+    }
+
+    /// Enters the observed reconcile.
+    fn enter(&self) -> Option<Entered> {
+        self.observed.clone().map(|work| observation::enter(Some(work)))
     }
 
     fn step(&mut self, context: &mut std::task::Context<'_>) -> Poll<ReconcileResult> {
@@ -95,6 +108,7 @@ impl Future for Run<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         let _entered = this.span.map(Span::enter);
+        let _observed = this.enter();
         // State that a panic left inconsistent is dropped with the run. The panic may come from the
         // reconciler, from its future, or from the drop of that.
         match caught(|| this.step(context)) {
@@ -107,6 +121,7 @@ impl Future for Run<'_> {
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         let _entered = self.span.map(Span::enter);
+        let _observed = self.enter();
         // The worker continues with other keys.
         if let Err(panic) = caught(|| self.place.clear()) {
             tracing::error!(panic, "a reconcile panicked as it was dropped");

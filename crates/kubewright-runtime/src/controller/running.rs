@@ -178,6 +178,23 @@ impl RunnableController {
         Box::pin(self.run_to_its_end(shutdown, caches, is_leading))
     }
 
+    /// Attaches the watches, starts the caches and waits until they have synced. The controller is
+    /// detached when the result is dropped.
+    #[cfg(feature = "replay")]
+    pub(super) async fn attach(self, caches: &CancellationToken) -> Result<Detach, ControllerError> {
+        let RunnableController { shared, factory, watches, listed_keys, sync_timeout, .. } = self;
+        let stopped = |source| ControllerError::Stopped { controller: shared.name.clone(), source };
+        let mut attached = Detach { shared: shared.clone(), relations: Vec::new() };
+        for watch in watches {
+            attached.relations.push(watch.attach(&shared, listed_keys.clone()).map_err(stopped)?);
+        }
+        shared.set_relations(attached.relations.clone());
+        factory.start(caches);
+        sync(&shared, &attached.relations, sync_timeout).await?;
+        shared.is_working.store(true, Ordering::Release);
+        Ok(attached)
+    }
+
     async fn run_to_its_end(
         self,
         shutdown: &CancellationToken,
@@ -272,7 +289,7 @@ impl SharedController {
 }
 
 /// Detaches the controller on drop.
-struct Detach {
+pub(super) struct Detach {
     shared: Arc<SharedController>,
     relations: Vec<Arc<dyn Relation>>,
 }

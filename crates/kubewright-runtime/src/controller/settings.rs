@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kubewright_cache::SharedInformerFactory;
 use kubewright_core::{ObjectKey, Str};
+use kubewright_net::observation::Observer;
 use kubewright_workqueue::limiter::ItemExponential;
 use kubewright_workqueue::{Ageing, LOW_PRIORITY, PriorityQueue, QueueOptions, RateLimiter};
 
@@ -48,6 +49,7 @@ pub(super) struct ControllerSettings {
     pub(super) sync_timeout: Duration,
     pub(super) time_limit: Duration,
     pub(super) metrics: Option<ControllerMetrics>,
+    pub(super) observer: Option<Arc<dyn Observer>>,
     pub(super) sharding: Option<Sharding>,
     pub(super) leadership: LeadershipNeed,
     /// The declared permissions, besides those of its watches.
@@ -85,6 +87,7 @@ impl ControllerSettings {
             sync_timeout: SYNC_TIMEOUT,
             time_limit: Duration::from_secs(60),
             metrics: None,
+            observer: None,
             sharding: None,
             leadership: LeadershipNeed::default(),
             permissions: Permissions::new(),
@@ -109,6 +112,7 @@ impl ControllerSettings {
             timeout: self.timeout,
             error_policy: self.error_policy,
             time_limit: self.time_limit,
+            observer: self.observer,
         };
         let has_main = main.is_some();
         let mut watches: Vec<WatchSpec> = main.into_iter().chain(self.relations).collect();

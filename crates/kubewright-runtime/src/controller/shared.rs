@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use kubewright_core::{ObjectKey, Str};
-use kubewright_workqueue::{AddOptions, PriorityQueue, QueueView};
+use kubewright_workqueue::{AddOptions, Gate, PriorityQueue, QueueView};
 
 use super::health::{ControllerHealth, Failing, GivenUp, RelationHealth};
 use super::metrics::ControllerCounters;
@@ -39,6 +39,7 @@ pub(crate) struct SharedController {
     pub(crate) name: Str,
     pub(super) events: EventSettings,
     pub(crate) queue: PriorityQueue<ObjectKey>,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) pending: PendingReasons,
     pub(crate) writes: Ledger,
     /// `None` without metrics.
@@ -91,6 +92,7 @@ impl SharedController {
             name,
             events,
             queue,
+            gate: Arc::default(),
             planned,
             pending: PendingReasons::default(),
             writes: Ledger::default(),
@@ -324,6 +326,11 @@ impl ControllerHandle {
     /// Its queue, with at most `limit` keys of each kind.
     pub fn queue(&self, limit: usize) -> QueueView<ObjectKey> {
         self.shared.queue.view(limit)
+    }
+
+    /// Pauses and steps the workers, for debugging.
+    pub fn gate(&self) -> &Arc<Gate> {
+        &self.shared.gate
     }
 
     /// Whether no reconcile runs, is queued, or is due within `horizon`.

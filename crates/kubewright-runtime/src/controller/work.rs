@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use kubewright_client::Client;
 use kubewright_core::{ObjectKey, Str};
+use kubewright_net::observation::{ObservedReconcile, Observer};
 use kubewright_workqueue::{AddOptions, Claim};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, Span};
 
 use super::context::{Context, ContextInner, SharedContext};
+use super::observed_run;
 use super::outcome::{Outcome, ReconcileFailure};
 use super::reason::{Reason, ReasonKind};
 use super::reconcile_error::{ErrorAction, ErrorPolicy, action_after};
@@ -34,6 +36,7 @@ pub(super) struct WorkerPlan {
     pub(super) timeout: Option<Duration>,
     pub(super) error_policy: Option<ErrorPolicy>,
     pub(super) time_limit: Duration,
+    pub(super) observer: Option<Arc<dyn Observer>>,
 }
 
 impl WorkerPlan {
@@ -43,6 +46,10 @@ impl WorkerPlan {
         let shared_context = Arc::new(SharedContext { client: self.client.clone(), shared, stop });
         let (shared, mut stopped) = (&shared_context.shared, pin!(shared_context.stop.cancelled()));
         loop {
+            if shared.gate.is_paused() && shared_context.stop.run_until_cancelled(shared.gate.opened()).await.is_none()
+            {
+                return;
+            }
             let mut next = pin!(shared.queue.get());
             // The stop token is checked before each key, but polled only if no key is queued.
             let next = poll_fn(|context| {
@@ -55,6 +62,10 @@ impl WorkerPlan {
                 }
             });
             let Some(claim) = next.await else { return };
+            if !shared.gate.pass() {
+                shared.queue.add_with(claim.key().clone(), AddOptions::new().priority(claim.priority()));
+                continue;
+            }
             let right = shared.sharding.get().map(|sharding| shared.right(sharding, claim.key()));
             let (permit, is_listed) = match right {
                 // The owner of the shard receives the event too, and a later owner reconciles all
@@ -120,7 +131,10 @@ impl WorkerPlan {
         let kept = (is_observed || self.error_policy.is_some()).then(|| context.clone());
         let began = is_observed.then(Instant::now);
         let active = shared.numbers.as_ref().map(|numbers| numbers.began());
-        let mut run = Run::new(place, context, span.as_ref());
+        let observed = self.observer.as_ref();
+        let observed = observed.map(|observer| observed_run::begin(&**observer, &shared.name, &context));
+        let work = observed.as_ref().map(ObservedReconcile::work);
+        let mut run = Run::new(place, context, span.as_ref(), work);
         let ended = match (&permit, self.timeout) {
             _ if shared.is_undecodable(&claim) => Some(Err(ReconcileFailure::Undecodable)),
             (None, None) => Some(ended((&mut run).await)),
@@ -130,6 +144,9 @@ impl WorkerPlan {
         drop(run);
         drop(active);
         let _entered = span.as_ref().map(Span::enter);
+        if let (Some(observed), Some(ended)) = (observed, &ended) {
+            observed_run::end(observed, ended);
+        }
         match ended {
             Some(ended) => {
                 let ended = ended.map_err(|failure| {

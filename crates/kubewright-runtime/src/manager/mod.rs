@@ -25,6 +25,7 @@ use kubewright_client::Client;
 use kubewright_client::discovery::RestMapping;
 use kubewright_client::rest::PrometheusMetrics;
 use kubewright_core::{DynamicObject, GroupResource, Kind, ObjectKey, Str};
+use kubewright_net::observation::Observer;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +77,11 @@ pub struct Manager {
     sharding: Option<Sharding>,
     checks: Checks,
     events: Option<EventBroadcaster>,
+    /// The observer of controllers and caches.
+    observer: Option<Arc<dyn Observer>>,
+    /// Completes the recording when the manager has ended.
+    #[cfg(feature = "recording")]
+    _recording: Option<FinishedOnDrop>,
     /// The caches of other clusters.
     clusters: Vec<SharedInformerFactory>,
     /// Informers with indices, which would be lost if the informers were dropped.
@@ -93,6 +99,10 @@ impl Manager {
     #[inline]
     pub fn new(client: &Client, options: ManagerOptions) -> Self {
         let mut options = options;
+        #[cfg(feature = "recording")]
+        let recording = options.recorder.clone().map(FinishedOnDrop);
+        let (client, observer) = recorded(client, &mut options);
+        let client = &client;
         let mut registry = options.registry.take().unwrap_or_default();
         let metrics = RuntimeMetrics::register(&mut registry);
         let is_factory_shared = options.factory.is_some();
@@ -115,6 +125,9 @@ impl Manager {
             sharding: None,
             checks: Checks::default(),
             events: None,
+            observer,
+            #[cfg(feature = "recording")]
+            _recording: recording,
             clusters: Vec::new(),
             indexed: Vec::new(),
             #[cfg(feature = "webhook")]
@@ -264,7 +277,11 @@ impl Manager {
     }
 
     fn configured<T: Subject>(&self, controller: Controller<T>) -> Controller<T> {
-        controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout)
+        let controller = controller.metrics(&self.metrics.controllers).cache_sync_timeout(self.options.sync_timeout);
+        match &self.observer {
+            Some(observer) => controller.observer(observer.clone()),
+            None => controller,
+        }
     }
 
     /// Adds a controller. With leader election, it runs while this process leads, unless it is
@@ -358,6 +375,12 @@ impl Manager {
         Ok(self)
     }
 
+    /// Takes the controllers out, for a replay.
+    #[cfg(feature = "replay")]
+    pub(crate) fn take_controllers(&mut self) -> Vec<RunnableController> {
+        std::mem::take(&mut self.controllers)
+    }
+
     #[inline]
     fn claim(&mut self, name: Str) -> Result<(), ManagerError> {
         if self.names.insert(name.clone()) { Ok(()) } else { Err(ManagerError::DuplicateName { name }) }
@@ -401,6 +424,36 @@ impl Manager {
         self.sharding = Some(sharding.clone());
         self
     }
+}
+
+/// Completes a recording on drop.
+#[cfg(feature = "recording")]
+struct FinishedOnDrop(kubewright_recording::Recorder);
+
+#[cfg(feature = "recording")]
+impl Drop for FinishedOnDrop {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+/// The client with its requests recorded, and the observer of caches and controllers, if a
+/// recording is wanted.
+#[cfg(feature = "recording")]
+fn recorded(client: &Client, options: &mut ManagerOptions) -> (Client, Option<Arc<dyn Observer>>) {
+    let Some(recorder) = options.recorder.take() else { return (client.clone(), None) };
+    if options.factory.is_some() {
+        tracing::warn!(file = %recorder.path().display(), "the caches of a shared factory are not recorded");
+    }
+    let observer = recorder.observer();
+    options.caches = std::mem::take(&mut options.caches).observer(observer.clone());
+    let client = client.clone().json_objects().layered(|transport| recorder.transport(transport));
+    (client, Some(observer))
+}
+
+#[cfg(not(feature = "recording"))]
+fn recorded(client: &Client, _: &mut ManagerOptions) -> (Client, Option<Arc<dyn Observer>>) {
+    (client.clone(), None)
 }
 
 /// The client with its requests exposed in `registry`, unless it has metrics.

@@ -13,10 +13,15 @@ use kubewright_cache::{FactoryOptions, SharedInformerFactory};
 use kubewright_core::{NamespaceScope, Str};
 use prometheus_client::registry::Registry;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::endpoints::EndpointHandler;
-use crate::controller::{ControllerMetrics, SYNC_TIMEOUT};
+use super::{Manager, Task};
+use crate::controller::{BoxError, ControllerMetrics, SYNC_TIMEOUT};
 use crate::election::ElectionMetrics;
+
+/// Creates a task that knows the manager with its controllers.
+pub(super) type TaskOver = Box<dyn FnOnce(&Manager) -> Task + Send>;
 
 /// Options of a manager. By default it serves no endpoints and has a grace period of 30 s.
 pub struct ManagerOptions {
@@ -30,6 +35,9 @@ pub struct ManagerOptions {
     pub(super) registry: Option<Registry>,
     pub(super) factory: Option<SharedInformerFactory>,
     pub(super) caches: FactoryOptions,
+    pub(super) tasks: Vec<(Str, TaskOver)>,
+    #[cfg(feature = "recording")]
+    pub(super) recorder: Option<kubewright_recording::Recorder>,
 }
 
 impl Default for ManagerOptions {
@@ -46,6 +54,9 @@ impl Default for ManagerOptions {
             registry: None,
             factory: None,
             caches: FactoryOptions::default(),
+            tasks: Vec::new(),
+            #[cfg(feature = "recording")]
+            recorder: None,
         }
     }
 }
@@ -180,6 +191,54 @@ impl ManagerOptions {
     #[inline]
     pub fn caches(mut self, options: FactoryOptions) -> Self {
         self.caches = options;
+        self
+    }
+
+    /// Runs a task that knows all controllers of the manager, such as a dashboard. `task` is called
+    /// when the manager runs. What it returns is run as a task of
+    /// [`add_task`](super::Manager::add_task).
+    #[must_use]
+    pub fn task_over<T, F>(mut self, name: impl Into<Str>, task: impl FnOnce(&Manager) -> T + Send + 'static) -> Self
+    where
+        T: FnOnce(CancellationToken) -> F + Send + 'static,
+        F: Future<Output = Result<(), BoxError>> + Send + 'static,
+    {
+        let make: TaskOver = Box::new(move |manager| {
+            let task = task(manager);
+            Box::new(|stop| Box::pin(task(stop)))
+        });
+        self.tasks.push((name.into(), make));
+        self
+    }
+
+    /// Writes a recording: the changes of all caches, the reconciles of all controllers with their
+    /// clock readings and random draws, and each request with its response.
+    ///
+    /// Requests are those of the manager's [client](super::Manager::client), and of the clients of
+    /// its contexts. Single objects are then exchanged as JSON. Caches of [other
+    /// clusters](super::Manager::add_cluster) and a shared [factory](Self::factory) are not
+    /// recorded. The file is complete when the manager has ended.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = kubewright_apiserver::ApiServer::in_memory().start().await?;
+    /// # let client = server.client();
+    /// # let file = std::env::temp_dir().join(format!("kubewright-record-{}", std::process::id()));
+    /// use kubewright_recording::{Recorder, Recording};
+    /// use kubewright_runtime::{Manager, ManagerOptions};
+    ///
+    /// let recorder = Recorder::create(&file, Default::default())?;
+    /// let manager = Manager::new(&client, ManagerOptions::default().record(recorder));
+    /// // … add controllers, and run the manager …
+    /// drop(manager);
+    /// assert!(Recording::open(&file)?.header().redacted);
+    /// # std::fs::remove_file(file)?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "recording")]
+    #[must_use]
+    pub fn record(mut self, recorder: kubewright_recording::Recorder) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 

@@ -52,6 +52,11 @@ impl Manager {
     /// finished within the grace period.
     #[inline]
     pub async fn run(mut self, shutdown: &CancellationToken) -> Result<(), ManagerError> {
+        for (name, make) in std::mem::take(&mut self.options.tasks) {
+            let task = make(&self);
+            self.claim(name.clone())?;
+            self.tasks.push((name, task));
+        }
         let checks = Arc::new(std::mem::take(&mut self.checks));
         let started = tokio::select! {
             biased;

@@ -5,6 +5,7 @@ mod growth;
 mod handlers;
 mod hello;
 mod queue;
+mod recording;
 mod relist;
 mod server;
 mod server_growth;
@@ -25,6 +26,7 @@ pub const ALL: &[Row] = &[
     store::ROW,
     queue::ROW,
     controller::ROW,
+    recording::ROW,
     server::ROW,
     server_growth::ROW,
     server_restart::ROW,

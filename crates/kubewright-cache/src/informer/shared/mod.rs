@@ -106,6 +106,11 @@ impl<T: Object> SharedIndexInformer<T> {
     /// one queue.
     pub(crate) fn over(sources: Vec<NamespaceSource<T>>, options: InformerOptions<T>) -> Self {
         let store = Store::new(options.indexers);
+        let observer = options.observer.map(|(observer, scope)| {
+            let number = observer.cache_created(&scope, Box::new(store.clone()));
+            store.observe_as(number);
+            (observer, number)
+        });
         let queue = feed::queue(options.queue, Arc::new(Known(store.clone())));
         let (metrics, name) = options.metrics.unzip();
         let labels = InformerLabels { name: name.unwrap_or_default(), resource: options.resource };
@@ -115,6 +120,7 @@ impl<T: Object> SharedIndexInformer<T> {
             sources: Mutex::new(Some((sources, options.reflector))),
             reflectors: OnceLock::new(),
             recreated: options.recreated,
+            observer,
             resync: OnceLock::new(),
         });
         if let Some(metrics) = metrics {

@@ -1,9 +1,11 @@
 //! Options of informers and handlers.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kubewright_core::GroupVersionResource;
+use kubewright_net::observation::{CacheScope, Observer};
 
 use crate::informer::process::Recreated;
 use crate::metrics::InformerMetrics;
@@ -105,6 +107,7 @@ pub struct InformerOptions<T> {
     pub(crate) recreated: Recreated,
     pub(crate) metrics: Option<(InformerMetrics, String)>,
     pub(crate) resource: Option<GroupVersionResource>,
+    pub(crate) observer: Option<(Arc<dyn Observer>, CacheScope)>,
 }
 
 impl<T> Default for InformerOptions<T> {
@@ -117,6 +120,7 @@ impl<T> Default for InformerOptions<T> {
             recreated: Recreated::default(),
             metrics: None,
             resource: None,
+            observer: None,
         }
     }
 }
@@ -163,6 +167,14 @@ impl<T> InformerOptions<T> {
     #[doc(alias = "InformerName")]
     pub fn metrics(mut self, metrics: &InformerMetrics, name: impl Into<String>) -> Self {
         self.metrics = Some((metrics.clone(), name.into()));
+        self
+    }
+
+    /// Reports changes of the cache, and reads of it by reconciles, to this observer. Off by
+    /// default.
+    #[must_use]
+    pub fn observer(mut self, observer: Arc<dyn Observer>, cache: CacheScope) -> Self {
+        self.observer = Some((observer, cache));
         self
     }
 

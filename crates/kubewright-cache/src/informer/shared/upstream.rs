@@ -4,13 +4,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use kubewright_core::{Object, ResourceVersion, Str};
+use kubewright_net::observation::{CacheChange, Observer};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{AnySnapshot, AppliedBatch};
 use super::feed::{AnyQueue, Feed};
 use super::processor::Processor;
-use crate::informer::process::{Recreated, ResyncScope, apply};
+use crate::informer::event::Event;
+use crate::informer::process::{Applied, Recreated, ResyncScope, apply};
 use crate::lister_watcher::ListerWatcher;
 use crate::metrics::{InformerLabels, InformerSample, ObservedInformer};
 use crate::queue::BoxFuture;
@@ -46,6 +48,8 @@ pub(super) struct InformerCore<T> {
     /// One reflector, or one per namespace.
     pub(super) reflectors: OnceLock<Vec<Reflector<T>>>,
     pub(super) recreated: Recreated,
+    /// The observer, and the number of this cache there.
+    pub(super) observer: Option<(Arc<dyn Observer>, u64)>,
     /// Set when several namespaces are watched.
     pub(super) resync: OnceLock<NamespaceResync>,
 }
@@ -137,6 +141,9 @@ impl<T: Object> Upstream for InformerCore<T> {
 
     fn apply(&self, deltas: Vec<Delta<dyn AnyObject>>, is_in_initial_list: bool) -> AppliedBatch {
         let applied = apply(&self.store, deltas.into_iter().map(Delta::typed), is_in_initial_list, self.recreated);
+        if let Some((observer, number)) = &self.observer {
+            report(&**observer, *number, &applied);
+        }
         let resync_scope = match applied.resync_scope {
             ResyncScope::Repeated if applied.before.is_empty() => ResyncScope::None,
             resync_scope => resync_scope,
@@ -153,6 +160,34 @@ impl<T: Object> Upstream for InformerCore<T> {
         let snapshot = self.store.snapshot();
         (snapshot.len(), snapshot.resource_version().clone())
     }
+}
+
+/// Encodes an object as JSON.
+type EncodeObject<'a> = Box<dyn Fn() -> Vec<u8> + 'a>;
+
+/// Reports the changes of a batch. A batch without changes is reported if it is the first, which
+/// shows that the cache has synced.
+fn report<T: Object>(observer: &dyn Observer, number: u64, applied: &Applied<T>) {
+    let changed: Vec<&Event<T>> = applied.events.iter().filter(|event| !event.is_resync()).collect();
+    if changed.is_empty() && !applied.before.resource_version().is_empty() {
+        return;
+    }
+    let version = applied.after.resource_version().as_str();
+    // Closures are borrowed by the changes, so they must outlive the iterator.
+    let encoders: Vec<Option<EncodeObject<'_>>> = changed
+        .iter()
+        .map(|event| match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                Some(Box::new(|| object.to_json()) as EncodeObject<'_>)
+            }
+            Event::Deleted(_) => None,
+        })
+        .collect();
+    let mut changes = changed.iter().zip(&encoders).map(|(event, encoder)| match encoder {
+        Some(encode) => CacheChange::Set(&**encode),
+        None => CacheChange::Deleted(event.key()),
+    });
+    observer.applied(number, applied.after.generation(), version, &mut changes);
 }
 
 impl<T: Object> ObservedInformer for InformerCore<T> {
