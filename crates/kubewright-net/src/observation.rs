@@ -154,8 +154,8 @@ pub async fn unobserved<F: Future>(future: F) -> F::Output {
     .await
 }
 
-/// A future that is part of the current reconcile wherever it is polled. For tasks that a reconciler
-/// spawns.
+/// A future that is part of the current reconcile wherever it is polled. For tasks that a
+/// reconciler spawns.
 pub fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> {
     let work = current();
     async move {
