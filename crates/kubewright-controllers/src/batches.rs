@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use kubewright_net::observation;
 use tokio::task::JoinSet;
 
 /// Sends `count` requests in batches of 1, 2, 4 and so on, until a batch fails; the rest is not
@@ -44,7 +45,7 @@ where
 {
     let mut tasks = JoinSet::new();
     for request in requests {
-        tasks.spawn(request);
+        tasks.spawn(observation::carried(request));
     }
     tasks.join_all().await
 }

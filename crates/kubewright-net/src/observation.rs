@@ -4,7 +4,7 @@
 //! the clock, and random numbers. An observer sees all of them. In a replay, it supplies them.
 //!
 //! The observed reconcile is known by thread: a worker [enters](enter) it around each poll of its
-//! future. Tasks that a reconciler spawns are therefore not part of it.
+//! future. A task that a reconciler spawns is part of it only if it runs a [`carried`] future.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -152,6 +152,20 @@ pub async fn unobserved<F: Future>(future: F) -> F::Output {
         future.as_mut().poll(context)
     })
     .await
+}
+
+/// A future that is part of the current reconcile wherever it is polled. For tasks that a
+/// reconciler spawns.
+pub fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let work = current();
+    async move {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            let _entered = enter(work.clone());
+            future.as_mut().poll(context)
+        })
+        .await
+    }
 }
 
 /// A reconcile that has begun. Its end is reported, also if it is dropped.

@@ -17,10 +17,11 @@
 //! A reconciler is a function of its key, the caches of its manager, the answers to requests of its
 //! clients, [`clock::now`](kubewright_client::clock::now) and
 //! [`Context::random`](crate::Context::random). A replay cannot repeat other inputs: the system's
-//! clock, other random numbers, files, statics. Requests of tasks that a reconciler spawned have
-//! no reconcile. They get their recorded answers, but are not compared. A read of a cache sees the
-//! generation that it saw in the recording, or a later one if a concurrent reconcile has read that
-//! already: caches never go back. Handlers of informers see no events after the initial list.
+//! clock, other random numbers, files, statics. Requests of tasks that a reconciler spawned have no
+//! reconcile, unless they run a [carried](kubewright_net::observation::carried) future. They get
+//! their recorded answers, but are not compared. A read of a cache sees the generation that it saw
+//! in the recording, or a later one if a concurrent reconcile has read that already: caches never
+//! go back. Handlers of informers see no events after the initial list.
 
 mod difference;
 mod driver;
