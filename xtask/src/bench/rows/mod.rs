@@ -7,6 +7,7 @@ mod hello;
 mod queue;
 mod relist;
 mod server;
+mod server_etcd;
 mod server_growth;
 mod server_restart;
 mod store;
@@ -28,6 +29,7 @@ pub const ALL: &[Row] = &[
     server::ROW,
     server_growth::ROW,
     server_restart::ROW,
+    server_etcd::ROW,
     hello::ROW,
     growth::ROW,
 ];
