@@ -1,17 +1,19 @@
-//! Drives the server that `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS` and
-//! `fanout WATCHERS EVENTS`. Prints a line of JSON.
+//! Drives the server that `KUBECONFIG` names: `ready`, `creates CLIENTS SECONDS`,
+//! `fanout WATCHERS EVENTS` and `latency WATCHERS EVENTS`. Prints a line of JSON.
 //!
 //! `objects`, `watches` and `definitions COUNT` measure an embedded server of this process (see
-//! [`growth`]). `restart OBJECTS INFORMERS FOLDER` kills a server and starts it again (see
+//! [`growth`]). `restart OBJECTS INFORMERS FOLDER [ETCD]` kills a server and starts it again (see
 //! [`restart`](mod@restart)).
 //!
-//! `serve KUBECONFIG [--data DIR] [--unsafe-fast] [--listen ADDRESS]` is the embedded server. It is
-//! in a program without peers, because cargo would compile shared crates with the peers' features.
+//! `serve KUBECONFIG [--data DIR] [--unsafe-fast] [--etcd URL] [--pki DIR] [--listen ADDRESS]` is
+//! the embedded server. It is in a program without peers, because cargo would compile shared crates
+//! with the peers' features.
 //!
 //! The driver takes the same share of the cores for each server. The CPU time of a server is read
 //! from `/proc`, for all processes in `SERVER_PIDS`.
 
 mod growth;
+mod latency;
 mod process;
 mod restart;
 
@@ -24,6 +26,8 @@ use kubewright::apiserver::ApiServer;
 use kubewright::options::{ListOptions, WatchOptions};
 use kubewright::stream::WatchEvent;
 use kubewright::{Api, Client, Config, Object};
+use kubewright_apiserver::EtcdOptions;
+use kubewright_etcd::ClientOptions;
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 
@@ -43,8 +47,10 @@ fn main() {
         Some("watches") => runtime.block_on(growth::watches(number(1))),
         Some("definitions") => runtime.block_on(growth::definitions(number(1))),
         Some("restart") => {
-            runtime.block_on(restart::restart(number(1), number(2), words.get(3).expect("a folder")));
+            let folder = words.get(3).expect("a folder");
+            runtime.block_on(restart::restart(number(1), number(2), folder, words.get(4).map(String::as_str)));
         }
+        Some("latency") => runtime.block_on(latency::latency(number(1), number(2))),
         Some("fanout") => runtime.block_on(fanout(number(1), number(2))),
         _ => panic!("see the documentation at the top of bench/server/src/main.rs"),
     }
@@ -61,6 +67,11 @@ async fn serve(words: &[String]) {
         match option {
             "--data" => server = server.data(value()),
             "--unsafe-fast" => server = server.unsafe_fast(),
+            "--pki" => server = server.pki_directory(value()),
+            "--etcd" => {
+                let client = ClientOptions::new([value().parse().expect("the URL of etcd")]);
+                server = server.etcd(EtcdOptions::new(client));
+            }
             "--listen" => address = value(),
             _ => panic!("unknown option {option}"),
         }

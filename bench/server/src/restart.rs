@@ -1,5 +1,6 @@
-//! Kills and restarts a server with a data directory. Measures the time until it serves and the
-//! cost of a full list, and checks that informers resume their watches without a list.
+//! Kills and restarts a server with a data directory, or over etcd. Measures the time until it
+//! serves and the cost of a full list, and counts the lists of informers, which resume their
+//! watches over a data directory.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -29,11 +30,11 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 struct Server(Child);
 
 impl Server {
-    /// Starts a server over `folder` and waits until it has written `kubeconfig`.
-    fn start(folder: &Path, kubeconfig: &Path, address: SocketAddr) -> Server {
+    /// Starts a server with these options and waits until it has written `kubeconfig`.
+    fn start(storage: &[String], kubeconfig: &Path, address: SocketAddr) -> Server {
         let _ = std::fs::remove_file(kubeconfig);
         let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
-        command.arg("serve").arg(kubeconfig).arg("--data").arg(folder).arg("--listen").arg(address.to_string());
+        command.arg("serve").arg(kubeconfig).args(storage).arg("--listen").arg(address.to_string());
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server starts");
         let mut server = Server(child);
         let mut line = String::new();
@@ -74,13 +75,18 @@ impl Drop for Server {
 }
 
 /// Fills a server with `objects` ConfigMaps of 1 KB, kills it and starts it again while
-/// `informers` informers, each of a namespace of its own, watch all of them.
-pub async fn restart(objects: usize, informers: usize, folder: &str) {
+/// `informers` informers, each of a namespace of its own, watch all of them. The objects are in
+/// `folder`, or in `etcd`.
+pub async fn restart(objects: usize, informers: usize, folder: &str, etcd: Option<&str>) {
     let folder = PathBuf::from(folder);
     let kubeconfig = folder.join("kubeconfig");
-    let data = folder.join("data");
+    let data = folder.join("data").display().to_string();
+    let storage = match etcd {
+        None => vec!["--data".to_owned(), data],
+        Some(url) => ["--etcd", url, "--pki", &data].map(str::to_owned).to_vec(),
+    };
     let address = free_address();
-    let server = Server::start(&data, &kubeconfig, address);
+    let server = Server::start(&storage, &kubeconfig, address);
     let client = client(&kubeconfig);
     let namespaces = create_namespaces(&client, informers).await;
     let started = Instant::now();
@@ -97,7 +103,7 @@ pub async fn restart(objects: usize, informers: usize, folder: &str) {
 
     drop(server);
     let started = Instant::now();
-    let server = Server::start(&data, &kubeconfig, address);
+    let server = Server::start(&storage, &kubeconfig, address);
     let start = started.elapsed().as_secs_f64();
     let start_cpu = server.cpu_seconds();
     write_and_wait(&client, &namespaces, &caches).await;

@@ -23,6 +23,10 @@ pub struct AuthorizationCheck {
     pub namespace: Str,
     /// The name of the object, empty for all objects.
     pub name: Str,
+    /// The field selector of a request on a collection, as text that may be malformed. Often empty.
+    pub field_selector: Str,
+    /// The label selector of a request on a collection, as text that may be malformed. Often empty.
+    pub label_selector: Str,
     /// The check that `authorizer.requestResource` returns.
     pub request: Option<Arc<AuthorizationCheck>>,
 }

@@ -55,7 +55,8 @@ pub struct ServerOptions {
     /// Creates a service account in each namespace, and mounts tokens into pods.
     #[arg(long)]
     service_accounts: bool,
-    /// Admission plugins to turn on, separated by commas. All but ServiceAccount are on by default.
+    /// Admission plugins to turn on, separated by commas. All but NodeRestriction and
+    /// ServiceAccount are on by default.
     #[arg(long, value_name = "PLUGIN,...", value_delimiter = ',')]
     enable_admission_plugins: Vec<AdmissionPlugin>,
     /// Admission plugins to turn off, separated by commas.

@@ -18,25 +18,25 @@ pub struct EtcdArguments {
     ///
     /// Several servers can use the same etcd. Give all of them the same --pki directory.
     #[arg(long, value_name = "URL,...", value_delimiter = ',', conflicts_with_all = ["data", "unsafe_fast"])]
-    etcd_servers: Vec<Endpoint>,
+    pub etcd_servers: Vec<Endpoint>,
     /// The certificate authority of etcd, in PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_servers")]
-    etcd_cafile: Option<PathBuf>,
+    pub etcd_cafile: Option<PathBuf>,
     /// The client certificate for etcd, in PEM.
     #[arg(long, value_name = "FILE", requires_all = ["etcd_cafile", "etcd_keyfile"])]
-    etcd_certfile: Option<PathBuf>,
+    pub etcd_certfile: Option<PathBuf>,
     /// The key of the client certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "etcd_certfile")]
-    etcd_keyfile: Option<PathBuf>,
+    pub etcd_keyfile: Option<PathBuf>,
     /// The prefix of all keys in etcd.
     #[arg(long, value_name = "PREFIX", default_value = "/registry")]
-    etcd_prefix: String,
+    pub etcd_prefix: String,
     /// How often old revisions of etcd are compacted; 0 leaves that to others.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_span)]
-    etcd_compaction_interval: Duration,
+    pub etcd_compaction_interval: Duration,
     /// Encrypts values in etcd as this EncryptionConfiguration says.
     #[arg(long, value_name = "FILE", requires = "etcd_servers")]
-    encryption_provider_config: Option<PathBuf>,
+    pub encryption_provider_config: Option<PathBuf>,
 }
 
 impl EtcdArguments {

@@ -122,3 +122,36 @@ async fn a_kubelet_changes_its_own_node_and_pods_only() {
     // Others are not restricted.
     assert_eq!(client.call("POST", &leases("default"), lease).await.0, 201);
 }
+
+#[tokio::test]
+async fn an_expression_asks_the_authorizer_with_selectors() {
+    let modes = AuthorizationModes::new([AuthorizationMode::Node, AuthorizationMode::Rbac]);
+    let server = ApiServer::in_memory().authorization_modes(modes).start().await.expect("it starts");
+    let mut client = Client::over(server.connect()).await;
+    // A kubelet may list the pods of its node, and no others.
+    let pods = "authorizer.group('').resource('pods')";
+    let validations = [
+        format!("{pods}.fieldSelector('spec.nodeName=n1').check('list').allowed()"),
+        format!("!{pods}.check('list').allowed()"),
+        format!("!{pods}.fieldSelector('spec.nodeName=n2').check('list').allowed()"),
+        format!("!{pods}.fieldSelector('not a selector').check('list').allowed()"),
+    ];
+    let validations = validations.map(|expression| format!(r#"{{"expression":"{expression}"}}"#)).join(",");
+    let admission = "/apis/admissionregistration.k8s.io/v1";
+    let policy = format!(
+        r#"{{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{{"name":"p"}},
+        "spec":{{"matchConstraints":{{"resourceRules":[{{"apiGroups":["coordination.k8s.io"],"apiVersions":["v1"],
+        "operations":["CREATE"],"resources":["leases"]}}]}},"validations":[{validations}]}}}}"#
+    );
+    let (code, made) = client.call("POST", &format!("{admission}/validatingadmissionpolicies"), &policy).await;
+    assert_eq!(code, 201, "{made}");
+    let binding = r#"{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicyBinding",
+        "metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Deny"]}}"#;
+    let (code, made) = client.call("POST", &format!("{admission}/validatingadmissionpolicybindings"), binding).await;
+    assert_eq!(code, 201, "{made}");
+    let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"n1"}}"#;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    assert_eq!(as_kubelet(&mut client, "POST", leases, lease).await, (201, String::new()));
+    let (code, refused) = client.call("POST", leases, &lease.replace("n1", "other")).await;
+    assert!(code == 422 && text(&refused, "message").contains("failed expression: !authorizer"), "{refused}");
+}

@@ -31,8 +31,8 @@ pub(super) fn method(check: &AuthorizationCheck, function: &str, arguments: &[Va
         (CheckKind::Resource, "subresource", [name]) => check.subresource = name.clone(),
         (CheckKind::Resource, "namespace", [name]) => check.namespace = name.clone(),
         (CheckKind::Resource, "name", [name]) => check.name = name.clone(),
-        // RBAC ignores selectors.
-        (CheckKind::Resource, "fieldSelector" | "labelSelector", [_]) => {}
+        (CheckKind::Resource, "fieldSelector", [selector]) => check.field_selector = selector.clone(),
+        (CheckKind::Resource, "labelSelector", [selector]) => check.label_selector = selector.clone(),
         _ => return Err(EvaluationError::no_overload()),
     }
     Ok(Value::AuthorizationCheck(Arc::new(check)))

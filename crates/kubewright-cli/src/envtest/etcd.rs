@@ -35,6 +35,10 @@ Flags:
 /// Delay before the next accept when no socket is available.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// The part of [`VERSION`] by which `kube-apiserver` recognizes this program.
+pub(super) const PLACEHOLDER: &str = r#""kubewright":"placeholder""#;
+const VERSION: &str = r#"{"etcdserver":"3.6.0","etcdcluster":"3.6.0","kubewright":"placeholder"}"#;
+
 const DEFAULT_URL: &str = "http://localhost:2379";
 
 pub(super) async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
@@ -83,7 +87,7 @@ async fn serve(listener: TcpListener) {
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let (code, body) = match request.uri().path() {
         "/health" | "/livez" | "/readyz" => (StatusCode::OK, r#"{"health":"true","reason":""}"#),
-        "/version" => (StatusCode::OK, r#"{"etcdserver":"3.6.0","etcdcluster":"3.6.0"}"#),
+        "/version" => (StatusCode::OK, VERSION),
         _ => (StatusCode::NOT_FOUND, "404 page not found\n"),
     };
     let mut response = Response::new(Full::from(body));

@@ -1,4 +1,4 @@
-//! The program `kube-apiserver` of a folder for envtest: an API server in memory, with the flags of
+//! The program `kube-apiserver` of a folder for envtest: an API server with the flags of
 //! kube-apiserver 1.36.
 //!
 //! A flag is honoured, or known and without effect, which one log line says, or unknown and
@@ -11,11 +11,13 @@ use std::time::Duration;
 use kubewright_apiserver::{
     AdmissionPlugin, ApiServer, AuditLog, AuditLogOptions, AuditPolicy, AuditSink, AuditWebhook, AuditWebhookOptions,
     AuthorizationMode, AuthorizationModes, AuthorizationWebhook, AuthorizationWebhookOptions, GIT_VERSION,
-    RequestHeaderOptions, ServiceAccountOptions, StaticTokens,
+    RequestHeaderOptions, RuntimeConfig, ServiceAccountOptions, StaticTokens,
 };
 
+use super::feature_gates::FeatureGateSettings;
 use super::flags::{FlagKind, Flags};
 use super::kube_apiserver_flags::{ABSENT_PLUGINS, FLAGS};
+use super::storage;
 use crate::apiserver::parse_span;
 use crate::files::raise_limit;
 use crate::log::Verbosity;
@@ -48,13 +50,23 @@ const HONOURED: &[&str] = &[
     "client-ca-file",
     "disable-admission-plugins",
     "enable-admission-plugins",
+    "enable-priority-and-fairness",
+    "encryption-provider-config",
+    "etcd-cafile",
+    "etcd-certfile",
+    "etcd-compaction-interval",
+    "etcd-keyfile",
+    "etcd-prefix",
+    "etcd-servers",
     "event-ttl",
+    "feature-gates",
     "requestheader-allowed-names",
     "requestheader-client-ca-file",
     "requestheader-extra-headers-prefix",
     "requestheader-group-headers",
     "requestheader-uid-headers",
     "requestheader-username-headers",
+    "runtime-config",
     "secure-port",
     "service-account-issuer",
     "service-account-jwks-uri",
@@ -68,7 +80,7 @@ const HONOURED: &[&str] = &[
 ];
 
 /// Flags whose default is what this program does anyway.
-const ALWAYS_SO: &[&str] = &["allow-privileged", "etcd-servers", "advertise-address"];
+const ALWAYS_SO: &[&str] = &["allow-privileged", "advertise-address"];
 
 const DEFAULT_PORT: u16 = 6443;
 
@@ -83,7 +95,7 @@ pub(super) async fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let mut signals = TerminationSignals::new()?;
     Verbosity::of_klog(flags.parsed("v", number)?.unwrap_or_default()).start();
     raise_limit();
-    let server = configure(&flags)?;
+    let server = storage::apply(configure(&flags)?, &flags).await?;
     log_flags_without_effect(&flags);
     let server = server.start().await?;
     signals.wait().await;
@@ -118,6 +130,7 @@ fn configure(flags: &Flags) -> Result<ApiServer, Box<dyn Error>> {
     server = server.authorization_modes(authorization_modes(flags)?);
     server = admission_plugins(server, flags)?;
     server = audit(server, flags)?;
+    server = features(server, flags)?;
     if let Some(ttl) = flags.parsed("event-ttl", parse_span)? {
         server = server.event_ttl(ttl);
     }
@@ -269,7 +282,7 @@ fn authorization_modes(flags: &Flags) -> Result<AuthorizationModes, Box<dyn Erro
                 let missing = "authorization-mode Webhook's authorization config file not passed";
                 AuthorizationMode::Webhook(authorization_webhook(flags, webhook.ok_or(missing)?)?)
             }
-            name => name.parse()?,
+            name => name.parse().map_err(|_| format!("authorization-mode {name:?} is not a valid mode"))?,
         });
     }
     Ok(AuthorizationModes::new(modes))
@@ -308,6 +321,43 @@ fn admission_plugins(mut server: ApiServer, flags: &Flags) -> Result<ApiServer, 
         }
     }
     Ok(server)
+}
+
+fn features(server: ApiServer, flags: &Flags) -> Result<ApiServer, String> {
+    let gates = FeatureGateSettings::parse(flags.list("feature-gates"))?;
+    let without_effect: Vec<&str> = gates.without_effect().collect();
+    if !without_effect.is_empty() {
+        tracing::info!(gates = without_effect.join(" "), "these feature gates have no effect");
+    }
+    check_fairness(flags)?;
+    let config = RuntimeConfig::parse(flags.list("runtime-config").iter().map(String::as_str))?;
+    let absent: Vec<String> = config.absent().collect();
+    if !absent.is_empty() {
+        tracing::warn!(
+            versions = absent.join(" "),
+            "these group versions are absent, and --runtime-config has no effect on them"
+        );
+    }
+    Ok(gates.apply(server).runtime_config(config))
+}
+
+/// kube-apiserver refuses to start without the API of its priority and fairness. This server has
+/// none, and refuses in the same cases.
+fn check_fairness(flags: &Flags) -> Result<(), String> {
+    if flags.switch("enable-priority-and-fairness") == Some(false) {
+        return Ok(());
+    }
+    let entries = flags.list("runtime-config");
+    for key in ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"] {
+        let is = |value: &str| entries.iter().any(|entry| *entry == format!("{key}={value}"));
+        if is("false") {
+            return Err(format!("--runtime-config={key}=false conflicts with --enable-priority-and-fairness=true"));
+        }
+        if is("true") {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn log_flags_without_effect(flags: &Flags) {
@@ -359,9 +409,15 @@ mod tests {
             refused(&["--enable-admission-plugins=Nope"]),
             "enable-admission-plugins plugin \"Nope\" is unknown"
         );
-        assert!(refused(&["--authorization-mode=Nope"]).contains("unknown authorization mode \"Nope\""));
+        assert_eq!(refused(&["--authorization-mode=Nope"]), "authorization-mode \"Nope\" is not a valid mode");
         assert!(refused(&["--tls-cert-file=x"]).contains("--tls-private-key-file"));
+        assert_eq!(refused(&["--feature-gates=Nope=true"]), "unrecognized feature gate: Nope");
+        let conflict = "--runtime-config=api/all=false conflicts with --enable-priority-and-fairness=true";
+        let only_core = "--runtime-config=api/all=false,v1=true";
+        assert_eq!(refused(&[only_core]), conflict);
+        assert!(configure(&flags(&[only_core, "--enable-priority-and-fairness=false"])).is_ok());
+        assert_eq!(refused(&["--runtime-config=a.example.com/v1=true"]), "unknown api groups a.example.com/v1");
         assert!(refused(&["--service-cluster-ip-range=here"]).contains("--service-cluster-ip-range"));
-        assert!(configure(&flags(&["--enable-admission-plugins=NodeRestriction"])).is_ok());
+        assert!(configure(&flags(&["--enable-admission-plugins=NodeRestriction,AlwaysPullImages"])).is_ok());
     }
 }

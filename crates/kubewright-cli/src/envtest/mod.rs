@@ -6,9 +6,12 @@
 //! `KUBEBUILDER_ASSETS=DIR go test ./...`.
 
 mod etcd;
+mod feature_gates;
 mod flags;
+mod known_feature_gates;
 mod kube_apiserver;
 mod kube_apiserver_flags;
+mod storage;
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -25,7 +28,7 @@ Example:
   kubewright envtest ./assets
   KUBEBUILDER_ASSETS=$PWD/assets go test ./...
 
-The servers keep their objects in memory. kubectl is linked as well if it is installed.";
+The servers keep their objects in memory, unless kube-apiserver is given a real etcd. kubectl is linked as well if it is installed.";
 
 /// The programs that envtest starts.
 const KUBE_APISERVER: &str = "kube-apiserver";

@@ -7,7 +7,9 @@ use std::process::{Command, Output};
 use kubewright_api::core::v1::Namespace;
 use kubewright_client::config::LoadingRules;
 use kubewright_client::{Api, Client, Config};
+use kubewright_core::Object;
 use kubewright_core::options::ListOptions;
+use kubewright_testing::EtcdCluster;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -120,6 +122,39 @@ async fn the_programs_serve_as_envtest_starts_them() {
     assert!(etcd.stop().0.success(), "SIGTERM ends it cleanly");
 }
 
+#[tokio::test]
+async fn objects_are_in_a_real_etcd_if_there_is_one() {
+    let Some(cluster) = EtcdCluster::start(1) else { return };
+    let assets = install();
+    let folder = Scratch::new("real-etcd");
+    std::fs::create_dir_all(&folder.0).expect("it can be created");
+    let port = free_port();
+    let kubeconfig = user(&folder.0, port, "system:masters");
+    let authority = folder.0.join("client-ca.crt");
+    let arguments = [
+        "--authorization-mode=RBAC",
+        &format!("--cert-dir={}", folder.path()),
+        &format!("--client-ca-file={}", authority.display()),
+        &format!("--etcd-servers={}", cluster.endpoints()[0]),
+        "--etcd-prefix=/kept",
+        &format!("--secure-port={port}"),
+    ];
+    for round in 0..2 {
+        let server = Serving::program(&assets.0.join("kube-apiserver"), &arguments);
+        eventually("the certificate", async || folder.0.join("apiserver.crt").exists()).await;
+        let namespaces = Api::<Namespace>::all(&client(&kubeconfig));
+        eventually("the namespace default", async || namespaces.get("default").await.is_ok()).await;
+        if round == 0 {
+            let mut namespace = Namespace::default();
+            namespace.set_name("kept");
+            namespaces.create(&namespace).await.expect("an administrator");
+        } else {
+            assert!(namespaces.get("kept").await.is_ok(), "it was stored before the restart");
+        }
+        assert!(server.stop().0.success(), "SIGTERM ends it cleanly");
+    }
+}
+
 #[test]
 fn help_and_errors_are_those_of_the_real_programs() {
     let assets = install();
@@ -135,6 +170,8 @@ fn help_and_errors_are_those_of_the_real_programs() {
             "--secure-port=0",
             "Error: --secure-port 0 must be between 1 and 65535, inclusive. It cannot be turned off with 0\n",
         ),
+        ("--feature-gates=Nope=true", "Error: unrecognized feature gate: Nope\n"),
+        ("--runtime-config=a.example.com/v1", "Error: unknown api groups a.example.com/v1\n"),
         ("now", "Error: \"kube-apiserver\" does not take any arguments, got [\"now\"]\n"),
     ] {
         let refused = apiserver(&[argument]);

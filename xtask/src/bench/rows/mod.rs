@@ -8,6 +8,7 @@ mod queue;
 mod recording;
 mod relist;
 mod server;
+mod server_etcd;
 mod server_growth;
 mod server_restart;
 mod store;
@@ -30,6 +31,7 @@ pub const ALL: &[Row] = &[
     server::ROW,
     server_growth::ROW,
     server_restart::ROW,
+    server_etcd::ROW,
     hello::ROW,
     growth::ROW,
 ];

@@ -59,7 +59,7 @@ fn play_round(session: &Session, figures: &mut Figures, assets: Option<&Path>, f
     let server = RealServer::start(assets, &folder.join("real"))?;
     process::line(driver(session, &server.kubeconfig).arg("ready"))?;
     figures.add(CASE, REAL, "start ms", start.elapsed().as_secs_f64() * 1e3);
-    let ids = format!("{},{}", server.etcd.id(), server.apiserver.id());
+    let ids = format!("{},{}", server.etcd.process.id(), server.apiserver.id());
     let target = (server.kubeconfig.as_path(), ids.as_str());
     drive(session, figures, REAL, target, &|| server.cpu_seconds(), &|| server.resident_mib())
 }

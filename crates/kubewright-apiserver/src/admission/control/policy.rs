@@ -1,6 +1,7 @@
 //! Validating admission policies, and what they share with mutating ones in `mutation`.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kubewright_cel::{
@@ -8,7 +9,7 @@ use kubewright_cel::{
     Value as CelValue,
 };
 use kubewright_core::meta::v1::{Status, StatusCause};
-use kubewright_core::{Str, Value};
+use kubewright_core::{FieldSelector, Selector, Str, Value};
 
 use super::ControlState;
 use super::attributes::Attributes;
@@ -339,6 +340,9 @@ fn decide(
         let groups = vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}").into()];
         User::authenticated(format!("system:serviceaccount:{namespace}:{name}"), "", groups)
     });
+    // Selectors that cannot be parsed are left out. The check is then about more objects.
+    let field_selector: Option<FieldSelector> = selector(&check.field_selector);
+    let label_selector: Option<Selector> = selector(&check.label_selector);
     let action = match check.kind {
         CheckKind::Path => Action::Path { verb, path: &check.path },
         _ => Action::Resource(ResourceAction {
@@ -348,6 +352,8 @@ fn decide(
             subresource: &check.subresource,
             namespace: &check.namespace,
             name: &check.name,
+            field_selector: field_selector.as_ref(),
+            label_selector: label_selector.as_ref(),
             ..ResourceAction::default()
         }),
     };
@@ -358,6 +364,11 @@ fn decide(
             AuthorizationDecision::default()
         }
     }
+}
+
+/// A selector that is present and well-formed.
+fn selector<S: FromStr>(text: &str) -> Option<S> {
+    text.parse().ok().filter(|_| !text.is_empty())
 }
 
 /// Evaluates a boolean program, or explains why it failed.
