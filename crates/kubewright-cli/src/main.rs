@@ -58,6 +58,7 @@ A first look:
   kubewright up --demo                            watch a control plane work, each step explained
   kubewright up --write-kubeconfig kubeconfig     then: kubectl --kubeconfig kubeconfig get nodes
   kubewright watch pods --kubeconfig kubeconfig   what changes, as it changes
+  kubewright new shop && cd shop && kubewright dev   an operator of your own, running
 
 Exit status: 0 all went well; 1 something failed, and standard error says what; 2 the arguments make no sense.
 Commands that talk to a cluster find it as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, the pod's own account.";
