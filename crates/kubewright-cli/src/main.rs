@@ -66,6 +66,7 @@ A first look:
   kubewright up --demo                            watch a control plane work, each step explained
   kubewright up                                   a cluster, which kubectl and the commands below then use
   kubewright watch pods                           what changes, as it changes
+  kubewright new shop && cd shop && kubewright dev   an operator of your own, running
 
 Exit status: 0 all went well; 1 something failed, and standard error says what; 2 the arguments make no sense.
 Commands that talk to a cluster find it as kubectl does: --kubeconfig, $KUBECONFIG, ~/.kube/config, the pod's own account.";

@@ -192,6 +192,10 @@ fn add(permissions: &mut Permissions, event: &Value) {
     }
     let resource = if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") };
     permissions.insert(group, &resource, &[verb]);
+    if verb == "watch" {
+        // A cache lists on servers that do not stream lists.
+        permissions.insert(group, &resource, &["list"]);
+    }
 }
 
 /// The permissions of the generated role.
@@ -252,14 +256,14 @@ mod tests {
     fn events_become_permissions() {
         let mut permissions = Permissions::new();
         for event in [
-            r#"{"verb":"list","objectRef":{"resource":"deployments","apiGroup":"apps","namespace":"a"}}"#,
+            r#"{"verb":"watch","objectRef":{"resource":"deployments","apiGroup":"apps","namespace":"a"}}"#,
             r#"{"verb":"update","objectRef":{"resource":"orders","subresource":"status","apiGroup":"a.com"}}"#,
             r#"{"verb":"create","objectRef":{"resource":"selfsubjectaccessreviews","apiGroup":"authorization.k8s.io"}}"#,
             r#"{"verb":"get","requestURI":"/version"}"#,
         ] {
             add(&mut permissions, &Value::from_json(event.as_bytes()).expect("it is JSON"));
         }
-        assert_eq!(permissions.to_string(), "a.com orders/status: update\napps deployments: list\n");
+        assert_eq!(permissions.to_string(), "a.com orders/status: update\napps deployments: list, watch\n");
     }
 
     #[test]

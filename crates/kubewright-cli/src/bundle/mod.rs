@@ -1,9 +1,10 @@
 //! `kubewright bundle`: bundles of the Operator Lifecycle Manager.
 //!
 //! `write` makes one from the manifests of a project, `read` reads one, `validation` has the rules
-//! of operator-sdk, and `upgrade` compares two.
+//! of operator-sdk, `scorecard` its tests, and `upgrade` compares two.
 
 mod read;
+mod scorecard;
 mod upgrade;
 mod validation;
 mod write;
@@ -21,6 +22,7 @@ pub const CREATE_HELP: &str = "\
 Example:
   kubewright bundle create --version 0.2.0 --image registry.example.org/shop:0.2.0 --replaces shop.v0.1.0
   kubewright bundle validate bundle/0.2.0
+  kubewright bundle scorecard bundle/0.2.0
   kubewright bundle upgrade bundle/0.1.0 bundle/0.2.0";
 
 /// The commands for bundles.
@@ -35,6 +37,10 @@ pub enum BundleCommand {
     /// ClusterServiceVersion, definitions and bundle are always checked. Definitions are checked by
     /// the embedded API server.
     Validate(ValidateOptions),
+    /// Runs the tests of operator-sdk's scorecard, on the embedded API server.
+    ///
+    /// It installs the definitions, and creates the examples with strict validation.
+    Scorecard(ScorecardOptions),
     /// Says whether the operator can be upgraded from one bundle to another: definitions, stored
     /// versions, conversions, and the order of versions.
     Upgrade(UpgradeOptions),
@@ -51,6 +57,13 @@ pub struct ValidateOptions {
     select_optional: Vec<Optional>,
 }
 
+/// Options of `bundle scorecard`.
+#[derive(Debug, Args)]
+pub struct ScorecardOptions {
+    /// The folder of the bundle, with manifests/ and metadata/.
+    bundle: PathBuf,
+}
+
 /// Options of `bundle upgrade`.
 #[derive(Debug, Args)]
 pub struct UpgradeOptions {
@@ -63,8 +76,9 @@ pub struct UpgradeOptions {
 /// Runs the command.
 pub async fn run(command: &BundleCommand) -> Result<(), Box<dyn Error>> {
     match command {
-        BundleCommand::Create(options) => write::create(options),
+        BundleCommand::Create(options) => write::create(options).await,
         BundleCommand::Validate(options) => validate(options).await,
+        BundleCommand::Scorecard(options) => scorecard(options).await,
         BundleCommand::Upgrade(options) => upgrade(options),
     }
 }
@@ -78,6 +92,20 @@ async fn validate(options: &ValidateOptions) -> Result<(), Box<dyn Error>> {
     match findings.iter().filter(|finding| finding.level == Level::Error).count() {
         0 => Ok(print("all validation tests have completed successfully\n")?),
         count => Err(format!("{} is not valid: {count} errors", options.bundle.display()).into()),
+    }
+}
+
+async fn scorecard(options: &ScorecardOptions) -> Result<(), Box<dyn Error>> {
+    let results = scorecard::run(&Bundle::read(&options.bundle)?).await?;
+    for result in &results {
+        print(format!("{}: {}\n", result.name, if result.failures.is_empty() { "pass" } else { "fail" }))?;
+        for failure in &result.failures {
+            print(format!("  {failure}\n"))?;
+        }
+    }
+    match results.iter().filter(|result| !result.failures.is_empty()).count() {
+        0 => Ok(()),
+        count => Err(format!("{count} of {} tests fail", results.len()).into()),
     }
 }
 

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kubewright_core::{List, Map, Value, json};
+use kubewright_apiserver::ApiServer;
+use kubewright_core::{GroupResource, List, Map, Value, json};
 use kubewright_yaml as yaml;
 
 use super::read::{at, items_at, text_at};
@@ -106,7 +107,7 @@ impl Manifests {
 }
 
 /// Writes the bundle.
-pub fn create(options: &CreateOptions) -> Result<(), Box<dyn Error>> {
+pub async fn create(options: &CreateOptions) -> Result<(), Box<dyn Error>> {
     let (record, _) = ProjectRecord::of_folder(&options.project)?;
     if version_numbers(&options.version).is_none() {
         return Err(format!("{:?} is no version: MAJOR.MINOR.PATCH, as 0.1.0", options.version).into());
@@ -127,7 +128,13 @@ pub fn create(options: &CreateOptions) -> Result<(), Box<dyn Error>> {
         return Err(format!("manifests/ has {} Deployments, and a bundle is made of one", deployments.len()).into());
     };
     let mut bundled = Vec::new();
-    let csv = service_version(options, &record, &manifests, deployment, &mut bundled)?;
+    let mut csv = service_version(options, &record, &manifests, deployment, &mut bundled)?;
+    add_resources(&mut csv).await?;
+    if let Some(base) = &options.base {
+        let text = fs::read_to_string(base).map_err(|error| format!("{}: {error}", base.display()))?;
+        let tree = yaml::parse(&text).map_err(|error| format!("{}: {error}", base.display()))?.value;
+        merge(&mut csv, &tree);
+    }
     let output = options.output.clone().unwrap_or_else(|| options.project.join("bundle").join(&options.version));
     let mut files = vec![
         (format!("manifests/{}.clusterserviceversion.yaml", record.project), document(&csv)),
@@ -202,6 +209,7 @@ fn service_version(
             owned.push(json!({
                 "name": text(&["metadata", "name"]).as_str(), "version": name, "kind": kind.as_str(),
                 "displayName": kind.as_str(), "description": description.unwrap_or(kind.as_str()),
+                "specDescriptors": descriptors(version, "spec"), "statusDescriptors": descriptors(version, "status"),
             }));
             let api_version = format!("{group}/{name}");
             let is_sample = |sample: &&Value| {
@@ -247,12 +255,52 @@ fn service_version(
     if let Some(replaced) = &options.replaces {
         merge(&mut csv, &json!({"spec": {"replaces": replaced.as_str()}}));
     }
-    if let Some(base) = &options.base {
-        let text = fs::read_to_string(base).map_err(|error| format!("{}: {error}", base.display()))?;
-        let tree = yaml::parse(&text).map_err(|error| format!("{}: {error}", base.display()))?.value;
-        merge(&mut csv, &tree);
-    }
     Ok(csv)
+}
+
+/// Descriptions of the fields in spec or status, from the schema.
+fn descriptors(version: &Value, part: &str) -> Value {
+    let fields =
+        at(version, &["schema", "openAPIV3Schema", "properties", part, "properties"]).and_then(Value::as_object);
+    let describe = |(name, schema): (&kubewright_core::Str, &Value)| {
+        let description = text_at(schema, &["description"]).unwrap_or(name.as_str());
+        json!({"path": name.as_str(), "displayName": name.as_str(), "description": description})
+    };
+    Value::Array(fields.into_iter().flat_map(|fields| fields.iter()).map(describe).collect())
+}
+
+/// Names the resources that the operator writes, which a catalogue shows with each kind. The
+/// embedded server knows their kinds.
+async fn add_resources(csv: &mut Value) -> Result<(), Box<dyn Error>> {
+    let server = ApiServer::in_memory().start().await?;
+    let mapper = server.client().rest_mapper();
+    let mut resources = List::new();
+    let permissions = items_at(csv, &["spec", "install", "spec", "clusterPermissions"]);
+    for rule in permissions.into_iter().flat_map(|permission| items_at(permission, &["rules"])) {
+        let writes = items_at(rule, &["verbs"]).iter().any(|verb| matches!(verb.as_str(), Some("create" | "*")));
+        for group in items_at(rule, &["apiGroups"]).into_iter().filter(|_| writes).filter_map(Value::as_str) {
+            for plural in items_at(rule, &["resources"]).into_iter().filter_map(Value::as_str) {
+                // Other operators' kinds are not known here, and reviews are no objects.
+                let found = mapper.resource(&GroupResource::new(group, plural)).await;
+                if let Some(mapping) = found.ok().filter(|_| !plural.ends_with("reviews")) {
+                    let (kind, version) = (mapping.kind.kind, mapping.kind.version);
+                    resources.push(json!({"kind": kind.as_str(), "name": "", "version": version.as_str()}));
+                }
+            }
+        }
+    }
+    server.stop().await;
+    let mut tree = csv;
+    for field in ["spec", "customresourcedefinitions"] {
+        let Some(next) = tree.as_object_mut().and_then(|fields| fields.get_mut(field)) else { return Ok(()) };
+        tree = next;
+    }
+    if let Some(Value::Array(owned)) = tree.as_object_mut().and_then(|fields| fields.get_mut("owned")) {
+        for owned in owned.iter_mut().filter_map(Value::as_object_mut) {
+            owned.insert("resources", Value::Array(resources.clone()));
+        }
+    }
+    Ok(())
 }
 
 /// The images of the containers, and those that containers name in `RELATED_IMAGE_…` variables.

@@ -72,7 +72,6 @@ impl Operator {
         // On Unix, `cargo run` becomes the program, so that signals reach it.
         let mut cargo = self.cargo("run");
         cargo.args(["--quiet", "--"]).args(ADDRESSES).args(&self.arguments).env("KUBECONFIG", &self.kubeconfig);
-        cargo.kill_on_drop(true);
         self.process = Some(cargo.spawn().map_err(|error| format!("cargo does not run: {error}"))?);
         tracing::info!("started {}", self.name);
         Ok(())
@@ -100,7 +99,8 @@ impl Operator {
 
     fn cargo(&self, command: &str) -> Command {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(&self.project).arg(command);
+        // A build that is no longer waited for stops, too.
+        cargo.current_dir(&self.project).arg(command).kill_on_drop(true);
         if self.has_dashboard() {
             cargo.args(["--features", "dashboard"]);
         }

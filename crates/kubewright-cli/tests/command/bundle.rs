@@ -11,6 +11,8 @@ fn the_bundle_of_a_project_is_valid_and_mistakes_are_named() {
     assert!(said.contains("next:  kubewright bundle validate ./bundle/0.1.0"), "{said}");
     let validate = ["bundle", "validate", "bundle/0.1.0", "--select-optional", "suite=operatorframework"];
     assert_eq!(done(&folder, &validate), "all validation tests have completed successfully\n");
+    let said = done(&folder, &["bundle", "scorecard", "bundle/0.1.0"]);
+    assert!(said.lines().count() == 6 && said.lines().all(|line| line.ends_with(": pass")), "{said}");
     let (code, said) = run(&folder, &["bundle", "create", "--version", "0.1.0"]);
     assert!(code == Some(1) && said.contains("exists already, and is left as it is"), "{said}");
 
@@ -57,7 +59,23 @@ fn the_bundle_of_a_project_is_valid_and_mistakes_are_named() {
         fs::write(&file, broken).expect("it is writable");
         let (code, said) = run(&folder, &validate);
         assert!(said.contains(told), "{told}: {said}");
-        assert_eq!(code, Some(i32::from(told.starts_with("Error") || !told.starts_with("Warning"))), "{said}");
+        assert_eq!(code, Some(i32::from(!told.starts_with("Warning"))), "{said}");
+    }
+    fs::write(&file, &csv).expect("it is writable");
+    for (from, to, told) in [
+        ("\"spec\":{\"image\"", "\"spec\":{\"colour\":1,\"image\"", "unknown field \"spec.colour\""),
+        ("path: replicas", "path: copies", "spec.replicas of Order has no descriptor"),
+        (
+            "      resources:\n      - kind: Deployment\n        name: \"\"\n        version: v1\n",
+            "",
+            "lists no resources",
+        ),
+    ] {
+        let broken = csv.replace(from, to);
+        assert!(broken != csv, "{from}: {csv}");
+        fs::write(&file, broken).expect("it is writable");
+        let (code, said) = run(&folder, &["bundle", "scorecard", "bundle/0.1.0"]);
+        assert!(code == Some(1) && said.contains(told), "{told}: {said}");
     }
     fs::write(&file, &csv).expect("it is writable");
     // The definition is checked by the API server.

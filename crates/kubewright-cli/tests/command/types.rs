@@ -61,12 +61,13 @@ fn definitions_of_others_become_types_that_lose_nothing() {
         scratch.0.join("Cargo.toml"),
         format!(
             "[package]\nname = \"types-of-others\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-             kubewright = {{ path = \"{ROOT}/crates/kubewright\", features = [\"derive\"] }}\nschemars = \"1\"\n\
+             kubewright = {{ path = \"{ROOT}/crates/kubewright\", features = [\"derive\", \"secure-metrics\", \"webhook\"] }}\nschemars = \"1\"\n\
              serde = {{ version = \"1\", features = [\"derive\"] }}\nserde_json = \"1\"\n"
         ),
     )
     .expect("the folder is ours");
     fs::copy(format!("{ROOT}/Cargo.lock"), scratch.0.join("Cargo.lock")).expect("there is one");
+    // The features are those of a new project, whose build is shared.
     let (mut modules, mut calls) = (String::new(), String::new());
     for (index, one) in versions.iter().enumerate() {
         fs::write(scratch.0.join("one.yaml"), &one.definition).expect("the folder is ours");

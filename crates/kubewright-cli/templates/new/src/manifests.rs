@@ -88,7 +88,7 @@ fn service() -> ClientConfig {
 }
 
 /// The configurations, and the permissions for their certificates.
-fn webhook_objects(webhooks: &Webhooks) -> Result<Vec<Value>, BoxError> {
+pub fn webhook_objects(webhooks: &Webhooks) -> Result<Vec<Value>, BoxError> {
     let mut objects = Vec::new();
     for configuration in webhooks.configurations(NAME, &service()) {
         objects.push(Value::from_json(&configuration.to_json())?);

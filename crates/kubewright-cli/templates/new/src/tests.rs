@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use kubewright::runtime::testing::{RunningManager, TestCluster};
-use kubewright::yaml;
+use kubewright::{DynamicObject, yaml};
 
 use crate::{kinds, manifests};
 
@@ -21,7 +21,10 @@ pub async fn start() -> (TestCluster, RunningManager) {
         cluster.apply(objects).await.expect("the server accepts them");
     }
     if let Some(webhooks) = kinds::webhooks() {
-        cluster.webhooks(webhooks).await.expect("the server accepts their configurations");
+        let objects = manifests::webhook_objects(&webhooks).expect("they are valid");
+        let objects = objects.into_iter().map(|object| DynamicObject::try_from(object).expect("it is an object"));
+        cluster.webhooks_of_service("widget-operator-system", "widget-operator", webhooks);
+        cluster.apply(objects).await.expect("the server accepts their configurations");
     }
     let mut manager = cluster.manager_of("widget-operator-system", "widget-operator");
     kinds::add_to(&mut manager).expect("each controller has a name of its own");
