@@ -21,6 +21,14 @@
 //!
 //! The version of the format is in the header. It changes whenever a reader of the old format would
 //! misunderstand a new file. New kinds of entries and new optional fields do not change it.
+//!
+//! ```no_run
+//! use kubewright_recording::Recording;
+//!
+//! let recording = Recording::open("run.kwrec")?;
+//! println!("{} entries", recording.entries().len());
+//! # Ok::<(), kubewright_recording::RecordingError>(())
+//! ```
 
 mod block_writer;
 mod entry;
