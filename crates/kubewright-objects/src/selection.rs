@@ -169,7 +169,7 @@ fn indexed_field(storage: &str) -> Option<&'static [&'static str]> {
     matches!(storage, "pods" | "resourceslices.resource.k8s.io").then_some(&["spec", "nodeName"])
 }
 
-/// The value of the [indexed field](indexed_field) of an object.
+/// The value of the indexed field of an object, if its resource has one.
 pub fn indexed_value(key: &Key, object: &StoredObject) -> Option<Str> {
     let value = object.field(indexed_field(key.resource())?);
     Some(value.as_deref().and_then(Value::as_str).unwrap_or_default().into())
