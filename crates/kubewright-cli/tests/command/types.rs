@@ -75,14 +75,15 @@ fn definitions_of_others_become_types_that_lose_nothing() {
         let named = code.split("struct = \"").nth(1).and_then(|rest| rest.split('"').next());
         let type_name = named.unwrap_or(&one.kind);
         let _ = writeln!(modules, "mod m{index};");
-        for (name, sample) in [("full", sample(&one.schema, true)), ("least", sample(&one.schema, false))] {
-            let mut object = sample.as_object().cloned().unwrap_or_default();
+        for (name, value) in [("full", sample(&one.schema, true)), ("least", sample(&one.schema, false))] {
+            let mut object = value.as_object().cloned().unwrap_or_default();
             object.insert("apiVersion", Value::from(one.api_version.as_str()));
             object.insert("kind", Value::from(one.kind.as_str()));
             object.insert("metadata", json!({"name": "a"}));
-            // Missing fields of the specification are those of an empty one.
-            if name == "least" && one.schema.get("properties").is_some_and(|all| all.get("spec").is_some()) {
-                let spec = object.get("spec").cloned().unwrap_or_else(|| json!({}));
+            // A specification that is not required may have required fields.
+            let is_full = name == "full";
+            if let Some(spec_schema) = one.schema.get("properties").and_then(|all| all.get("spec")) {
+                let spec = object.get("spec").cloned().unwrap_or_else(|| sample(spec_schema, is_full));
                 object.insert("spec", spec);
             }
             fs::write(source.join(format!("{name}{index}.json")), Value::Object(object).to_string()).expect("ours");
