@@ -117,7 +117,10 @@ async fn replace(api: &Api<DynamicObject>, before: &DynamicObject, text: &str) -
     loop {
         let conflict = match api.update(&edited).await {
             Err(error) if error.is_conflict() => error,
-            done => return Ok(drop(done?)),
+            done => {
+                done?;
+                return Ok(());
+            }
         };
         let now = api.get(before.name()).await?;
         let is_stale = edited.resource_version() != now.resource_version();
