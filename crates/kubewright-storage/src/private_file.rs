@@ -82,6 +82,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::print_stderr)]
     fn a_file_is_flushed_before_its_rename_and_the_directory_after_it() {
         let directory = std::env::temp_dir().join(format!("kubewright-flush-{}", std::process::id()));
         self::directory(&directory).expect("it can be created");
