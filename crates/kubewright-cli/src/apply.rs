@@ -85,9 +85,19 @@ async fn apply_one(
     let applied = manifests::apply(client, mapper, object, options).await?;
     Ok(match before {
         None => "created",
-        Some(before) if before.resource_version() == applied.resource_version() => "unchanged",
+        Some(before) if is_same(&before, &applied, options.dry_run) => "unchanged",
         Some(_) => "configured",
     })
+}
+
+/// Whether the server's object is as before. A dry run does not change its resource version.
+fn is_same(before: &DynamicObject, applied: &DynamicObject, dry_run: bool) -> bool {
+    let content = |object: &DynamicObject| {
+        let mut object = object.clone();
+        object.remove(&["metadata", "managedFields"]);
+        object.to_json()
+    };
+    before.resource_version() == applied.resource_version() && (!dry_run || content(before) == content(applied))
 }
 
 /// Applies the manifests of a new cluster. The first error ends it.
