@@ -9,10 +9,17 @@ use crate::{Cluster, get, now};
 const URL: &str = "https://node:10250/containerLogs/ns/web/main";
 const TICKING: &str = r#","command":["sh","-c","i=0; while true; do echo $i; i=$((i+1)); sleep 1; done"]"#;
 
-/// Waits for the start of a second, since the times of containers have no fractions.
+/// Waits for the first part of a second, since the times of containers have no fractions.
+///
+/// Repeated, because the system's clock may overtake a paused one on a loaded machine.
 async fn next_second() {
-    let fraction = kubewright_client::clock::now_micros().as_unix_micros().rem_euclid(1_000_000);
-    tokio::time::sleep(Duration::from_micros(1_000_000 - fraction as u64)).await;
+    loop {
+        let fraction = kubewright_client::clock::now_micros().as_unix_micros().rem_euclid(1_000_000);
+        if fraction < 200_000 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_micros(1_000_000 - fraction as u64)).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
